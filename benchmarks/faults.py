@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetool.pipeline.output import held, write_file
+from edgetool.pipeline.output import directory_lock, write_file
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 OLD_MODEL = EXAMPLES / "keyword_spotting" / "keyword_spotting.tflite"
@@ -127,7 +127,7 @@ def killed(case: Case, folder: Path, chance: random.Random, whom: str) -> Ended:
     if whom == "everything":
         _kill_all(mark)
     code = process.wait()
-    with held(out):  # whoever has been at work has ended
+    with directory_lock(out):  # whoever has been at work has ended
         state, left = case.state(out), any(out.glob(".edgetool-*"))
     write_file(out / "next", b"")
     (out / "next").unlink()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from edgetool.errors import OutputError
 from edgetool.pipeline import swap
-from edgetool.pipeline.output import held, write_file, write_files
+from edgetool.pipeline.output import directory_lock, write_file, write_files
 
 OLD = {"a.h": b"old a", "c.json": b"old c"}
 NEW = {"a.h": b"new a", "b.c": b"new b", "c.json": b"new c"}
@@ -72,7 +72,7 @@ def staged(directory: Path) -> Path:
     """A staging directory as write_files hands it over."""
     staging = Path(tempfile.mkdtemp(prefix=swap.PREFIX, dir=directory))
     filled(staging / swap.NEW, NEW)
-    swap.keep_aside(staging, NEW)
+    swap.back_up(staging, NEW)
     return staging
 
 
@@ -92,7 +92,7 @@ def kill_writers(folder: Path) -> list[str]:
     for step in range(1, 999):
         directory = filled(folder / str(step), {**MINE, **OLD})
         ended = not died(lambda directory=directory: write_files(directory, NEW, force=True), step)  # type: ignore[misc]
-        with held(directory):  # whoever has been at work has ended
+        with directory_lock(directory):  # whoever has been at work has ended
             found = contents(directory)
             assert found in ({**MINE, **OLD}, {**MINE, **NEW}), found
         states.append(whole(directory, OLD, NEW))

@@ -14,7 +14,7 @@ from edgetool.finding import Finding
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import DType, Model, Quantization
 from edgetool.model.writer import write_model
-from edgetool.pipeline.analysis import analyse, arena_findings, counted
+from edgetool.pipeline.analysis import analyse, arena_findings, format_counts
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
@@ -57,7 +57,7 @@ def test_an_arena_says_when_it_was_not_measured(name: str, kernels: str, derived
 
 
 def test_names_that_a_terminal_would_obey_are_quoted() -> None:
-    assert counted(Counter({"GELU": 2, "\x1b[2J": 1})) == "GELU (2x), '\\x1b[2J' (1x)"
+    assert format_counts(Counter({"GELU": 2, "\x1b[2J": 1})) == "GELU (2x), '\\x1b[2J' (1x)"
 
 
 def findings(model: Model, target: str = "cortex-m4") -> dict[str, str]:

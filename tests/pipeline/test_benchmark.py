@@ -16,7 +16,7 @@ from edgetool.pipeline.estimate import (
     benchmark_source,
     estimate_file,
     estimate_tables,
-    stands_for,
+    is_this_machine,
 )
 from edgetool.pipeline.estimate_report import EstimateRequest
 from edgetool.pipeline.source import open_tflite
@@ -43,15 +43,15 @@ def test_a_file_is_timed_on_random_input(tflite: Path) -> None:
 @pytest.mark.parametrize(("machine", "same"), [("x86_64", True), ("AMD64", True), ("arm64", False), ("", False)])
 def test_only_a_target_of_this_kind_stands_for(machine: str, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    assert stands_for(load_target("desktop")) is same
-    assert stands_for(load_target("x86-64")) is False  # an estimate of it is one of TFLM's kernels
-    assert stands_for(load_target("cortex-m7")) is False
+    assert is_this_machine(load_target("desktop")) is same
+    assert is_this_machine(load_target("x86-64")) is False  # an estimate of it is one of TFLM's kernels
+    assert is_this_machine(load_target("cortex-m7")) is False
 
 
 def test_an_arm_board_that_runs_this_stands_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert stands_for(load_target("raspberry-pi-4")) is True
-    assert stands_for(load_target("desktop")) is False
+    assert is_this_machine(load_target("raspberry-pi-4")) is True
+    assert is_this_machine(load_target("desktop")) is False
 
 
 def test_where_the_time_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,15 @@ from edgetool.model.draft import Draft
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Signature, Tensor
 from edgetool.model.writer import write_model
-from edgetool.pipeline.convert import WORSE_DB, RnnPrice, cheapest, convert_file, only_finding, price_of, rnn_finding
+from edgetool.pipeline.convert import (
+    WORSE_DB,
+    RnnPrice,
+    cheapest,
+    convert_file,
+    only_fused_finding,
+    price_of,
+    rnn_finding,
+)
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
 from tests.graphs import chain
@@ -328,7 +336,7 @@ def test_the_finding_tells_both_prices() -> None:
 def test_the_finding_names_the_layers() -> None:
     price = RnnPrice("fused", 2048, 4640, 4)
     assert rnn_finding(price, [], ["a", "b", "c"]).message.startswith("layers 'a', 'b' and 'c' were converted to")
-    assert only_finding([f"l{i}" for i in range(9)], "300 copies").message == (
+    assert only_fused_finding([f"l{i}" for i in range(9)], "300 copies").message == (
         "layers 'l0', 'l1', 'l2', 'l3', 'l4', 'l5' and 3 more were converted to one operator per LSTM: "
         "one copy per time step (--rnn unrolled) does not work: 300 copies"
     )

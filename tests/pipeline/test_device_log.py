@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import CalibrationError, UsageError
 from edgetool.pipeline import device_log
-from edgetool.pipeline.device_log import DeviceProfile, profiles_in, read_profile_log
+from edgetool.pipeline.device_log import DeviceProfile, parse_profile_log, read_profile_log
 from tests.pipeline.device_logs import EVENTS, SHA256, log_of, numbered, profile_lines
 
 LINES = profile_lines()
@@ -37,7 +37,7 @@ NOISE = st.one_of(
 
 
 def only(content: bytes) -> DeviceProfile:
-    (profile,) = profiles_in(content, where="log").profiles
+    (profile,) = parse_profile_log(content, where="log").profiles
     return profile
 
 
@@ -102,7 +102,7 @@ def test_a_terminal_may_do_what_it_likes(content: bytes) -> None:
 def test_the_last_whole_profile_of_each_model_counts() -> None:
     again = profile_lines(total=(20_000, 20_000, 20_000))
     other = profile_lines(model="vww", sha256=OTHER)
-    log = profiles_in(log_of(LINES, other, again, LINES[:5]), where="log")
+    log = parse_profile_log(log_of(LINES, other, again, LINES[:5]), where="log")
     assert [(item.model, item.mean_ticks) for item in log.profiles] == [("vww", 10_000), ("kws", 20_000)]
     first, last = log.notes
     assert "line 25 is used, line 1 is ignored" in first
@@ -144,7 +144,7 @@ def test_the_last_whole_profile_of_each_model_counts() -> None:
 )
 def test_what_is_no_whole_profile_is_refused(content: bytes, words: str) -> None:
     with pytest.raises(CalibrationError) as caught:
-        profiles_in(content, where="serial.txt")
+        parse_profile_log(content, where="serial.txt")
     assert words in str(caught.value)
     assert str(caught.value).startswith("serial.txt: ")
     assert caught.value.fix
@@ -185,12 +185,12 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_hostile_log_takes_no_time(content: bytes) -> None:
     begun = time.process_time()
     with pytest.raises(CalibrationError):
-        profiles_in(content, where="log")
+        parse_profile_log(content, where="log")
     assert time.process_time() - begun < 10
 
 
 def test_of_thousands_of_profiles_the_last_count_and_are_told() -> None:
-    log = profiles_in(log_of(LINES) * 300 + log_of(LINES[:3]) * 300, where="log")
+    log = parse_profile_log(log_of(LINES) * 300 + log_of(LINES[:3]) * 300, where="log")
     assert len(log.profiles) == 1
     assert log.notes[0] == "279 more notes like the following"
     assert len(log.notes) == 42
@@ -200,7 +200,7 @@ def test_a_profile_without_end_takes_no_memory(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(device_log, "MAX_EVENTS", 2)
     endless = profile_lines(events=[("ADD", 0, 1, 1)] * 50)
     with pytest.raises(CalibrationError, match=r"the profile is cut off after line 11"):
-        profiles_in(log_of(endless), where="log")
+        parse_profile_log(log_of(endless), where="log")
 
 
 @given(st.binary(max_size=200), st.data())
@@ -210,5 +210,5 @@ def test_any_bytes_are_a_log_or_refused(noise: bytes, data: st.DataObject) -> No
         whole[place] = data.draw(st.integers(0, 255))
     for content in (noise, noise + whole, whole + noise):
         with contextlib.suppress(CalibrationError):
-            for note in profiles_in(bytes(content), where="log").notes:
+            for note in parse_profile_log(bytes(content), where="log").notes:
                 assert note.isprintable()

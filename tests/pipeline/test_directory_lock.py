@@ -15,7 +15,7 @@ import pytest
 
 from edgetool.errors import OutputError
 from edgetool.pipeline import output, swap
-from edgetool.pipeline.output import check_writable, held, write_file, write_files
+from edgetool.pipeline.output import check_writable, directory_lock, write_file, write_files
 from tests.pipeline.killed_writer import contents
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs flock")
@@ -41,7 +41,7 @@ def test_the_files_of_two_runs_never_mix(tmp_path: Path) -> None:
     seen = set()
     while any(writer.poll() is None for writer in writers):
         if out.exists():
-            with held(out):
+            with directory_lock(out):
                 found = contents(out)
             assert found.keys() == set(NAMES)
             assert len(set(found.values())) == 1, found
@@ -63,7 +63,7 @@ def test_of_two_runs_that_may_not_replace_files_one_is_told(tmp_path: Path) -> N
         except OutputError as error:
             refused.append(error)
 
-    with held(tmp_path):
+    with directory_lock(tmp_path):
         late = threading.Thread(target=write)
         late.start()
         time.sleep(0.1)
@@ -79,7 +79,7 @@ def test_of_two_runs_that_may_not_replace_files_one_is_told(tmp_path: Path) -> N
 def test_who_waits_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "WAIT_SECONDS", 0.1)
     with (
-        held(tmp_path),
+        directory_lock(tmp_path),
         pytest.raises(
             OutputError, match=r"another process has been writing to this directory.*choose another directory"
         ),
@@ -92,12 +92,12 @@ def test_a_directory_replaced_while_waiting_is_held_anew(tmp_path: Path) -> None
     out, same = tmp_path / "out", []
 
     def hold() -> None:
-        with held(out) as descriptor:
+        with directory_lock(out) as descriptor:
             assert descriptor is not None
             same.append(os.path.samestat(os.fstat(descriptor), out.stat()))
 
     out.mkdir()
-    with held(out):
+    with directory_lock(out):
         late = threading.Thread(target=hold)
         late.start()
         time.sleep(0.1)
@@ -112,10 +112,10 @@ def test_where_nothing_can_be_locked_nothing_is_tidied_away(tmp_path: Path, monk
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     another = tmp_path / ".edgetool-12345678"
-    another.mkdir(swap.MADE_MODE)
+    another.mkdir(swap.STAGING_MODE)
     (another / "new").mkdir()
     monkeypatch.setattr(output.fcntl, "flock", refuse)
-    with held(tmp_path) as lock:
+    with directory_lock(tmp_path) as lock:
         assert lock is None
     for force in (False, True):
         write_files(tmp_path, dict.fromkeys(NAMES, b"new"), force=force)
@@ -125,11 +125,11 @@ def test_where_nothing_can_be_locked_nothing_is_tidied_away(tmp_path: Path, monk
 
 def test_a_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "fcntl", None)
-    with held(tmp_path) as lock:
+    with directory_lock(tmp_path) as lock:
         assert lock is None
 
 
 def test_trying_a_directory_waits_for_nobody(tmp_path: Path) -> None:
-    with held(tmp_path):
+    with directory_lock(tmp_path):
         check_writable(tmp_path, NAMES, force=False, inputs=())
     assert not list(tmp_path.iterdir())

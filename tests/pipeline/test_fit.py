@@ -156,7 +156,7 @@ def test_rows_are_sorted_and_counted(
     path = tmp_path_factory.getbasetemp() / "sorted.tflite"
     path.write_bytes(conv_model_bytes())
     limits = ModelLimits(reserve_bytes=reserve, max_arena_bytes=arena)
-    request = FitRequest(limits=limits, sort=sort, most_rows=rows, cores=("cortex-m4", "cortex-m0plus"))  # type: ignore[arg-type]
+    request = FitRequest(limits=limits, sort=sort, max_rows=rows, cores=("cortex-m4", "cortex-m0plus"))  # type: ignore[arg-type]
     fit = fit_model(path, request).fit
     assert len(fit.boards) == min(fit.judged, rows or fit.judged)
     assert [row.fits for row in fit.boards] == sorted((row.fits for row in fit.boards), reverse=True)
@@ -173,7 +173,7 @@ def test_rows_are_sorted_and_counted(
 
     fitting = [key(row) for row in fit.boards if row.fits]
     assert fitting == sorted(fitting)  # type: ignore[type-var]
-    everything = fit_model(path, replace(request, most_rows=None)).fit.boards
+    everything = fit_model(path, replace(request, max_rows=None)).fit.boards
     assert fit.boards == everything[: len(fit.boards)]
 
 

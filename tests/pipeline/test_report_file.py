@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from edgetool.errors import UsageError
 from edgetool.gate.limits import ModelLimits
 from edgetool.pipeline import report_file
-from edgetool.pipeline.report_file import chosen, quantizations, read_reports, reports_in
+from edgetool.pipeline.report_file import quantizations, read_reports, reports_in, select_report
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import Accuracy, OutputInfo, QuantizationInfo, Report
 from edgetool.report.json import documents, to_json
@@ -29,13 +29,13 @@ def test_one_and_several(tmp_path: Path) -> None:
     (only,) = read_reports(write_reports(tmp_path / "one.json", one))
     assert only == one
     for target in (None, "another"):  # the only one, whatever its target
-        assert chosen([one], target, where="x") == one
+        assert select_report([one], target, where="x") == one
     path = write_reports(tmp_path / "two.json", one, two)
     assert read_reports(path) == (one, two)
-    assert chosen([one, two], "one", where="x") == one
+    assert select_report([one, two], "one", where="x") == one
     for target in (None, "no target"):
         with pytest.raises(UsageError, match=r"on one, vww_96_int8\.tflite on no target") as caught:
-            chosen(read_reports(path), target, where=str(path))
+            select_report(read_reports(path), target, where=str(path))
         assert caught.value.where == str(path)
 
 

@@ -13,7 +13,7 @@ import pytest
 from edgetool.errors import OutputError
 from edgetool.pipeline import swap
 from edgetool.pipeline.check import LockStore, write_lock
-from edgetool.pipeline.output import held, write_file, write_files
+from edgetool.pipeline.output import directory_lock, write_file, write_files
 from tests.pipeline.killed_writer import MINE, NEW, OLD, contents, filled, staged
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_files(tmp_path: Path) -> N
 
 def made_as(staging: Path) -> Path:
     """A directory of that name, as mkdtemp would make it."""
-    staging.mkdir(swap.MADE_MODE)
+    staging.mkdir(swap.STAGING_MODE)
     return staging
 
 
@@ -107,7 +107,7 @@ def test_what_can_go_neither_forward_nor_back_is_kept_and_told(tmp_path: Path) -
 
 @posix
 def test_the_message_of_the_process_that_renames_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgetool.pipeline.output.keep_aside", _put_in_the_way)
+    monkeypatch.setattr("edgetool.pipeline.output.back_up", _put_in_the_way)
     filled(tmp_path, OLD)
     with pytest.raises(OutputError, match=r"cannot be written: Is a directory") as caught:
         write_files(tmp_path, NEW, force=True)
@@ -117,7 +117,7 @@ def test_the_message_of_the_process_that_renames_is_ours(tmp_path: Path, monkeyp
 
 def _put_in_the_way(staging: Path, names: dict[str, bytes]) -> None:
     """A directory that appears where one of the new files shall be, just after all was looked at."""
-    swap.keep_aside(staging, names)
+    swap.back_up(staging, names)
     (staging.parent / "b.c" / "in the way").mkdir(parents=True)
     (staging / swap.ABSENT / "b.c").unlink()
 
@@ -177,7 +177,7 @@ def test_an_interrupt_that_another_thread_takes_leaves_a_whole_set(
     taker.start()
     with pytest.raises(KeyboardInterrupt):
         write_files(tmp_path, NEW, force=True)
-    with held(tmp_path):  # whoever renames has ended
+    with directory_lock(tmp_path):  # whoever renames has ended
         assert contents(tmp_path) == {**MINE, **NEW}
     with processes[0]:
         pass
@@ -212,7 +212,7 @@ def test_only_what_is_surely_ours_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".edgetool-12345678").symlink_to(tmp_path / ".edgetool-notes")
     (tmp_path / ".edgetool-file_____").write_bytes(b"")
     filled(made_as(tmp_path / ".edgetool-87654321") / swap.NEW, {})
-    assert swap.left_behind(tmp_path) == [tmp_path / ".edgetool-87654321"]
+    assert swap.abandoned_stagings(tmp_path) == [tmp_path / ".edgetool-87654321"]
     write_file(tmp_path / "next", b"")
     assert {path.name for path in tmp_path.iterdir()} == {*kept, ".edgetool-12345678", ".edgetool-file_____", "next"}
 
@@ -239,7 +239,7 @@ def test_a_directory_whose_group_is_inherited_is_tidied_too(tmp_path: Path) -> N
     """What is made in such a directory has its bit."""
     tmp_path.chmod(0o2755)
     left = staged(tmp_path)
-    assert swap.left_behind(tmp_path) == [left]
+    assert swap.abandoned_stagings(tmp_path) == [left]
 
 
 def test_an_update_of_the_lock_file_removes_what_a_killed_one_left(tmp_path: Path) -> None:

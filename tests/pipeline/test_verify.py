@@ -21,7 +21,7 @@ from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline import verify as verify_module
-from edgetool.pipeline.verify import Files, choose_files, host_platform, verify_model
+from edgetool.pipeline.verify import ComparedFiles, choose_files, host_platform, verify_model
 from edgetool.report.document import CheckInfo, VerifyInfo
 from edgetool.target.load import load_target
 from tests.execute import tiny_models
@@ -212,10 +212,10 @@ def test_another_original_is_told_apart(tmp_path: Path) -> None:
         verify_model(saved(tmp_path, model), original=saved(tmp_path, conv_model(), "conv.tflite"))
 
 
-def shifted(change: int) -> Callable[..., Files]:
+def shifted(change: int) -> Callable[..., ComparedFiles]:
     """choose_files with an account whose tail and peak are wrong by so many bytes."""
 
-    def choose(*args: object, **kwargs: object) -> Files:
+    def choose(*args: object, **kwargs: object) -> ComparedFiles:
         files = choose_files(*args, **kwargs)  # type: ignore[arg-type]
         account: ArenaAccount = files.account
         peak: Peak = replace(account.peak, tail_bytes=account.peak.tail_bytes + change)
@@ -240,7 +240,7 @@ def test_a_wrong_prediction_is_caught(
 
 
 def test_a_lower_bound_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def choose(*args: object, **kwargs: object) -> Files:
+    def choose(*args: object, **kwargs: object) -> ComparedFiles:
         files = choose_files(*args, **kwargs)  # type: ignore[arg-type]
         return replace(files, account=replace(files.account, unaccounted=(Unaccounted(0, 0, "MYSTERY"),)))
 

@@ -261,7 +261,7 @@ def command(
         custom_operators=custom_operators,
         fits_only=fits_only,
         sort=next(name for name in SORTS if name == sort),
-        most_rows=limit,
+        max_rows=limit,
     )
     inputs = tuple(item for item in (path, custom_operators, *read_by_name()) if item is not None)
     if output is not None:

@@ -126,7 +126,7 @@ def _read() -> tuple[Path, str, dict[str, Any]] | None:
         from edgetool.pipeline.output import read_file
         from edgetool.target.toml import MAX_FILE_BYTES, toml_table, toml_text
 
-        blob = read_file(path, what="settings", most_bytes=MAX_FILE_BYTES)
+        blob = read_file(path, what="settings", max_bytes=MAX_FILE_BYTES)
         if name != SETTINGS_NAME and SETTINGS_TABLE not in blob:
             continue  # somebody else's file; its own tools report what is wrong with it
         text = toml_text(blob, where=name, fix="repair it", error=SettingsError)

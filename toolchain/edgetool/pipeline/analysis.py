@@ -29,13 +29,16 @@ if TYPE_CHECKING:
     from edgetool.operators.legality import UnsupportedKind, UnsupportedOperator
 
 NAMES_SHOWN = 6
-MOST_BYTES = 2**31 - 1  # offsets and sizes in TFLM's planner are int (greedy_memory_planner.cc)
+MAX_ARENA_BYTES = 2**31 - 1  # TFLM's planner holds offsets and sizes in an int (greedy_memory_planner.cc)
 
 
 def arena_findings(plan: Plan, target: Target | None, *, reported: Collection[tuple[int, int]] = ()) -> list[Finding]:
-    """Report why the arena is not exact, if it is not, and which figures are derived instead of measured.
+    """Report why the arena is not exact, if it is not, and whether its size is derived instead of measured.
 
-    reported: operators, by (subgraph, index), that another finding reports as rejected by the device.
+    Args:
+        plan: The memory plan whose arena is reported.
+        target: The target of the plan, if any.
+        reported: Operators, as (subgraph, index), that another finding already reports as rejected by the device.
     """
     account = plan.account
     if plan.constants_in_ram:
@@ -49,11 +52,10 @@ def arena_findings(plan: Plan, target: Target | None, *, reported: Collection[tu
     findings = _refusals(account, target, reported)
     unknown = Counter(item.label for item in account.unaccounted if item.refusal is None)
     if unknown:
-        text = (
-            f"the allocations of {counted(unknown)} are unknown: the arena of {account.bytes:,} bytes is a lower bound"
-        )
+        labels = format_counts(unknown)
+        text = f"the allocations of {labels} are unknown: the arena of {account.bytes:,} bytes is a lower bound"
         findings.append(Finding("arena-lower-bound", text, level="warning"))
-    if account.bytes > MOST_BYTES:
+    if account.bytes > MAX_ARENA_BYTES:
         text = f"the arena of {account.bytes:,} bytes is more than TFLM can plan: its planner uses 32-bit sizes"
         findings.append(Finding("arena-too-large", text))
     abi = target.runtime.abi(target.core.abi)
@@ -72,14 +74,14 @@ def arena_findings(plan: Plan, target: Target | None, *, reported: Collection[tu
 
 
 def _refusals(account: ArenaAccount, target: Target, reported: Collection[tuple[int, int]]) -> list[Finding]:
-    """Return one finding for each reason, with the operators and tensors that it concerns."""
-    refused: dict[str, list[str]] = {}
+    """Return one finding for each reason why a kernel refuses the model, with the operators or tensors concerned."""
+    places_by_refusal: dict[str, list[str]] = {}
     for item in account.unaccounted:
         if item.refusal is not None and (item.subgraph, item.operator) not in reported:
             where = item.label if item.operator is None else f"operator {item.operator} ({item.label})"
             if item.subgraph:
                 where += f" of subgraph {item.subgraph}"
-            refused.setdefault(item.refusal, []).append(where)
+            places_by_refusal.setdefault(item.refusal, []).append(where)
     return [
         Finding(
             "kernel-refuses",
@@ -87,12 +89,12 @@ def _refusals(account: ArenaAccount, target: Target, reported: Collection[tuple[
             + (f" ({len(places)} times)" if len(places) > 1 else ""),
             where=places[0] if len(places) == 1 else f"{places[0]} and others",
         )
-        for refusal, places in refused.items()
+        for refusal, places in places_by_refusal.items()
     ]
 
 
-def counted(names: Counter[str]) -> str:
-    """Return text such as "GELU (2x), TILE (1x) and 3 more", with names of custom operators escaped."""
+def format_counts(names: Counter[str]) -> str:
+    """Return text such as "GELU (2x), TILE (1x) and 3 more", with unprintable names of custom operators escaped."""
     shown = ", ".join(f"{_visible(name)} ({count}x)" for name, count in names.most_common(NAMES_SHOWN))
     rest = len(names) - NAMES_SHOWN
     return f"{shown} and {rest} more" if rest > 0 else shown
@@ -102,22 +104,25 @@ def _visible(name: str) -> str:
     return name if name.isprintable() else f"{name!a}"
 
 
-NAMED = 6  # operators that a message names
+MAX_OPERATORS_NAMED = 6  # in one message
 
-# What happens to the model on the device, by kind; missing operators are reported by _runtime_findings.
-RULES: dict[UnsupportedKind, tuple[str, str]] = {
+# The rule and the consequence on the device, by kind; _runtime_findings reports missing operators.
+UNSUPPORTED_RULES: dict[UnsupportedKind, tuple[str, str]] = {
     "type": ("operator-type-not-in-runtime", "the device will reject the model"),
     "limit": ("operator-limit-in-runtime", "the device will reject the model, or compute nothing"),
     "scales": ("operator-scales-in-runtime", "the outputs will be wrong on the device"),
 }
 
 
-def legality_findings(
+def unsupported_findings(
     model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None, account: ArenaAccount | None
 ) -> tuple[list[Finding], frozenset[tuple[int, int]]]:
-    """Return one finding for each reason, and the operators, by (subgraph, index), whose types were the reason.
+    """Report the operators that the runtime includes but cannot run as the model uses them.
 
-    Limits for which AllocateTensors fails are left to arena_findings.
+    Limits at which AllocateTensors fails are not reported here: arena_findings reports them.
+
+    Returns:
+        One finding for each reason, and the operators, as (subgraph, index), whose types are unsupported.
     """
     from edgetool.operators.legality import unsupported_operators
 
@@ -129,31 +134,31 @@ def legality_findings(
     groups: dict[tuple[UnsupportedKind, str], list[UnsupportedOperator]] = {}
     for item in unsupported_operators(model, target.runtime, custom, kernels=target.kernels):
         in_account = item.kind == "limit" and (item.subgraph, item.operator.index) in refused
-        if item.kind in RULES and not in_account:
+        if item.kind in UNSUPPORTED_RULES and not in_account:
             groups.setdefault((item.kind, item.why), []).append(item)
     findings = [
         Finding(
-            RULES[kind][0],
-            f"in {target.runtime.name}, {why}: {RULES[kind][1]} ({_places(items)})",
+            UNSUPPORTED_RULES[kind][0],
+            f"in {target.runtime.name}, {why}: {UNSUPPORTED_RULES[kind][1]} ({_places(items)})",
         )
         for (kind, why), items in groups.items()
     ]
-    typed = frozenset(
+    with_unsupported_types = frozenset(
         (item.subgraph, item.operator.index) for (kind, _), items in groups.items() if kind == "type" for item in items
     )
-    return findings, typed
+    return findings, with_unsupported_types
 
 
 def _places(items: Sequence[UnsupportedOperator]) -> str:
-    """Return text such as "operators 3, 7 and 2 more", with operators of other subgraphs as "1:4"."""
+    """Return text such as "operators 3, 7 and 2 more"; operator 4 of subgraph 1 is written as "1:4"."""
     names = [f"{item.subgraph}:{item.operator.index}" if item.subgraph else str(item.operator.index) for item in items]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"operator{'s' * (len(names) > 1)} {', '.join(names[:NAMED])}{more}"
+    more = f" and {len(names) - MAX_OPERATORS_NAMED} more" if len(names) > MAX_OPERATORS_NAMED else ""
+    return f"operator{'s' * (len(names) > 1)} {', '.join(names[:MAX_OPERATORS_NAMED])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A model on a target: its memory plan, its estimate and its fit, both None without a target."""
+    """The memory plan of a model on a target, its estimate and its fit; estimate and fit are None without a target."""
 
     model: Model
     target: Target | None
@@ -165,10 +170,13 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A model in one build of TFLM: everything that does not depend on the board.
+    """The analysis of a model in one build of TFLM: everything that does not depend on the board.
 
-    findings: those that name no board. refused: the operators, by (subgraph, index), whose types the runtime lacks.
-    operators: the counted operators, None without a target or without an estimate.
+    Attributes:
+        plan: The memory plan.
+        findings: The findings that do not depend on the board.
+        refused: The operators, as (subgraph, index), whose types the runtime does not support.
+        operators: The counted operators; None without a target or without an estimate.
     """
 
     plan: Plan
@@ -187,10 +195,20 @@ def analyse(
     with_estimate: bool = True,
     custom: Mapping[str, OperatorEntry] | None = None,
 ) -> Analysis:
-    """Plan as requested (unless a plan is given), estimate and judge.
+    """Plan a model as requested, unless a plan is given; estimate it; and judge whether it fits the target.
 
-    custom: entries of operators that the user describes, by custom code. Raises UnsupportedModelError for control flow
-    that never ends, InvalidModelError for an unsafe plan in the file.
+    Args:
+        source: The model.
+        target: The target, if any.
+        request: How to plan.
+        effort: How long to search for a plan.
+        plan: The plan to use instead of a new one.
+        with_estimate: Whether to estimate the model; without a target, it is never estimated.
+        custom: Operators that the user describes, by custom code.
+
+    Raises:
+        UnsupportedModelError: The control flow of the model never ends.
+        InvalidModelError: The plan in the file is unsafe.
     """
     model = source.model
     if plan is None:
@@ -201,14 +219,14 @@ def analyse(
 
 
 class SharedAnalysis:
-    """Analyses of one unchanged file for many targets; targets with the same build share its plan and its counts."""
+    """Analyse one unchanged file on many targets; targets with the same build share the plan and the counts."""
 
     def __init__(self, source: Source, custom: Mapping[str, OperatorEntry] | None = None) -> None:
         self._source, self._custom = source, custom
         self._builds: dict[Hashable, Build] = {}
 
     def on(self, target: Target) -> Analysis:
-        """Return what `analyse` returns for the target and the plan in the file; raise the same errors."""
+        """Analyse the model on the target with the plan in the file, as `analyse` does; raise the same errors."""
         from edgetool.estimate.latency import instruction_table
 
         core = target.core
@@ -234,12 +252,12 @@ def _build(
     findings += [*_runtime_findings(model, target, custom), *_described_findings(model, custom)]
     if target is None:
         return Build(plan, tuple(findings), frozenset(), None)
-    illegal, refused = legality_findings(model, target, custom, plan.account)
+    unsupported, refused = unsupported_findings(model, target, custom, plan.account)
     if not with_estimate:
-        return Build(plan, (*findings, *illegal), refused, None)
+        return Build(plan, (*findings, *unsupported), refused, None)
     from edgetool.estimate.latency import count_operators
 
-    return Build(plan, (*findings, *illegal), refused, count_operators(model, target, costs, custom))
+    return Build(plan, (*findings, *unsupported), refused, count_operators(model, target, costs, custom))
 
 
 def _on_board(
@@ -269,12 +287,12 @@ def _cost_findings(costs: Iterable[OperatorCost]) -> list[Finding]:
     unknown = Counter(cost.operator for cost in costs if not cost.known)
     if not unknown:
         return []
-    text = f"no cost rule for {counted(unknown)}: only memory traffic is counted, not arithmetic"
+    text = f"no cost rule for {format_counts(unknown)}: only memory traffic is counted, not arithmetic"
     return [Finding("operator-not-modelled", text)]
 
 
 def _ignored_error_findings(estimate: Estimate, target: Target) -> list[Finding]:
-    """Report kernels whose error is ignored, as 1xN convolutions on the Cortex-M55 do (arm_convolve_1_x_n_s8.c)."""
+    """Report kernels whose error is ignored, such as 1xN convolutions on the Cortex-M55 (arm_convolve_1_x_n_s8.c)."""
     silent = [item for item in estimate.operators if item.gives_up]
     if not silent:
         return []
@@ -296,11 +314,11 @@ def _described_findings(model: Model, custom: Mapping[str, OperatorEntry] | None
     findings = []
     unused = [name for name in described if name not in used]
     if unused:
-        text = f"described but not used by the model: {counted(Counter(unused))}"
+        text = f"described but not used by the model: {format_counts(Counter(unused))}"
         findings.append(Finding("custom-operator-unused", text))
     replaced = [name for name in described if name in used and name in CUSTOM_OPERATORS]
     if replaced:
-        text = f"the description replaces TFLM's own kernel for {counted(Counter(replaced))}"
+        text = f"the description replaces TFLM's own kernel for {format_counts(Counter(replaced))}"
         findings.append(Finding("custom-operator-replaces", text))
     return findings
 
@@ -308,7 +326,7 @@ def _described_findings(model: Model, custom: Mapping[str, OperatorEntry] | None
 def unsupported_operators(
     model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None
 ) -> list[tuple[int, Operator]]:
-    """Return the operators that the runtime lacks and the user does not describe, each with its subgraph."""
+    """Return the operators that the runtime lacks and the user does not describe, as (subgraph, operator)."""
     return [
         (graph.index, operator)
         for graph in model.subgraphs
@@ -327,11 +345,11 @@ def _runtime_findings(model: Model, target: Target | None, custom: Mapping[str, 
     foreign = Counter(operator.label for operator in unsupported if operator.code == "CUSTOM")
     findings = []
     if missing:
-        text = f"{runtime.name} does not support {counted(missing)}: AllocateTensors will fail on the device"
+        text = f"{runtime.name} does not support {format_counts(missing)}: AllocateTensors will fail on the device"
         findings.append(Finding("operator-not-in-runtime", text))
     if foreign:
         text = (
-            f"{runtime.name} does not include custom operator {counted(foreign)}: register your own kernel, and "
+            f"{runtime.name} does not include custom operator {format_counts(foreign)}: register your own kernel, and "
             "describe its allocations with --custom-operators"
         )
         findings.append(Finding("custom-operator", text))

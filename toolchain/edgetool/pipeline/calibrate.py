@@ -1,8 +1,7 @@
-"""A user's own profile from times that were measured on the board.
+"""Calibrate a target: fit its timing to times that were measured on the board, and write it as a profile.
 
-The TOML text of a user's own profile: what differs from a packaged board, or all of a target.
-
-What a run on the device says beside its time: its arena, its operators, and how steady it was.
+The profile is a TOML file that either extends a packaged board or describes the target completely. Logs of a device
+also state the arena and the time of each operator; the report compares both with edgetool's own figures.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from edgetool.figure import in_text
 from edgetool.finding import Finding
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.model.loops import subgraph_runs
-from edgetool.pipeline.device_log import ANY, DeviceRun, at_clock_of, check_run, device_runs, run_ms
+from edgetool.pipeline.device_log import UNSPECIFIED, DeviceRun, at_clock_of, check_run, device_runs, run_ms
 from edgetool.pipeline.output import check_writable, write_file
 from edgetool.pipeline.reporting import device_options, finding_infos
 from edgetool.pipeline.source import Source, open_tflite
@@ -52,12 +51,17 @@ COMMENT_COLUMNS = 118
 
 
 def profile_text(target: Target, *, base: Target | None, comments: Sequence[str] = ()) -> str:
-    """A profile that loads as the target, with comments at its head.
+    """Return the TOML text of a profile that loads as the target.
 
-    base: the packaged board that it extends, by which it says only what is different; without one it says everything.
-    Raises InternalError when the text does not load as the target again.
+    Args:
+        target: The target to write.
+        base: The packaged board that the profile extends: only differences from it are written. None to write all keys.
+        comments: Lines of comment at the beginning of the file.
+
+    Raises:
+        InternalError: The text does not load back as the target.
     """
-    table = _whole(target) if base is None else {"name": target.name, "extends": base.name, **_changes(target, base)}
+    table = _all_keys(target) if base is None else {"name": target.name, "extends": base.name, **_changes(target, base)}
     lines = [f"# {_printable(comment)[:COMMENT_COLUMNS]}" for comment in comments]
     text = "\n".join([*lines, *_lines(table), ""])
     _check(text, target)
@@ -65,14 +69,17 @@ def profile_text(target: Target, *, base: Target | None, comments: Sequence[str]
 
 
 def _check(text: str, target: Target) -> None:
-    """What is written must be read as it was meant; sources, which are told apart by board and core, aside."""
-    read = parse_target(text, where=target.name)
-    if replace(read, sources=()) != replace(target, sources=()):
+    """Raise InternalError unless the text loads as the target.
+
+    Sources may differ, because those of the board and those of the core are kept apart.
+    """
+    loaded = parse_target(text, where=target.name)
+    if replace(loaded, sources=()) != replace(target, sources=()):
         raise InternalError("the written profile does not load back as intended", where=target.name)
 
 
-def _whole(target: Target) -> Table:
-    """Every key of a board's profile."""
+def _all_keys(target: Target) -> Table:
+    """Return all keys of a complete profile."""
     table: Table = {
         "name": target.name,
         "board": target.board,
@@ -96,31 +103,31 @@ def _whole(target: Target) -> Table:
 
 
 def _changes(target: Target, base: Target) -> Table:
-    """The keys of the profile that do not follow from the base; regions amend those of the base by name."""
-    here, there = _whole(target), _whole(base)
+    """Return the keys that differ from the base; a region states only its name and its differences, if possible."""
+    target_keys, base_keys = _all_keys(target), _all_keys(base)
     changed = {
         key: value
-        for key, value in here.items()
-        if value != there.get(key) and key not in ("name", "region", "source", "usual_kernels")
+        for key, value in target_keys.items()
+        if value != base_keys.get(key) and key not in ("name", "region", "source", "usual_kernels")
     }
     if target.kernels != base.kernels:
         changed["kernels"] = target.kernels
     regions = [_region(region) for region in target.regions]
-    amend = [region.name for region in target.regions] == [region.name for region in base.regions]
-    if amend and "core" not in changed:
+    same_regions = [region.name for region in target.regions] == [region.name for region in base.regions]
+    if same_regions and "core" not in changed:
         pairs = zip(target.regions, base.regions, strict=True)
         regions = [_amendment(region, other) for region, other in pairs if region != other]
-    lost = dependent_on([*changed, *([] if amend and "core" not in changed else ["region"])])
-    changed |= {key: here[key] for key in here if key in lost and key != "usual_kernels"}
-    known = {source.document for source in base.sources}
-    sources = [_source(source) for source in target.sources if source.document not in known]
+    not_inherited = dependent_on([*changed, *([] if same_regions and "core" not in changed else ["region"])])
+    changed |= {key: target_keys[key] for key in target_keys if key in not_inherited and key != "usual_kernels"}
+    base_documents = {source.document for source in base.sources}
+    sources = [_source(source) for source in target.sources if source.document not in base_documents]
     return {**changed, **({"region": regions} if regions else {}), **({"source": sources} if sources else {})}
 
 
 def _amendment(region: MemoryRegion, other: MemoryRegion) -> Table:
-    """The name of a region, and what is different in it."""
-    known = _region(other)
-    return {"name": region.name} | {key: value for key, value in _region(region).items() if value != known.get(key)}
+    """Return the name of a region and the keys that differ from the other region."""
+    others = _region(other)
+    return {"name": region.name} | {key: value for key, value in _region(region).items() if value != others.get(key)}
 
 
 def _region(region: MemoryRegion) -> Table:
@@ -164,7 +171,7 @@ def _source(source: FigureSource) -> Table:
 
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
-    """The keys of a table, then its tables and lists of tables, each after an empty line."""
+    """Return the TOML lines of a table: its plain keys, then each subtable after an empty line."""
     lines = [f"{key} = {_value(value)}" for key, value in table.items() if not _is_table(value)]
     for key, value in table.items():
         if isinstance(value, Mapping):
@@ -180,7 +187,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _value(value: Any) -> str:
-    """A number, a boolean, a text or a list of them; JSON's spelling is TOML's, for what a profile can hold."""
+    """Return a number, a boolean, a text or a list of them in TOML; JSON spells all values of a profile the same."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
@@ -188,24 +195,27 @@ def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-# The slowest inference against the fastest: beyond this something else ran as well.
-UNSTEADY = 1.1
+# The slowest inference divided by the fastest: above this, something else ran at the same time.
+MAX_STEADY_RATIO = 1.1
 
 
-def on_device_too(model: MeasuredModel, run: DeviceRun, target: Target) -> tuple[MeasuredModel, tuple[Finding, ...]]:
-    """The measured model with what the device said of it, and what makes that doubtful; target: calibrated."""
+def with_device_info(model: MeasuredModel, run: DeviceRun, target: Target) -> tuple[MeasuredModel, tuple[Finding, ...]]:
+    """Add the figures from the device's log to a measured model, and report what makes them doubtful.
+
+    target: the target after calibration.
+    """
     info = _device_info(run, target)
     return replace(model, device=info, operators=_operators(run, target)), _findings(run, info, target)
 
 
 def _device_info(run: DeviceRun, target: Target) -> DeviceInfo:
-    """What the device said, with edgetool's account of the arena beside it.
+    """Return the figures from the device's log, with edgetool's own account of the arena for comparison.
 
-    The account is None where edgetool has a bound only, and of an arena that several models share.
+    The account is None if it is only a lower bound, or if several models share the arena.
     """
     profile = run.profile
     account = plan_memory(run.source.model, platform_of(target), PlanRequest(file_plan="only")).account
-    known = account is not None and not account.is_lower_bound and not profile.arena_shared
+    comparable = account is not None and not account.is_lower_bound and not profile.arena_shared
     return DeviceInfo(
         log=run.log.name,
         counter=profile.source,
@@ -213,12 +223,12 @@ def _device_info(run: DeviceRun, target: Target) -> DeviceInfo:
         min_ms=run_ms(run, profile.min_ticks, target),
         max_ms=run_ms(run, profile.max_ticks, target),
         arena_used_bytes=profile.arena_used_bytes,
-        account_used_bytes=account.used_bytes if account is not None and known else None,
+        account_used_bytes=account.used_bytes if account is not None and comparable else None,
     )
 
 
 def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding, ...]:
-    """What makes a run doubtful: another arena than its build has, another TFLM, and times that differ."""
+    """Report what makes a run doubtful: an unexpected arena size, another TFLM, varying times, other operators."""
     profile, findings = run.profile, []
     expected = info.account_used_bytes
     if expected is not None and expected != info.arena_used_bytes:
@@ -228,10 +238,10 @@ def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding
             "kernels or a different TFLM version, and its times do not apply to this target"
         )
         findings.append(Finding("arena-differs", text, where=run.source.name))
-    if profile.runtime not in (ANY, "-", word(target.runtime.name)):
+    if profile.runtime not in (UNSPECIFIED, "-", word(target.runtime.name)):
         text = f"the firmware was built for {profile.runtime}, but the target uses {target.runtime.name}"
         findings.append(Finding("runtime-differs", text, where=run.source.name))
-    if profile.max_ticks > UNSTEADY * profile.min_ticks:
+    if profile.max_ticks > MAX_STEADY_RATIO * profile.min_ticks:
         text = (
             f"inference times vary from {in_text(info.min_ms, 4)} to {in_text(info.max_ms, 4)} ms, perhaps because of "
             "interrupts or another task; the mean is used"
@@ -252,20 +262,21 @@ def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding
 
 
 def _operators(run: DeviceRun, target: Target) -> tuple[MeasuredOperator, ...]:
-    """Each operator of the main subgraph, measured and estimated by the target; none where the log has others.
+    """Return the measured and estimated time of each operator of the main subgraph.
 
-    One that encloses others, as WHILE does, has no estimate of its own to compare with.
+    Returns nothing if the log contains other operators. An operator that encloses others, such as WHILE, has no
+    estimate to compare with.
     """
     if not _comparable(run):
         return ()
     estimates = {item.index: item for item in estimate_model(run.source.model, target).operators if item.subgraph == 0}
     events = run.profile.events
-    encloses = [following.depth > event.depth for event, following in pairwise(events)] + [False]
-    main = [(event, inner) for event, inner in zip(events, encloses, strict=True) if event.depth == 0]
+    encloses_others = [following.depth > event.depth for event, following in pairwise(events)] + [False]
+    main = [(event, encloses) for event, encloses in zip(events, encloses_others, strict=True) if event.depth == 0]
     operators = []
-    for operator, (event, inner) in zip(run.source.model.main.operators, main, strict=True):
+    for operator, (event, encloses) in zip(run.source.model.main.operators, main, strict=True):
         measured = run_ms(run, event.mean_ticks, target)
-        estimate = None if inner else estimates[operator.index]
+        estimate = None if encloses else estimates[operator.index]
         ms = None if estimate is None else estimate.ms.value
         ratio = None if not ms else measured / ms
         operators.append(MeasuredOperator(operator.index, operator.label, measured, ms, ratio))
@@ -273,7 +284,7 @@ def _operators(run: DeviceRun, target: Target) -> tuple[MeasuredOperator, ...]:
 
 
 def _comparable(run: DeviceRun) -> bool:
-    """Whether the operators that ran are the main subgraph's, one for one."""
+    """Return whether the operators that ran are exactly those of the main subgraph."""
     ran = [event.name for event in run.profile.events if event.depth == 0]
     expected = [word(operator.label) for operator in run.source.model.main.operators]
     return not run.profile.varies and not run.profile.dropped and ran == expected
@@ -290,55 +301,71 @@ def calibrate_target(
     logs: Sequence[Path] = (),
     models: Sequence[Path] = (),
 ) -> CalibrationReport:
-    """Fit the target's timing to models and their measured milliseconds; write the profile to `output`.
+    """Fit the target's timing to the measured latencies of models, and write the profile to `output`.
 
-    name: what the profile is called, the stem of its file when not given. overrides: as resolve_named takes them; they
-    become part of the profile. logs: what profile firmware printed, further measurements of the models in it; models:
-    where their files are (device_runs). Raises CalibrationError for measurements that no such device makes,
-    TargetError for a target that cannot be calibrated, OutputError for a file that is in the way, and what the logs do.
+    Args:
+        target_name: The target to calibrate.
+        measurements: The path of each .tflite and its measured latency in milliseconds.
+        output: The profile to write.
+        name: The name of the profile; by default, the stem of its file.
+        overrides: Keyword arguments of resolve_named; they become part of the profile.
+        force: Whether to replace an existing file.
+        logs: The output of profile firmware, which contains further measurements.
+        models: The .tflite files of the models in the logs (see device_runs).
+
+    Raises:
+        CalibrationError: No such device can produce the measurements, or a log contains no complete profile.
+        TargetError: The target cannot be calibrated.
+        OutputError: The profile cannot be written.
+        UsageError: A model or a log does not match the others or the target.
     """
     target = resolve_named(target_name, **(overrides or {}))
-    assert target is not None  # it was named
+    assert target is not None  # because it has a name
     _check_target(target)
-    called = _profile_name(name, output)
+    profile_name = _profile_name(name, output)
     paths = tuple(path for path, _ in measurements)
-    read = (*paths, *logs, *models)
-    inputs = (*read, Path(target_name)) if is_path(target_name) else read
+    files = (*paths, *logs, *models)
+    inputs = (*files, Path(target_name)) if is_path(target_name) else files
     check_writable(output.parent, (output.name,), force=force, inputs=inputs)
     runs, log_findings = device_runs(logs, models)
     clock_given = (overrides or {}).get("clock") is not None
     target, clock_findings = at_clock_of(runs, target, clock_given=clock_given)
     for run in runs:
         check_run(run, target)
-    sources = _different(paths, [open_tflite(path) for path in paths], runs)
+    sources = _distinct_sources(paths, [open_tflite(path) for path in paths], runs)
     times = (*(ms for _, ms in measurements), *(run_ms(run, run.profile.mean_ticks, target) for run in runs))
-    given = tuple(Measurement(s.name, s.model, ms) for s, ms in zip(sources, times, strict=True))
-    found = calibrate(target, given)
-    own = _calibrated(target, found, called)
+    all_measurements = tuple(Measurement(s.name, s.model, ms) for s, ms in zip(sources, times, strict=True))
+    calibration = calibrate(target, all_measurements)
+    calibrated = _calibrated(target, calibration, profile_name)
     packaged = resolve_named(target_name)
-    if packaged is not None and packaged.clock_hz != own.clock_hz:  # at another clock nobody measured it
-        own = replace(own, power=None, sources=_not_covering(own.sources, "power"))
-    after = _timing_info(own)
-    assert after is not None  # it was found
+    if packaged is not None and packaged.clock_hz != calibrated.clock_hz:  # its power was not measured at this clock
+        calibrated = replace(calibrated, power=None, sources=_not_covering(calibrated.sources, "power"))
+    after = _timing_info(calibrated)
+    assert after is not None  # because the calibration has a timing
     base = load_target(target_name) if target.board is not None and not is_path(target_name) else None
     comments = [
         f"Written by edgetool {__version__}: calibrated for {target.name} at {format_clock(target.clock_hz)}, "
         f"{target.kernels} kernels.",
-        *(f"Measured: {item.name} {item.ms:g} ms" for item in given),
+        *(f"Measured: {item.name} {item.ms:g} ms" for item in all_measurements),
     ]
-    write_file(output, profile_text(own, base=base, comments=comments).encode("utf-8"), force=force, inputs=inputs)
+    text = profile_text(calibrated, base=base, comments=comments)
+    write_file(output, text.encode("utf-8"), force=force, inputs=inputs)
     region = target.flash_region
-    measured = [_model_info(source, item, target, own) for source, item in zip(sources, given, strict=True)]
-    on_device = [on_device_too(model, run, own) for model, run in zip(measured[len(paths) :], runs, strict=True)]
-    said = [finding for source in sources for finding in _branching(source)]
-    said += [finding for _, findings in on_device for finding in findings]
+    measured = [
+        _model_info(source, item, target, calibrated) for source, item in zip(sources, all_measurements, strict=True)
+    ]
+    on_device = [
+        with_device_info(model, run, calibrated) for model, run in zip(measured[len(paths) :], runs, strict=True)
+    ]
+    model_findings = [finding for source in sources for finding in _control_flow_findings(source)]
+    model_findings += [finding for _, findings in on_device for finding in findings]
     return CalibrationReport(
         provenance=Provenance(
             tool=f"edgetool {__version__}",
             versions={"python": platform.python_version()},
             options={
                 "command": "calibrate",
-                "name": called,
+                "name": profile_name,
                 "logs": [log.name for log in logs],
                 **device_options(target),
             },
@@ -346,7 +373,7 @@ def calibrate_target(
         ),
         target=TargetInfo(target.name, target.core.name, target.board, target.runtime.name, target.kernels),
         calibration=CalibrationInfo(
-            profile=called,
+            profile=profile_name,
             extends=None if base is None else base.name,
             kernels=target.kernels,
             clock_hz=target.clock_hz,
@@ -356,7 +383,7 @@ def calibrate_target(
             after=after,
             models=(*measured[: len(paths)], *(model for model, _ in on_device)),
         ),
-        findings=finding_infos((*log_findings, *clock_findings, *said, *found.findings)),
+        findings=finding_infos((*log_findings, *clock_findings, *model_findings, *calibration.findings)),
     )
 
 
@@ -366,7 +393,7 @@ def _timing_info(target: Target) -> CalibratedTiming | None:
         return None
     return CalibratedTiming(
         cpi=timing.cpi,
-        stall_cycles_per_byte=_stall(target),
+        stall_cycles_per_byte=_stall_cycles_per_byte(target),
         band=(timing.low, timing.high),
         operator_band=(timing.operator_low, timing.operator_high),
         status=timing.status,
@@ -374,23 +401,24 @@ def _timing_info(target: Target) -> CalibratedTiming | None:
     )
 
 
-def _stall(target: Target) -> float | None:
-    """The cycles that a byte of constants waits; None where the profile says nothing of it."""
+def _stall_cycles_per_byte(target: Target) -> float | None:
+    """Return the stall cycles for each byte of constants; None if the profile does not state them."""
     region = target.flash_region
     if region is None or (region.stall_cycles_per_byte is None and region.bytes_per_cycle is None):
         return None
     return speeds_of(target).constant_stall
 
 
-def _model_info(source: Source, given: Measurement, before: Target, after: Target) -> MeasuredModel:
-    was, now = (estimate_model(source.model, target).latency_ms for target in (before, after))
-    assert now is not None  # a timing was found
-    before_ms = None if was is None else was.value
-    return MeasuredModel(source.name, source.sha256, given.ms, before_ms, now.value, now.value / given.ms - 1)
+def _model_info(source: Source, measurement: Measurement, before: Target, after: Target) -> MeasuredModel:
+    old, new = (estimate_model(source.model, target).latency_ms for target in (before, after))
+    assert new is not None  # because the calibrated target has a timing
+    old_ms = None if old is None else old.value
+    error = new.value / measurement.ms - 1
+    return MeasuredModel(source.name, source.sha256, measurement.ms, old_ms, new.value, error)
 
 
-def _branching(source: Source) -> tuple[Finding, ...]:
-    """That a model's work depends on its data, so that its time says little of what an instruction takes."""
+def _control_flow_findings(source: Source) -> tuple[Finding, ...]:
+    """Report a model whose control flow depends on its data: its time says little about cycles per instruction."""
     codes = {operator.code for graph in source.model.subgraphs for operator in graph.operators}
     if "IF" not in codes and None not in subgraph_runs(source.model):
         return ()
@@ -399,7 +427,7 @@ def _branching(source: Source) -> tuple[Finding, ...]:
 
 
 def _check_target(target: Target) -> None:
-    """Refuse what has no cycles per instruction, or no memories to write down."""
+    """Raise TargetError if the target has no cycles per instruction to fit, or no memory regions to write."""
     if target.bandwidth_gbps is not None:
         raise TargetError(
             "is described only by its memory bandwidth: there are no cycles per instruction to fit",
@@ -415,7 +443,7 @@ def _check_target(target: Target) -> None:
 
 
 def _profile_name(name: str | None, output: Path) -> str:
-    """The name that was given, else the file's with what no name may hold replaced."""
+    """Return the given name, or the stem of the file with invalid characters replaced."""
     if name is None:
         return re.sub(r"[^a-z0-9.+_-]+", "-", output.stem.lower())[:64].strip("-._+") or "my-board"
     problems: list[Problem] = []
@@ -425,8 +453,8 @@ def _profile_name(name: str | None, output: Path) -> str:
     return name
 
 
-def _different(paths: Sequence[Path], opened: Sequence[Source], runs: Sequence[DeviceRun]) -> tuple[Source, ...]:
-    """The models of both, the logs' last. Raises UsageError for one that is given twice."""
+def _distinct_sources(paths: Sequence[Path], opened: Sequence[Source], runs: Sequence[DeviceRun]) -> tuple[Source, ...]:
+    """Return the given models, then those of the logs. Raises UsageError if a model occurs twice."""
     named = [*zip(paths, opened, strict=True), *((run.path, run.source) for run in runs)]
     seen: dict[str, Path] = {}
     for path, source in named:
@@ -438,32 +466,32 @@ def _different(paths: Sequence[Path], opened: Sequence[Source], runs: Sequence[D
     return tuple(source for _, source in named)
 
 
-def _calibrated(target: Target, found: Calibration, name: str) -> Target:
-    """The target as the profile is to describe it."""
+def _calibrated(target: Target, calibration: Calibration, name: str) -> Target:
+    """Return the target with the calibrated timing, as the new profile describes it."""
     others = tuple(timing for timing in target.timings if timing.kernels != target.kernels)
     region = target.flash_region
-    timing = replace(found.timing, basis=_line(found.timing.basis))
-    own = replace(target, name=name, timings=(timing, *others))
-    if target.board is None:  # its sources speak of the core, which has them itself
-        own = replace(own, board=name, sources=())
-    if region is None or found.stall_cycles_per_byte in (None, region.stall_cycles_per_byte):
-        return own
+    timing = replace(calibration.timing, basis=_profile_line(calibration.timing.basis))
+    calibrated = replace(target, name=name, timings=(timing, *others))
+    if target.board is None:  # its sources are those of the core, which brings them itself
+        calibrated = replace(calibrated, board=name, sources=())
+    if region is None or calibration.stall_cycles_per_byte in (None, region.stall_cycles_per_byte):
+        return calibrated
     figure = f"{region.name}.stall_cycles_per_byte"
-    stalled = replace(region, stall_cycles_per_byte=found.stall_cycles_per_byte)
+    stalled = replace(region, stall_cycles_per_byte=calibration.stall_cycles_per_byte)
     return replace(
-        own,
-        regions=tuple(stalled if item.name == region.name else item for item in own.regions),
-        sources=(*_not_covering(own.sources, figure), FigureSource((figure,), timing.basis, verified=True)),
+        calibrated,
+        regions=tuple(stalled if item.name == region.name else item for item in calibrated.regions),
+        sources=(*_not_covering(calibrated.sources, figure), FigureSource((figure,), timing.basis, verified=True)),
     )
 
 
 def _not_covering(sources: Sequence[FigureSource], figure: str) -> tuple[FigureSource, ...]:
-    """The sources without what they say of the figure."""
-    others = (replace(item, covers=tuple(word for word in item.covers if word != figure)) for item in sources)
-    return tuple(item for item in others if item.covers)
+    """Return the sources without their claim to cover the figure; a source that covers nothing else is dropped."""
+    reduced = (replace(item, covers=tuple(name for name in item.covers if name != figure)) for item in sources)
+    return tuple(item for item in reduced if item.covers)
 
 
-def _line(text: str) -> str:
-    """The text as a profile can hold it: file names may be long, and hold anything."""
+def _profile_line(text: str) -> str:
+    """Return a text that a profile can hold: file names in it may be long and contain unprintable characters."""
     printable = "".join(character if character.isprintable() else "?" for character in text)
     return printable if len(printable) <= MAX_TEXT else f"{printable[: MAX_TEXT - 3]}..."

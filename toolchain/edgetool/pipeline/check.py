@@ -37,9 +37,12 @@ OMITTED = frozenset(["plan-in-file", "plan-not-needed"])
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest(CheckRules):
-    """The rules, the lock file, the reports of convert that state the accuracy, and descriptions of custom operators.
+    """The rules of a check and the files that it reads.
 
-    reports: if none is given, NAME.json beside each model.
+    Attributes:
+        lock: The lock file.
+        reports: The reports of `convert` that state the accuracy; if empty, NAME.json beside each model is read.
+        custom_operators: The user's description of custom operators.
     """
 
     lock: Path = Path(LOCK_NAME)
@@ -49,7 +52,13 @@ class CheckRequest(CheckRules):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A report for each model on each target, models first; the lock file if it was written; notices about it."""
+    """The result of a check.
+
+    Attributes:
+        reports: One report for each model on each target, ordered by model first.
+        written: The lock file, if it was written.
+        notices: Notices about the lock file.
+    """
 
     reports: tuple[Report, ...]
     written: Path | None = None
@@ -57,18 +66,18 @@ class Checked:
 
     @property
     def passed(self) -> bool:
-        """Whether every model passes on every target."""
+        """Return whether every model passes on every target."""
         return all(item.check is not None and item.check.passed for item in self.reports)
 
 
 def check_models(paths: Sequence[Path], targets: Sequence[Target], request: CheckRequest | None = None) -> Checked:
     """Judge every model, with its file unchanged, on every target.
 
-    All inputs are read before anything is judged; the lock file is written last, whatever the judgement.
+    All inputs are read before anything is judged; the lock file is written last, even if a model does not pass.
 
     Raises:
-        ModelError: a file is not a model.
-        UsageError: a lock file or a report is not valid, or a limit cannot apply to a target.
+        ModelError: A file is not a model.
+        UsageError: A lock file or a report is not valid, or a limit cannot apply to a target.
     """
     request = request or CheckRequest()
     paths = tuple(dict.fromkeys(paths))
@@ -108,7 +117,7 @@ def _check_request(paths: Sequence[Path], targets: Sequence[Target], request: Ch
 
 @dataclass(frozen=True, slots=True)
 class _CheckedModel:
-    """A model on a target: what the gate needs to judge it."""
+    """A model on a target, with everything that the gate needs to judge it."""
 
     path: Path
     source: Source
@@ -119,7 +128,7 @@ class _CheckedModel:
     quantization: QuantizationInfo | None
 
     def judged(self, store: LockStore) -> tuple[Report, LockEntry]:
-        """Return the report with its judgement, and its entry for the lock file."""
+        """Return the report with its judgement, and the model's entry for the lock file."""
         source, target, analysis = self.source, self.target, self.analysis
         findings = plan_findings(source.model, analysis.plan, target)
         unjudged = report(
@@ -144,14 +153,14 @@ class _CheckedModel:
         return judged, entry
 
     def _exact_anatomy(self) -> Anatomy | None:
-        """Return what the arena consists of; None if it is not exact."""
+        """Return what the arena consists of; None if its size is not exact."""
         account = self.analysis.plan.account
         if account is None or account.is_lower_bound:
             return None
         return anatomy_of(self.analysis.model, account, self.analysis.plan.timeline)
 
     def _arena_reasons(self, unjudged: Report) -> Reasons:
-        """Return causes and advice for an arena that is too large, after a short search for smaller ones."""
+        """Return causes of an arena that is too large, and advice, after a short search for smaller arenas."""
         model, account, timeline = self.analysis.model, self.analysis.plan.account, self.analysis.plan.timeline
         if account is None:
             return Reasons()
@@ -165,7 +174,7 @@ class _CheckedModel:
         )
 
     def _alternatives(self, account: ArenaAccount) -> Alternatives:
-        """Plan the model anew, and with the other kernels that run on the core."""
+        """Replan the model, and plan it with the other kernels that run on the core."""
         model, target, custom = self.analysis.model, self.target, self.custom
         saving = best_saving(model, account, self.analysis.plan.timeline)
         if account.is_lower_bound:
@@ -199,21 +208,24 @@ class _CheckedModel:
 
 
 def _shown_path(path: Path) -> str:
-    """Return the path as the user named it; relative to the current directory if it is below it."""
+    """Return the path relative to the current directory if it is below it, else as the user specified it."""
     absolute, here = Path(os.path.abspath(path)), Path.cwd()
     return (absolute.relative_to(here) if absolute.is_relative_to(here) else path).as_posix()
 
 
 @dataclass(frozen=True, slots=True)
 class LockStore:
-    """The path of a lock file, its text and its content; both are None if there is no such file."""
+    """A lock file: its path, its text and its content; text and content are None if the file does not exist."""
 
     path: Path
     text: str | None
     lock: LockContents | None
 
     def name_of(self, model: Path) -> str:
-        """Return a model's path relative to the lock file, with slashes. Raises UsageError on another drive."""
+        """Return a model's path relative to the lock file, with slashes.
+
+        Raises UsageError if the model is on another drive.
+        """
         try:
             return Path(os.path.relpath(model, self.path.parent)).as_posix()
         except ValueError:
@@ -223,14 +235,14 @@ class LockStore:
 
 
 def read_lock(path: Path) -> LockStore:
-    """Read the lock file, if there is one. Raises UsageError that names the line or the key of an error."""
+    """Read the lock file, if it exists. Raises UsageError, which names the line or the key of the error."""
     try:
         path.stat()
     except FileNotFoundError:
         return LockStore(path, None, None)
-    except (OSError, ValueError):  # for example a link to itself: not a missing lock file, which would pass
+    except (OSError, ValueError):  # for example a link to itself: unlike a missing lock file, it must not pass
         pass
-    blob = read_file(path, what="a lock file", most_bytes=MOST_CHARACTERS)
+    blob = read_file(path, what="a lock file", max_bytes=MOST_CHARACTERS)
     try:
         text = blob.decode("utf-8")
     except UnicodeDecodeError:
@@ -241,10 +253,17 @@ def read_lock(path: Path) -> LockStore:
 def write_lock(
     store: LockStore, entries: Mapping[str, Mapping[str, LockEntry]], *, inputs: tuple[Path, ...]
 ) -> tuple[bool, tuple[str, ...]]:
-    """Write the entries to the file, which keeps all others, including those that another program has written since.
+    """Merge the entries into the lock file.
 
-    Returns whether the file was written, which it is not if it stays the same, and notices about entries whose model
-    does not exist. A link to the file is kept. Raises OutputError if the file cannot be written.
+    All other entries stay, including those that another program has written in the meantime. If the path is a link, the
+    file that it leads to is written.
+
+    Returns:
+        Whether the file was written (it is not if it would stay the same), and notices about entries whose model does
+        not exist.
+
+    Raises:
+        OutputError: The file cannot be written.
     """
     path = Path(os.path.realpath(store.path))
     try:
@@ -261,9 +280,9 @@ def write_lock(
     except OSError as error:
         what = f"cannot be written: {error.strerror or error}"
         raise OutputError(what, where=str(store.path), fix="choose another --lock") from error
-    gone = [name for name in sorted(merged) if name not in entries and not (store.path.parent / name).exists()]
+    without_model = [name for name in sorted(merged) if name not in entries and not (store.path.parent / name).exists()]
     return text != newest.text, tuple(
         f"{store.path} still lists {name}, which does not exist: to remove it, delete the lock file and recreate it "
         "for all models"
-        for name in gone
+        for name in without_model
     )

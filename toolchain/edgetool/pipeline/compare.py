@@ -1,6 +1,6 @@
-"""Two models side by side: .tflite files, or reports that edgetool wrote about models.
+"""Compare two models: .tflite files, or reports that edgetool wrote about models.
 
-The figures of two reports, and how they differ; and their operators, each beside its counterpart.
+The comparison lists the figures of both and how they differ, and each operator next to its counterpart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.output import read_file
-from edgetool.pipeline.report_file import chosen, quantizations, reports_in
+from edgetool.pipeline.report_file import quantizations, reports_in, select_report
 from edgetool.pipeline.reporting import device_options, finding_infos, report
 from edgetool.pipeline.source import Source, file_name, read_custom_operators, refuse_saved_model
 from edgetool.pipeline.targets import resolve_named
@@ -32,26 +32,31 @@ from edgetool.target.quantity import format_clock
 from edgetool.target.types import Target
 
 Number = float | int
-Ends = tuple[float, float | None]
+Bounds = tuple[float, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A figure of one report; ends: between what it lies where it is not exact, None above where nobody knows."""
+class FigureValue:
+    """A figure of one report.
+
+    Attributes:
+        value: The value.
+        bounds: The lower and the upper bound if the value is not exact; the upper bound is None if it is unknown.
+    """
 
     value: Number
-    ends: Ends | None = None
+    bounds: Bounds | None = None
 
 
-Reader = Callable[[Report], Known | None]
+Reader = Callable[[Report], FigureValue | None]
 
 
 def figure_changes(a: Report, b: Report) -> tuple[FigureChange, ...]:
-    """All figures in the order in which one asks for them; those that a report has not are null there."""
+    """Return all figures in the order of FIGURES; a figure that a report does not contain is None there."""
     return tuple(_change(name, unit, read(a), read(b)) for name, unit, read in FIGURES)
 
 
-def _change(name: str, unit: str, a: Known | None, b: Known | None) -> FigureChange:
+def _change(name: str, unit: str, a: FigureValue | None, b: FigureValue | None) -> FigureChange:
     if a is None or b is None:
         return FigureChange(
             name,
@@ -60,97 +65,96 @@ def _change(name: str, unit: str, a: Known | None, b: Known | None) -> FigureCha
             None if b is None else b.value,
             None,
             None,
-            None if a is None else a.ends,
-            None if b is None else b.ends,
+            None if a is None else a.bounds,
+            None if b is None else b.bounds,
         )
     change = b.value - a.value
     percent = _percent(change, a.value)
-    certain = _apart(a, b) if change else None
-    return FigureChange(name, unit, a.value, b.value, change, percent, a.ends, b.ends, certain)
+    certain = _is_disjoint(a, b) if change else None
+    return FigureChange(name, unit, a.value, b.value, change, percent, a.bounds, b.bounds, certain)
 
 
-def _percent(change: Number, of: Number) -> float | None:
-    """None for a change from nothing, or from so little that the percents are no number any more."""
-    if not of:
+def _percent(change: Number, base: Number) -> float | None:
+    """Return the change in percent of the base; None if the base is zero, or so small that the quotient overflows."""
+    if not base:
         return None if change else 0.0
-    percent = 100 * (change / abs(of))
+    percent = 100 * (change / abs(base))
     return percent if isfinite(percent) else None
 
 
-def _apart(a: Known, b: Known) -> bool:
-    """Whether the bands do not overlap."""
-    first, second = ((known.value, known.value) if known.ends is None else known.ends for known in (a, b))
-    low, high = sorted((first, second), key=lambda ends: ends[0])
+def _is_disjoint(a: FigureValue, b: FigureValue) -> bool:
+    """Return whether the bands do not overlap."""
+    first, second = ((item.value, item.value) if item.bounds is None else item.bounds for item in (a, b))
+    low, high = sorted((first, second), key=lambda bounds: bounds[0])
     return low[1] is not None and low[1] < high[0]
 
 
-def _exact(value: Number | None) -> Known | None:
-    return None if value is None else Known(value)
+def _exact(value: Number | None) -> FigureValue | None:
+    return None if value is None else FigureValue(value)
 
 
-def _banded(band: Band | None) -> Known | None:
-    return None if band is None else Known(band.value, (band.low, band.high))
+def _banded(band: Band | None) -> FigureValue | None:
+    return None if band is None else FigureValue(band.value, (band.low, band.high))
 
 
 def _arena(name: str) -> Reader:
-    """A figure of the arena, which is only known from below where the arena is."""
+    """Return a reader of a figure of the arena, which is only a lower bound if the arena is."""
 
-    def read(report: Report) -> Known | None:
+    def read(report: Report) -> FigureValue | None:
         value = None if report.arena is None else getattr(report.arena, name)
         if value is None or report.arena is None:
             return None
-        from_below = report.arena.is_lower_bound and name != "layout_bytes"
-        return Known(value, (value, None) if from_below else None)
+        is_lower_bound = report.arena.is_lower_bound and name != "layout_bytes"
+        return FigureValue(value, (value, None) if is_lower_bound else None)
 
     return read
 
 
-def _estimate(read: Callable[[EstimateInfo], Known | None]) -> Reader:
+def _estimate(read: Callable[[EstimateInfo], FigureValue | None]) -> Reader:
     return lambda report: None if report.estimate is None else read(report.estimate)
 
 
 def _in_latency(read: Callable[[EstimateInfo], float | None], *, inverse: bool = False) -> Reader:
-    """A figure that follows from the estimated latency, or from 1 over it: as uncertain as that.
+    """Return a reader of a figure that is proportional to the estimated latency, or inversely proportional to it.
 
-    One that follows from a measured time is exact.
+    The figure is as uncertain as the latency; a figure that follows from a measured time is exact.
     """
 
-    def of(estimate: EstimateInfo) -> Known | None:
+    def figure(estimate: EstimateInfo) -> FigureValue | None:
         value, latency = read(estimate), estimate.latency_ms
         if value is None or latency is None or not latency.low or (estimate.measured is not None and not inverse):
             return _exact(value)
-        ends = (latency.low / latency.value, latency.high / latency.value)
-        return Known(value, (value / ends[1], value / ends[0]) if inverse else (value * ends[0], value * ends[1]))
+        low, high = latency.low / latency.value, latency.high / latency.value
+        return FigureValue(value, (value / high, value / low) if inverse else (value * low, value * high))
 
-    return _estimate(of)
+    return _estimate(figure)
 
 
 def _quality(read: Callable[[OutputQuality], float | None]) -> Reader:
-    """The least of all outputs; None where one of them tells nothing."""
+    """Return a reader of the minimum over all outputs, which is None if the value of any output is unknown."""
 
-    def least(report: Report) -> Known | None:
+    def minimum(report: Report) -> FigureValue | None:
         outputs = () if report.quantization is None else report.quantization.outputs
         values = [value for value in map(read, outputs) if value is not None]
-        return Known(min(values)) if values and len(values) == len(outputs) else None
+        return FigureValue(min(values)) if values and len(values) == len(outputs) else None
 
-    return least
+    return minimum
 
 
 def _accuracy(read: Callable[[Accuracy], float]) -> Reader:
-    def of(report: Report) -> Known | None:
-        quantization = report.quantization
-        found = None if quantization is None else quantization.accuracy
-        return None if found is None else Known(read(found))
+    def figure(report: Report) -> FigureValue | None:
+        accuracy = None if report.quantization is None else report.quantization.accuracy
+        return None if accuracy is None else FigureValue(read(accuracy))
 
-    return of
-
-
-def _model_bytes(report: Report) -> Known:
-    """What lies in flash: the .tflite that was written, or else the one that was read."""
-    return Known(report.model.bytes if report.model.output is None else report.model.output.bytes)
+    return figure
 
 
-# name, unit, reader. "share" is a part of 1.
+def _model_bytes(report: Report) -> FigureValue:
+    """Return the size of the model in flash: of the .tflite that was written, or else of the one that was read."""
+    return FigureValue(report.model.bytes if report.model.output is None else report.model.output.bytes)
+
+
+# Name, unit and reader. A "share" is a fraction of 1.
 FIGURES: tuple[tuple[str, str, Reader], ...] = (
     ("arena_bytes", "B", _arena("bytes")),
     ("head_bytes", "B", _arena("head_bytes")),
@@ -158,10 +162,10 @@ FIGURES: tuple[tuple[str, str, Reader], ...] = (
     ("layout_bytes", "B", _arena("layout_bytes")),
     ("stock_arena_bytes", "B", _arena("stock_bytes")),
     ("model_bytes", "B", _model_bytes),
-    ("parameters", "", lambda report: Known(report.model.parameters)),
-    ("operators", "", lambda report: Known(report.model.operators)),
-    ("macs", "", _estimate(lambda estimate: Known(estimate.macs))),
-    ("bytes_moved", "B", _estimate(lambda estimate: Known(estimate.bytes_moved))),
+    ("parameters", "", lambda report: FigureValue(report.model.parameters)),
+    ("operators", "", lambda report: FigureValue(report.model.operators)),
+    ("macs", "", _estimate(lambda estimate: FigureValue(estimate.macs))),
+    ("bytes_moved", "B", _estimate(lambda estimate: FigureValue(estimate.bytes_moved))),
     ("bandwidth_gbps", "GB/s", _in_latency(lambda estimate: estimate.bandwidth_gbps, inverse=True)),
     ("bandwidth_utilization", "share", _in_latency(lambda estimate: estimate.bandwidth_utilization, inverse=True)),
     ("latency_ms", "ms", _estimate(lambda estimate: _banded(estimate.latency_ms))),
@@ -179,21 +183,22 @@ Pair = tuple[OperatorInfo | None, OperatorInfo | None]
 
 
 def aligned(a: Sequence[OperatorInfo], b: Sequence[OperatorInfo]) -> list[Pair]:
-    """Both sequences in their order, subgraph by subgraph; an operator that the other has not stands alone.
+    """Pair the operators of both sequences, in their order and subgraph by subgraph.
 
-    Known again by their labels, and by what they compute and touch (gate/alignment.py).
+    An operator without a counterpart is paired with None. Counterparts are matched by label, subgraph, MACs and bytes
+    (gate/alignment.py).
     """
     a, b = (sorted(side, key=lambda item: item.subgraph) for side in (a, b))
     pairs: list[Pair] = []
     done_a = done_b = 0
     matched = align([_likeness(item) for item in a], [_likeness(item) for item in b])
     for i, j in matched:
-        pairs += [*_alone(a[done_a:i], b[done_b:j]), (a[i], b[j])]
+        pairs += [*_unmatched(a[done_a:i], b[done_b:j]), (a[i], b[j])]
         done_a, done_b = i + 1, j + 1
-    return [*pairs, *_alone(a[done_a:], b[done_b:])]
+    return [*pairs, *_unmatched(a[done_a:], b[done_b:])]
 
 
-def _alone(a: Sequence[OperatorInfo], b: Sequence[OperatorInfo]) -> list[Pair]:
+def _unmatched(a: Sequence[OperatorInfo], b: Sequence[OperatorInfo]) -> list[Pair]:
     return [*((item, None) for item in a), *((None, item) for item in b)]
 
 
@@ -219,21 +224,29 @@ def compare_models(
     custom_operators: Path | None = None,
     insist: bool = True,
 ) -> CompareReport:
-    """How b differs from a.
+    """Report how b differs from a.
 
-    Each is a .tflite, judged on the target as the file is (with the plan in it, or TFLM's own), or the JSON document of
-    a report, which is taken as it was written.
+    Each file is either a .tflite, which is analysed unchanged on the target (with the plan in it, or TFLM's own), or
+    the JSON document of a report, which is used as it was written.
 
-    target_name: what models are judged on, and which of several reports in a document is meant. overrides: as
-    resolve_named takes them. Raises UsageError for documents that cannot be read, for a model without a target, and,
-    if the user insists, for a target or overrides that decide nothing; ModelError for a model that cannot be read.
+    Args:
+        a: The first file.
+        b: The second file.
+        target_name: The target on which models are analysed; also selects one of several reports in a document.
+        overrides: Keyword arguments of resolve_named.
+        custom_operators: The user's description of custom operators.
+        insist: Whether to refuse a target or overrides that have no effect.
+
+    Raises:
+        UsageError: A document cannot be read, a model has no target, or, with `insist`, an option has no effect.
+        ModelError: A model cannot be read.
     """
     for path in (a, b):
         refuse_saved_model(path)
     blobs = [read_file(path, what="a .tflite or a report") for path in (a, b)]
     is_report = [looks_like_report(path, blob) for path, blob in zip((a, b), blobs, strict=True)]
-    named = {key: value for key, value in (overrides or {}).items() if value is not None}
-    if insist and all(is_report) and (named or custom_operators is not None):
+    specified = {key: value for key, value in (overrides or {}).items() if value is not None}
+    if insist and all(is_report) and (specified or custom_operators is not None):
         raise UsageError(
             "target overrides and --custom-operators cannot be applied to reports",
             fix="specify the .tflite files, or regenerate the reports",
@@ -241,22 +254,24 @@ def compare_models(
     custom = read_custom_operators(custom_operators)
     target = None
     if not all(is_report) or (target_name is not None and target_name.endswith(".toml")):
-        target = resolve_named(target_name, **named)
-    wanted = target.name if target is not None else _report_name(target_name, a, b, blobs, is_report)
+        target = resolve_named(target_name, **specified)
+    report_target = target.name if target is not None else _report_name(target_name, a, b, blobs, is_report)
     sides = []
     for path, blob, reported in zip((a, b), blobs, is_report, strict=True):
         if reported:
-            found = chosen(reports_in(blob, where=str(path)), wanted, where=str(path))
-            sides.append(_of_report(found))
+            selected = select_report(reports_in(blob, where=str(path)), report_target, where=str(path))
+            sides.append(_side_of_report(selected))
         elif target is None:
             raise UsageError("is a model, but no target is specified", where=str(path), fix="add --target")
         else:
             source = Source(path.name, blob, read_model(blob, name=str(path)))
-            sides.append(_of_model(path, source, target, custom))
+            sides.append(_side_of_model(path, source, target, custom))
     first, second = sides
-    if insist and wanted is not None and all(_target_name(side.report) != wanted for side in sides):
+    if insist and report_target is not None and all(_target_name(side.report) != report_target for side in sides):
         names = " and ".join(dict.fromkeys(_target_name(side.report) for side in sides))
-        raise UsageError(f"neither report is for target {wanted}; they are for {names}", fix="leave out --target")
+        raise UsageError(
+            f"neither report is for target {report_target}; they are for {names}", fix="leave out --target"
+        )
     return CompareReport(
         provenance=Provenance(
             tool=f"edgetool {__version__}",
@@ -282,7 +297,7 @@ def compare_models(
 def _report_name(
     target_name: str | None, a: Path, b: Path, blobs: Sequence[bytes], is_report: Sequence[bool]
 ) -> str | None:
-    """The target's name as reports have it: as it is given if one has it so, else that of the profile it means."""
+    """Return the target's name in the reports: the given name if a report has it, else the name of its profile."""
     if target_name is None:
         return None
     names = {
@@ -295,67 +310,68 @@ def _report_name(
         return target_name
     try:
         return load_target(target_name).name
-    except TargetError:  # the profile may have been the user's own
+    except TargetError:  # the report may be for the user's own profile
         return target_name
 
 
 def looks_like_report(path: Path, blob: bytes) -> bool:
-    """Whether the file is to be read as a report: by its content, and by its name where that tells nothing."""
+    """Return whether to read the file as a report: by its content or, if that does not decide, by its name."""
     if blob[4:8] == IDENTIFIER:
         return False
     return blob.lstrip()[:1] == b"{" or path.suffix.lower() == ".json"
 
 
-def _of_report(found: Report) -> _Side:
-    command, clock = (found.provenance.options.get(key) for key in ("command", "clock_hz"))
+def _side_of_report(report: Report) -> _Side:
+    command, clock = (report.provenance.options.get(key) for key in ("command", "clock_hz"))
     info = SideInfo(
         kind="report",
-        name=found.model.name,
-        sha256=found.model.sha256,
+        name=report.model.name,
+        sha256=report.model.sha256,
         command=command if isinstance(command, str) else None,
         planner=None,
-        target=found.target,
+        target=report.target,
         clock_hz=clock if isinstance(clock, int) and not isinstance(clock, bool) else None,
     )
-    return _Side(info, found)
+    return _Side(info, report)
 
 
-def _of_model(path: Path, source: Source, target: Target, custom: Any) -> _Side:
-    """Judged now; what quantization cost is in the report of the conversion, where that lies beside the file."""
+def _side_of_model(path: Path, source: Source, target: Target, custom: Any) -> _Side:
+    """Analyse a model; the loss of its quantization comes from the conversion's report beside it, if there is one."""
     analysis = analyse(source, target, PlanRequest(file_plan="only"), custom=custom)
     (quantization,) = quantizations((path,), (source,), ())
-    made = report(source, analysis, options={}, quantization=quantization)
-    info = SideInfo("model", source.name, source.sha256, None, analysis.plan.planner, made.target, target.clock_hz)
-    return _Side(info, made)
+    model_report = report(source, analysis, options={}, quantization=quantization)
+    planner, target_info = analysis.plan.planner, model_report.target
+    info = SideInfo("model", source.name, source.sha256, None, planner, target_info, target.clock_hz)
+    return _Side(info, model_report)
 
 
-def _target_name(found: Report) -> str:
-    return "no target" if found.target is None else found.target.name
+def _target_name(report: Report) -> str:
+    return "no target" if report.target is None else report.target.name
 
 
 def _differences(a: _Side, b: _Side) -> tuple[Finding, ...]:
-    """What decides figures beside the model, and is another on either side."""
+    """Report everything apart from the model that decides the figures and differs between the sides."""
     first, second = a.info, b.info
-    found = []
+    findings = []
     was, now = _target_name(a.report), _target_name(b.report)
     if was != now:
         text = f"the target is {was} in A, {now} in B: arena, time and energy apply to different devices"
-        found.append(Finding("targets-differ", text))
+        findings.append(Finding("targets-differ", text))
     if first.target is not None and second.target is not None:
         for what, verb in (("kernels", "are"), ("runtime", "is")):
             was, now = getattr(first.target, what), getattr(second.target, what)
             if was != now:
-                found.append(Finding("builds-differ", f"the {what} {verb} {was} in A, {now} in B"))
+                findings.append(Finding("builds-differ", f"the {what} {verb} {was} in A, {now} in B"))
     if None not in (first.clock_hz, second.clock_hz) and first.clock_hz != second.clock_hz:
-        text = f"the clock is {_megahertz(first.clock_hz)} in A, {_megahertz(second.clock_hz)} in B"
-        found.append(Finding("builds-differ", text))
+        text = f"the clock is {_clock_text(first.clock_hz)} in A, {_clock_text(second.clock_hz)} in B"
+        findings.append(Finding("builds-differ", text))
     was, now = a.report.provenance.tool, b.report.provenance.tool
     if was != now:
-        found.append(Finding("tools-differ", f"A was written by {was}, B by {now}"))
-    return tuple(found)
+        findings.append(Finding("tools-differ", f"A was written by {was}, B by {now}"))
+    return tuple(findings)
 
 
-def _megahertz(clock_hz: int | None) -> str:
+def _clock_text(clock_hz: int | None) -> str:
     return "unknown" if clock_hz is None else format_clock(clock_hz)
 
 

@@ -1,10 +1,7 @@
-"""From a Keras model, a SavedModel or a .tflite to firmware files.
+"""Convert a Keras model, a SavedModel or a .tflite to firmware files.
 
-A Keras model or SavedModel as a .tflite that the runtime can run, and what its float original says.
-
-What each form of a model's recurrent layers costs on the device, and which one is taken.
-
-A model converted in the form of its recurrent layers that takes the least of the device.
+The converted .tflite is legalized for the runtime and compared with the float model. Recurrent layers can be fused or
+unrolled: unless the user chooses, both forms are converted, and the one that needs less memory is delivered.
 """
 
 from __future__ import annotations
@@ -47,20 +44,23 @@ from edgetool.pipeline.output import check_readable
 from edgetool.pipeline.planning import planned_for
 from edgetool.pipeline.quality import input_findings, layer_losses, loss_findings, measure_quality
 from edgetool.pipeline.reporting import model_info
-from edgetool.pipeline.source import Source, file_name, open_tflite, own_path, read_custom_operators, sha256_of
+from edgetool.pipeline.source import Source, absolute_path, file_name, open_tflite, read_custom_operators, sha256_of
 from edgetool.report.document import ModelInfo, QuantizationInfo
 from edgetool.target.types import Kernels, Runtime, Target
 
 if TYPE_CHECKING:
     from edgetool.convert.request import Array
 
-# Schemes for comparison alone: stock TFLM runs none of them, as the analysis of such a file says.
-UNRUNNABLE = frozenset(["float16"])
+# Schemes only for comparison: stock TFLM cannot run them, which the analysis of such a file reports.
+COMPARISON_SCHEMES = frozenset(["float16"])
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A conversion whose .tflite is rewritten for the runtime; its notes tell every rewrite. model: that file's."""
+class LegalizedConversion:
+    """A conversion whose .tflite is legalized for the runtime; its notes list every rewrite.
+
+    model: the parsed .tflite.
+    """
 
     conversion: Conversion
     model: Model
@@ -75,59 +75,73 @@ def convert_for(
     kernels: Kernels | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
     progress: child.Progress | None = None,
-) -> Made:
-    """Convert, and rewrite what the runtime lacks. `workdir` is an empty directory that outlives the arrays' use.
+) -> LegalizedConversion:
+    """Convert a model, and legalize it for the runtime.
 
-    kernels: the set that must run it; None for every set. custom: operators that the user describes. Raises what
-    convert_model does, and ConversionError naming layers and what to use instead where an operator is left that the
-    runtime cannot run.
+    Args:
+        request: What to convert, and how.
+        runtime: The version of TFLM that must run the model.
+        name: The name of the .tflite in error messages.
+        workdir: An empty directory, which must exist for as long as the arrays of the conversion are used.
+        kernels: The kernels that must run the model; None for all of them.
+        custom: Operators that the user describes, by custom code.
+        progress: Called with each step.
+
+    Raises:
+        ConversionError: The runtime cannot run an operator of the legalized model; the error names the layers and what
+            to use instead. convert_model raises it and other errors, too.
     """
     conversion = convert_model(request, workdir=workdir, progress=progress)
     converted = read_model(conversion.tflite, name=name)
-    conversion, ended = _with_own_ends(conversion, converted, request)
-    legal = legalize(ended, runtime, allow_approximation=request.allow_approximation)
-    illegal = unsupported_operators(legal.model, runtime, custom, kernels=kernels)
-    left = [item for item in illegal if item.operator.code != "CUSTOM"]
-    if left and request.scheme not in UNRUNNABLE:
-        raise _refusal(left, legal.model, conversion, runtime, str(request.path))
-    if not legal.applied and ended is converted:
-        return Made(conversion, converted)
-    notes = (*conversion.notes, *legal.sentences(conversion.layers))
-    return Made(replace(conversion, tflite=write_model(legal.model), notes=notes), legal.model)
+    conversion, simplified = _with_simple_ends(conversion, converted, request)
+    legalized = legalize(simplified, runtime, allow_approximation=request.allow_approximation)
+    unsupported = unsupported_operators(legalized.model, runtime, custom, kernels=kernels)
+    builtin = [item for item in unsupported if item.operator.code != "CUSTOM"]
+    if builtin and request.scheme not in COMPARISON_SCHEMES:
+        raise _unsupported_error(builtin, legalized.model, conversion, runtime, str(request.path))
+    if not legalized.applied and simplified is converted:
+        return LegalizedConversion(conversion, converted)
+    notes = (*conversion.notes, *legalized.sentences(conversion.layers))
+    conversion = replace(conversion, tflite=write_model(legalized.model), notes=notes)
+    return LegalizedConversion(conversion, legalized.model)
 
 
-def _with_own_ends(conversion: Conversion, model: Model, request: ConvertRequest) -> tuple[Conversion, Model]:
-    """What firmware can read at the ends: types that TFLM casts, scales with the arithmetic before them, no leftovers.
+def _with_simple_ends(conversion: Conversion, model: Model, request: ConvertRequest) -> tuple[Conversion, Model]:
+    """Rewrite the inputs and outputs so that firmware can use them.
 
-    The samples follow: they are what the inputs now take.
+    CAST at the inputs, and QUANTIZE and DEQUANTIZE at inputs and outputs, are removed (passes/ends.py). Arithmetic
+    that only rescales an input is folded into its quantization (passes/rescaling.py). The samples of the conversion are
+    adapted to the new inputs.
     """
     readable, types = readable_inputs(model)
-    whole = [index for index, array in enumerate(conversion.inputs) if array.dtype.kind in "iub"]
-    trimmed, ends = trim_ends(readable, request.io_type, keep_inputs=whole if request.io is None else ())
-    folded = fold_rescaling(trimmed)  # last: with nothing left over at the ends it sees more
+    integer_inputs = [index for index, array in enumerate(conversion.inputs) if array.dtype.kind in "iub"]
+    trimmed, ends = trim_ends(readable, request.io_type, keep_inputs=integer_inputs if request.io is None else ())
+    folded = fold_rescaling(trimmed)  # last: type conversions at the ends would hide operators from it
 
-    def taken(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    def adapted(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         pairs = zip(arrays, folded.inputs, strict=True)
         return tuple(array if affine is None else affine.apply(array) for array, affine in pairs)
 
     evaluation = conversion.evaluation
     if evaluation is not None:
-        evaluation = replace(evaluation, inputs=taken(evaluation.inputs))
+        evaluation = replace(evaluation, inputs=adapted(evaluation.inputs))
     notes = (*conversion.notes, *types, *ends, *folded.notes)
-    return replace(conversion, inputs=taken(conversion.inputs), evaluation=evaluation, notes=notes), folded.model
+    return replace(conversion, inputs=adapted(conversion.inputs), evaluation=evaluation, notes=notes), folded.model
 
 
-def _refusal(
-    left: list[UnsupportedOperator], model: Model, conversion: Conversion, runtime: Runtime, where: str
+def _unsupported_error(
+    unsupported: list[UnsupportedOperator], model: Model, conversion: Conversion, runtime: Runtime, where: str
 ) -> ConversionError:
-    """One line per layer and operator; the first is the error itself, the others are its details."""
-    lines: dict[str, str] = {}
-    for item in left:
-        layer = layer_that_made(item, model, conversion)
+    """Return an error with one line for each layer and operator; the lines after the first are its details."""
+    fix_by_line: dict[str, str] = {}
+    for item in unsupported:
+        layer = layer_of_operator(item, model, conversion)
         kind = conversion.layers.get(layer, "") if layer else ""
-        who = f"layer {layer!r} ({kind}) became" if layer else "the model has"
-        lines.setdefault(f"{who} {item.operator.label}: {item.why}", alternative_to(item.operator.label, kind))
-    first, *others = lines.items()
+        subject = f"layer {layer!r} ({kind}) became" if layer else "the model has"
+        fix_by_line.setdefault(
+            f"{subject} {item.operator.label}: {item.why}", alternative_to(item.operator.label, kind)
+        )
+    first, *others = fix_by_line.items()
     return ConversionError(
         f"{runtime.name} cannot run the model: {first[0]}",
         where=where,
@@ -136,34 +150,38 @@ def _refusal(
     )
 
 
-def layer_that_made(item: UnsupportedOperator, model: Model, conversion: Conversion) -> str | None:
-    """The Keras layer that an operator belongs to, by the names of its tensors; None where they do not tell."""
+def layer_of_operator(item: UnsupportedOperator, model: Model, conversion: Conversion) -> str | None:
+    """Return the Keras layer that an operator belongs to, by the names of its tensors; None if they do not show it."""
     graph = model.subgraphs[item.subgraph]
     for indices in (item.operator.outputs, item.operator.inputs):
         for index in indices:
             if index < 0:
                 continue
             if index in graph.outputs and item.subgraph == 0 and conversion.output_layers:
-                made = conversion.output_layers[graph.outputs.index(index)]
-                if made:
-                    return made
-            found = layer_of(graph.tensors[index].name, conversion.layers)
-            if found is not None:
-                return found
+                output_layer = conversion.output_layers[graph.outputs.index(index)]
+                if output_layer:
+                    return output_layer
+            layer = layer_of(graph.tensors[index].name, conversion.layers)
+            if layer is not None:
+                return layer
     return None
 
 
-WORDS = {"fused": "one operator per LSTM", "unrolled": "one copy per time step"}
-MOST_NAMES = 6
-WORSE_DB = 6.0  # one bit: what a form may lose against the best before its price counts no more
+FORM_NAMES = {"fused": "one operator per LSTM", "unrolled": "one copy per time step"}
+MAX_LAYERS_NAMED = 6
+WORSE_DB = 6.0  # one bit: a form that loses more than this against the best form is rejected at any price
 
 
 @dataclass(frozen=True, slots=True)
 class RnnPrice:
-    """One form of a model: "fused" or "unrolled".
+    """What one form of a model costs on the device.
 
-    arena_bytes: None where it is not known. file_bytes: of the planned .tflite. sqnr_db: of its worst output, None
-    where it was not measured.
+    Attributes:
+        form: "fused" or "unrolled".
+        arena_bytes: The size of the arena; None if it is unknown.
+        file_bytes: The size of the planned .tflite.
+        operators: The number of operators in all subgraphs.
+        sqnr_db: The SQNR of the worst output; None if it was not measured.
     """
 
     form: str
@@ -174,7 +192,7 @@ class RnnPrice:
 
     @property
     def total_bytes(self) -> int | None:
-        """RAM and flash together: the measure by which a form is chosen."""
+        """Return the sum of RAM and flash, by which a form is chosen; None if the arena is unknown."""
         return None if self.arena_bytes is None else self.arena_bytes + self.file_bytes
 
 
@@ -186,7 +204,10 @@ def price_of(
     custom: Mapping[str, OperatorEntry] | None = None,
     sqnr_db: float | None = None,
 ) -> RnnPrice:
-    """Plan the model for the target, as it would be delivered. Its arena is unknown where it cannot be planned."""
+    """Return the price of a model, planned for the target as it would be delivered.
+
+    The size of the arena is unknown if the model cannot be planned.
+    """
     operators = sum(len(graph.operators) for graph in source.model.subgraphs)
     try:
         planned = planned_for(source, target, custom=custom)
@@ -199,12 +220,12 @@ def price_of(
 
 
 def cheapest(prices: Sequence[RnnPrice]) -> RnnPrice:
-    """The form that takes the fewest bytes of arena and flash together, of those that are not much worse than the best.
+    """Return the form with the fewest bytes of arena and flash in total, without forms that are much less accurate.
 
-    An unknown arena loses, the first wins ties.
+    A form whose arena is unknown is the last choice; the first of equal forms is returned.
     """
-    good = [price for price in prices if not is_worse(price, prices)]
-    return min(good, key=_size)
+    accurate = [price for price in prices if not is_worse(price, prices)]
+    return min(accurate, key=_size)
 
 
 def _size(price: RnnPrice) -> tuple[bool, int]:
@@ -212,32 +233,33 @@ def _size(price: RnnPrice) -> tuple[bool, int]:
 
 
 def is_worse(price: RnnPrice, prices: Sequence[RnnPrice]) -> bool:
-    """Whether a form's outputs are more than WORSE_DB from those of the best."""
-    known = [other.sqnr_db for other in prices if other.sqnr_db is not None]
-    return price.sqnr_db is not None and price.sqnr_db < max(known) - WORSE_DB
+    """Return whether the SQNR of a form is more than WORSE_DB below that of the best form."""
+    measured = [other.sqnr_db for other in prices if other.sqnr_db is not None]
+    return price.sqnr_db is not None and price.sqnr_db < max(measured) - WORSE_DB
 
 
 def rnn_finding(chosen: RnnPrice, others: Sequence[RnnPrice], layers: Sequence[str]) -> Finding:
-    """What these layers became, at which price of the whole model, and what it would cost in the other forms."""
-    text = f"{_named(layers)} converted to {WORDS[chosen.form]} (--rnn {chosen.form}): {_figures(chosen)}"
+    """Report the form of the layers, the price of the whole model, and its price in the other forms."""
+    text = f"{_layer_names(layers)} converted to {FORM_NAMES[chosen.form]} (--rnn {chosen.form}): {_figures(chosen)}"
     for other in others:
-        text += f"; {WORDS[other.form]} (--rnn {other.form}) would take {_figures(other)}"
+        text += f"; {FORM_NAMES[other.form]} (--rnn {other.form}) would take {_figures(other)}"
         if _size(other) < _size(chosen):
             text += f" (rejected: more than {WORSE_DB:.0f} dB worse)"
     return Finding("rnn-form", text)
 
 
-def only_finding(layers: Sequence[str], why: str) -> Finding:
-    """What these layers became, and why there is no other form to compare the price with."""
-    text = f"{_named(layers)} converted to {WORDS['fused']}: {WORDS['unrolled']} (--rnn unrolled) does not work: {why}"
+def only_fused_finding(layers: Sequence[str], why: str) -> Finding:
+    """Report that the layers are fused, and why they cannot be unrolled."""
+    fused, unrolled = FORM_NAMES["fused"], FORM_NAMES["unrolled"]
+    text = f"{_layer_names(layers)} converted to {fused}: {unrolled} (--rnn unrolled) does not work: {why}"
     return Finding("rnn-form", text)
 
 
-def _named(layers: Sequence[str]) -> str:
-    """'layers 'a', 'b' and 'c''; of many, the first ones."""
-    names = [repr(name) for name in layers[:MOST_NAMES]]
-    if len(layers) > MOST_NAMES:
-        names.append(f"{len(layers) - MOST_NAMES} more")
+def _layer_names(layers: Sequence[str]) -> str:
+    """Return text such as "layers 'a', 'b' and 'c' were", which names at most MAX_LAYERS_NAMED layers."""
+    names = [repr(name) for name in layers[:MAX_LAYERS_NAMED]]
+    if len(layers) > MAX_LAYERS_NAMED:
+        names.append(f"{len(layers) - MAX_LAYERS_NAMED} more")
     first, last = names[:-1], names[-1]
     return f"layers {', '.join(first)} and {last} were" if first else f"layer {last} was"
 
@@ -250,7 +272,7 @@ def _figures(price: RnnPrice) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A converted model, how far it is from the original, and what is to be said of that."""
+    """A model converted in one form of its recurrent layers, its loss against the original, and findings on that."""
 
     conversion: Conversion
     source: Source
@@ -259,7 +281,7 @@ class Form:
 
     @property
     def sqnr_db(self) -> float | None:
-        """That of the worst output; None where none is known."""
+        """Return the SQNR of the worst output; None if none was measured."""
         return min((item.sqnr_db for item in self.quality.outputs if item.sqnr_db is not None), default=None)
 
 
@@ -272,35 +294,44 @@ def best_form(
     custom: Mapping[str, OperatorEntry] | None = None,
     progress: child.Progress,
 ) -> Form:
-    """Convert and compare; where layers may be fused or unrolled and neither is asked for, both, and take one.
+    """Convert the model, and compare it with the original.
 
-    name: of the file. workdir: an empty directory that outlives the use of the arrays. Raises as convert_for does.
+    If its layers can be fused or unrolled, and the request leaves the choice, convert both forms and return the better.
+
+    Args:
+        request: What to convert, and how.
+        target: The target for which the forms are planned.
+        name: The name of the .tflite.
+        workdir: An empty directory, which must exist for as long as the arrays of the conversion are used.
+        custom: Operators that the user describes, by custom code.
+        progress: Called with each step.
+
+    Raises the same errors as convert_for.
     """
     first = _converted(request, target, name, workdir, custom, progress)
     if request.rnn != "auto" or not first.conversion.fused:
         return first
-    layers = _own_names(first.conversion)
+    layers = _fused_layers(first.conversion)
     unrolled: RnnForm = "unrolled"
-    apart = workdir / "unrolled"
-    apart.mkdir()
+    unrolled_workdir = workdir / "unrolled"
+    unrolled_workdir.mkdir()
     try:
-        second = _converted(replace(request, rnn=unrolled), target, name, apart, custom, progress)
-    except (ConversionError, UnsupportedModelError) as error:  # too many steps, or operators
-        return replace(first, findings=(*first.findings, only_finding(layers, error.what)))
+        second = _converted(replace(request, rnn=unrolled), target, name, unrolled_workdir, custom, progress)
+    except (ConversionError, UnsupportedModelError) as error:  # for example too many time steps or operators
+        return replace(first, findings=(*first.findings, only_fused_finding(layers, error.what)))
     progress("comparing the forms of recurrent layers")
     forms = {"fused": first, "unrolled": second}
     prices = [price_of(kind, form.source, target, custom=custom, sqnr_db=form.sqnr_db) for kind, form in forms.items()]
     chosen = cheapest(prices)
     others = [price for price in prices if price is not chosen]
-    taken = forms[chosen.form]
-    told = rnn_finding(chosen, others, layers)
-    return replace(taken, findings=(*taken.findings, told))
+    form = forms[chosen.form]
+    return replace(form, findings=(*form.findings, rnn_finding(chosen, others, layers)))
 
 
-def _own_names(conversion: Conversion) -> tuple[str, ...]:
-    """The layers that were fused, as the user made them: Bidirectional has two inside."""
-    around = ((scope.rpartition("/")[0], scope) for scope in conversion.fused)
-    names = (outer if conversion.layers.get(outer) == "Bidirectional" else scope for outer, scope in around)
+def _fused_layers(conversion: Conversion) -> tuple[str, ...]:
+    """Return the names of the user's layers that were fused: a Bidirectional, not the two layers in it."""
+    scopes = ((scope.rpartition("/")[0], scope) for scope in conversion.fused)
+    names = (outer if conversion.layers.get(outer) == "Bidirectional" else scope for outer, scope in scopes)
     return tuple(dict.fromkeys(names))
 
 
@@ -312,7 +343,7 @@ def _converted(
     custom: Mapping[str, OperatorEntry] | None,
     progress: child.Progress,
 ) -> Form:
-    made = convert_for(
+    legalized = convert_for(
         request,
         target.runtime,
         name=name,
@@ -321,16 +352,16 @@ def _converted(
         custom=custom,
         progress=progress,
     )
-    conversion = made.conversion
+    conversion = legalized.conversion
     progress("comparing with the float model")
-    quality, findings = measure_quality(conversion, made.model, scheme=request.scheme, workdir=workdir)
-    return Form(conversion, Source(name, conversion.tflite, made.model), quality, findings)
+    quality, findings = measure_quality(conversion, legalized.model, scheme=request.scheme, workdir=workdir)
+    return Form(conversion, Source(name, conversion.tflite, legalized.model), quality, findings)
 
 
-# Fields of a request that say how the layers of a Keras model are loaded and converted.
+# Fields of a request that apply only to the layers and the code of a Keras model.
 KERAS_OPTIONS = ("trust_model_code", "rnn", "signature", "custom_objects", "input_shapes")
-# Fields of a request that are called otherwise on the command line.
-OPTIONS = {"input_shapes": "--input-shape"}
+# Fields of a request whose option on the command line has a different name.
+OPTION_NAMES = {"input_shapes": "--input-shape"}
 
 
 def convert_file(
@@ -348,13 +379,24 @@ def convert_file(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Converted:
-    """Convert, plan as asked, estimate, judge, and write every file into `output` (by default NAME-firmware).
+    """Convert a model, plan it as requested, estimate it, judge it, and write every file.
 
-    A .tflite is taken as it is unless it is in float32 and the request has a `quantize`; a memory plan in one that is
-    taken as it is is honoured unless `replan` says otherwise. Without `offline_plan` the model file is left as it is.
-    firmware: which files beside it, by default a plain project; where TFLM lacks an operator, header and data alone,
-    with a finding. custom_operators: the user's description of custom operators. strict: where any finding is an error
-    nothing is written, so that no build goes on with that model.
+    A .tflite is used unchanged unless it is in float32 and the request has a `quantize`. If TFLM lacks an operator,
+    only the header and the data are written, with a finding.
+
+    Args:
+        request: What to convert, and how.
+        target: The target.
+        output: The directory to write to; by default NAME-firmware.
+        name: The name for files and in C; by default, it is derived from the file's name.
+        force: Whether to replace existing files.
+        offline_plan: Whether to write a memory plan into the file; without it, its contents are left unchanged.
+        replan: Whether to replace the memory plan of a .tflite that is used unchanged; otherwise it is kept.
+        plan: How to plan.
+        firmware: Which files to write besides the model; by default a plain project.
+        custom_operators: The user's description of custom operators.
+        strict: Whether to write nothing if any finding is an error, so that no build continues with that model.
+        progress: Called with each step.
     """
     path = request.path
     is_tflite = path.suffix.lower() == TFLITE_SUFFIX and path.is_file()
@@ -369,10 +411,10 @@ def convert_file(
     plan = plan or PlanRequest()
     if not offline_plan and (plan.order or plan.strategy):
         raise UsageError("--no-offline-plan leaves the file unchanged: --order and --strategy cannot be applied")
-    named = name_findings(path, name)
+    on_name = name_findings(path, name)
     name = output_name(path, name)
-    read = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)
-    inputs = tuple(item for item in read if item is not None)
+    files = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)
+    inputs = tuple(item for item in files if item is not None)
     destination = Destination(
         name, output or default_directory(name), firmware or FirmwareRequest(), force=force, inputs=inputs
     )
@@ -380,22 +422,22 @@ def convert_file(
         check_readable(item)
     custom = read_custom_operators(custom_operators)
     destination.check()
-    given = open_tflite(path) if is_tflite else None
-    as_it_is = given is not None and _stays_as_it_is(request, given)
-    if given is not None and as_it_is:
-        source, ends = _with_integer_ends(given, request.io)
-        origin = Origin(model_info(given), findings=(*ends, *_as_it_is_findings(request, given)))
+    tflite = open_tflite(path) if is_tflite else None
+    unchanged = tflite is not None and _stays_unchanged(request, tflite)
+    if tflite is not None and unchanged:
+        source, on_ends = _with_integer_ends(tflite, request.io)
+        origin = Origin(model_info(tflite), findings=(*on_ends, *_unchanged_findings(request, tflite)))
     else:
         source, origin = _convert_and_compare(request, target, name, custom, progress or (lambda step: None))
     file_plan: FilePlan = "only" if not offline_plan else "replace" if replan else "use"
     plan = replace(plan, file_plan=file_plan)
     return deliver(
         source,
-        replace(origin, findings=(*origin.findings, *named)),
+        replace(origin, findings=(*origin.findings, *on_name)),
         target,
         destination,
-        options=_options(request, plan, destination, custom_operators, as_it_is=as_it_is),
-        renumber=not as_it_is,
+        options=_options(request, plan, destination, custom_operators, unchanged=unchanged),
+        renumber=not unchanged,
         request=plan,
         custom=custom,
         strict=strict,
@@ -403,8 +445,8 @@ def convert_file(
     )
 
 
-def _stays_as_it_is(request: ConvertRequest, source: Source) -> bool:
-    """Whether a .tflite is taken as it is; otherwise it is float and is to be quantized.
+def _stays_unchanged(request: ConvertRequest, source: Source) -> bool:
+    """Return whether a .tflite is used unchanged; otherwise, it is a float model to quantize.
 
     Raises UsageError for options that cannot apply, and UnsupportedModelError for a float model that cannot be
     quantized.
@@ -423,25 +465,25 @@ def _stays_as_it_is(request: ConvertRequest, source: Source) -> bool:
     how = "use --quantize int8 or int16x8 to quantize it" if scheme is None else "use the float model"
     names = [item.name for item in fields(ConvertRequest) if item.name not in ("path", "quantize", "io", "limits")]
     if request.io is not None and (scheme is None or request.io not in ("int8", "int16")):
-        names.append("io")  # there is no QUANTIZE of that type to take out
+        names.append("io")  # there is no QUANTIZE of that type to remove
     _refuse_options(request, names, "the .tflite is used unchanged", f"omit the option, or {how}")
     return True
 
 
 def _refuse_options(request: ConvertRequest, names: Sequence[str], why: str, fix: str) -> None:
-    """Raise UsageError for the fields of the request that were given but cannot apply, as the user knows them."""
+    """Raise UsageError if any of these fields of the request is specified; the error lists them as options."""
     default = ConvertRequest(request.path)
-    given = [
-        OPTIONS.get(name, f"--{name.replace('_', '-')}")
+    specified = [
+        OPTION_NAMES.get(name, f"--{name.replace('_', '-')}")
         for name in names
         if getattr(request, name) != getattr(default, name)
     ]
-    if given:
-        raise UsageError(f"{why}: {', '.join(given)} cannot be applied", where=str(request.path), fix=fix)
+    if specified:
+        raise UsageError(f"{why}: {', '.join(specified)} cannot be applied", where=str(request.path), fix=fix)
 
 
-def _as_it_is_findings(request: ConvertRequest, source: Source) -> tuple[Finding, ...]:
-    """A note how a float model is quantized if the user did not say how, or that a quantized one already is."""
+def _unchanged_findings(request: ConvertRequest, source: Source) -> tuple[Finding, ...]:
+    """Note that the model is already quantized, or how to quantize a float model if the user did not choose."""
     scheme = quantized_as(source.model)
     if request.quantize is not None and scheme is not None:
         return (Finding("already-quantized", f"the model is already quantized ({scheme}) and is used unchanged"),)
@@ -455,13 +497,13 @@ def _as_it_is_findings(request: ConvertRequest, source: Source) -> tuple[Finding
 
 
 def _with_integer_ends(source: Source, io: str | None) -> tuple[Source, tuple[Finding, ...]]:
-    """Without QUANTIZE and DEQUANTIZE at the ends where integers are asked for there; each is reported.
+    """Remove QUANTIZE and DEQUANTIZE at the inputs and outputs if `io` requests integers, and report each.
 
-    Raises UsageError if no end has that type, and none of these operators is there to take out.
+    Raises UsageError if no input or output has that type and there is no such operator to remove.
     """
     if io is None:
-        left = [f"{text}; --io int8 leaves that to the firmware" for text in conversions_at_ends(source.model)]
-        return source, tuple(Finding("leftover-conversion", text) for text in left)
+        hints = [f"{text}; --io int8 leaves that to the firmware" for text in conversions_at_ends(source.model)]
+        return source, tuple(Finding("leftover-conversion", text) for text in hints)
     model, notes = trim_ends(source.model, io)
     types = [model.main.tensors[index].dtype.name.lower() for index in (*model.main.inputs, *model.main.outputs)]
     if not notes and io not in types:
@@ -480,39 +522,44 @@ def _convert_and_compare(
     target: Target,
     name: str,
     custom: Mapping[str, OperatorEntry] | None,
-    say: Progress,
+    progress: Progress,
 ) -> tuple[Source, Origin]:
-    """The converted model and how far it is from the original; all temporary files are gone on return."""
+    """Convert the model, and compare it with the original; all temporary files are deleted."""
     with work_folder() as folder:
-        form = best_form(request, target, name=f"{name}.tflite", workdir=folder, custom=custom, progress=say)
+        form = best_form(request, target, name=f"{name}.tflite", workdir=folder, custom=custom, progress=progress)
     conversion, source = form.conversion, form.source
     quality = replace(form.quality, layers=layer_losses(conversion.debug))
-    lost = loss_findings(quality, dense_per_tensor=request.dense_per_tensor, approximated=request.allow_approximation)
-    coarse = input_findings(
+    on_loss = loss_findings(
+        quality, dense_per_tensor=request.dense_per_tensor, approximated=request.allow_approximation
+    )
+    on_inputs = input_findings(
         source.model, conversion.inputs, quality.outputs, conversion.layers, measured=bool(quality.layers)
     )
-    findings = (*conversion_findings(quality, conversion.notes), *lost, *coarse, *form.findings)
+    findings = (*conversion_findings(quality, conversion.notes), *on_loss, *on_inputs, *form.findings)
     original = _original_info(request.path, source)
     return source, Origin(original, quality, findings, conversion.versions, request.trust_model_code)
 
 
 def _original_info(path: Path, source: Source) -> ModelInfo:
-    """The input file's name, hash and size, with the counts of the converted model."""
+    """Return the input file's name, hash and size, with the counts of the converted model."""
     sha256, size_bytes = hash_of_path(path)
-    return replace(model_info(source), name=own_path(path).name, sha256=sha256, bytes=size_bytes)
+    return replace(model_info(source), name=absolute_path(path).name, sha256=sha256, bytes=size_bytes)
 
 
 def hash_of_path(path: Path) -> tuple[str, int]:
-    """SHA-256 and bytes of a file; of a directory, over its files' relative names and hashes, sorted."""
+    """Return the SHA-256 and the size in bytes of a file or of a directory.
+
+    The hash of a directory is that of the sorted relative names and hashes of its files.
+    """
     if not path.is_dir():
         blob = path.read_bytes()
         return sha256_of(blob), len(blob)
-    digest, total = hashlib.sha256(), 0
+    digest, total_bytes = hashlib.sha256(), 0
     for file in sorted(item for item in path.rglob("*") if item.is_file()):
         blob = file.read_bytes()
-        total += len(blob)
+        total_bytes += len(blob)
         digest.update(f"{file.relative_to(path).as_posix()}\n{sha256_of(blob)}\n".encode())
-    return digest.hexdigest(), total
+    return digest.hexdigest(), total_bytes
 
 
 def _options(
@@ -521,13 +568,13 @@ def _options(
     destination: Destination,
     custom_operators: Path | None,
     *,
-    as_it_is: bool,
+    unchanged: bool,
 ) -> dict[str, object]:
-    """What the user asked for, files by name alone: the same input gives the same report anywhere."""
+    """Return the options of the user; files are stated by name only, so that the report does not depend on paths."""
     return {
         "command": "convert",
         "name": destination.name,
-        "quantize": request.quantize if as_it_is else request.scheme,
+        "quantize": request.quantize if unchanged else request.scheme,
         "io": request.io,
         "dense_per_tensor": request.dense_per_tensor,
         "calibration": request.calibration.name if request.calibration is not None else None,
@@ -548,6 +595,6 @@ def _options(
         "offline_plan": plan.file_plan != "only",
         "replan": plan.file_plan == "replace",
         **plan.as_options(),
-        **destination.firmware.told(),
+        **destination.firmware.as_options(),
         "custom_operators": file_name(custom_operators),
     }

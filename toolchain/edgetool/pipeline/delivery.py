@@ -1,4 +1,4 @@
-"""Plan a .tflite, converted or given, judge it, and write all files of its firmware at once."""
+"""Plan a .tflite, judge it, and write all files of its firmware at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgetool.errors import UnsupportedModelError
 from edgetool.finding import Finding
 from edgetool.memory.planner import Plan, PlanRequest
 from edgetool.operators.entry import OperatorEntry
-from edgetool.pipeline.firmware import FirmwareRequest, firmware_files, firmware_names, own_arena_findings
+from edgetool.pipeline.firmware import FirmwareRequest, firmware_files, firmware_names, unknown_arena_findings
 from edgetool.pipeline.output import check_writable, write_files
 from edgetool.pipeline.planning import (
     NO_PLAN,
@@ -31,7 +31,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The report and the files that were written; none if `strict` and a finding is an error."""
+    """The report, and the files that were written; with `strict`, none are if a finding is an error."""
 
     report: Report
     files: tuple[Path, ...]
@@ -41,7 +41,7 @@ class Converted:
 class Origin:
     """The input from which the .tflite was made, and how.
 
-    arena_bytes: the arena by which the model was selected, if it was; a different one is reported.
+    arena_bytes: the arena size because of which the model was selected, if any; a different size is reported.
     """
 
     original: ModelInfo
@@ -54,7 +54,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The directory for NAME.tflite, NAME.json and the files of the firmware request.
+    """The directory for NAME.tflite, NAME.json and the files that the firmware request selects.
 
     force: replace existing files, but never one of the inputs.
     """
@@ -76,7 +76,7 @@ class Destination:
 
 
 def default_directory(name: str) -> Path:
-    """Return the directory for the files if the user specifies none."""
+    """Return the directory for the files if the user does not specify one."""
     return Path(f"{name}-firmware")
 
 
@@ -106,48 +106,60 @@ def deliver(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Converted:
-    """Plan as requested, estimate, judge, and write every file.
+    """Plan a model as requested, estimate it, judge it, and write every file.
 
-    options: those of the user, for the report. renumber: number operators and tensors as in the planned file, because
-    the .tflite was converted, not given. custom: entries of operators that the user describes. strict: write nothing if
-    any finding is an error. If TFLM lacks an operator, only header and data are written, with a finding.
+    If TFLM lacks an operator, only the header and the data are written, with a finding.
+
+    Args:
+        source: The .tflite to plan.
+        origin: The input from which it was made.
+        target: The target.
+        destination: Where to write the files.
+        options: The options of the user, for the report.
+        renumber: Whether the report numbers operators and tensors as in the planned file. This is for a converted
+            model: the user has never seen the numbers of the .tflite before its plan.
+        request: How to plan.
+        custom: Operators that the user describes, by custom code.
+        strict: Whether to write nothing if any finding is an error.
+        progress: Called with each step.
     """
     request = request or PlanRequest()
-    show = progress or (lambda step: None)
+    report_step = progress or (lambda step: None)
     name = destination.name
     check_applies(request, source.model)
-    show("planning")
+    report_step("planning")
     deadline = Deadline(request.time_limit)
     effort = deadline.effort(request.seed)
-    made = planned_for(source, target, request, effort, renumber=renumber, custom=custom)
-    planned, plan = made.source, made.analysis.plan
+    planned = planned_for(source, target, request, effort, renumber=renumber, custom=custom)
+    planned_source, plan = planned.source, planned.analysis.plan
     # If the file is left unchanged, no plan was compared with that of TFLM's own planner.
-    compared = request.file_plan != "only" and not made.unwritten
-    chosen = plan_findings(source.model, plan, target) if plan.offsets or compared else ()
-    cut_short = search_findings(plan, deadline, "see --plan-time-limit") if compared else ()
+    compared = request.file_plan != "only" and not planned.unwritten
+    on_plan = plan_findings(source.model, plan, target) if plan.offsets or compared else ()
+    on_search = search_findings(plan, deadline, "see --plan-time-limit") if compared else ()
     uncalibrated = origin.quantization is not None and not origin.quantization.calibrated
-    files, refused = _firmware(name, planned, plan, target, destination.firmware, uncalibrated, custom)
-    other = _other_arena_findings(plan, origin.arena_bytes)
-    findings = (*origin.findings, *made.unwritten, *chosen, *cut_short, *other, *refused)
-    described = report(
-        planned,
-        made.analysis,
+    files, on_firmware = _firmware(name, planned_source, plan, target, destination.firmware, uncalibrated, custom)
+    on_arena = _other_arena_findings(plan, origin.arena_bytes)
+    findings = (*origin.findings, *planned.unwritten, *on_plan, *on_search, *on_arena, *on_firmware)
+    delivery_report = report(
+        planned_source,
+        planned.analysis,
         options=dict(options),
-        original=replace(origin.original, output=OutputInfo(planned.sha256, len(planned.blob))),
+        original=replace(origin.original, output=OutputInfo(planned_source.sha256, len(planned_source.blob))),
         quantization=origin.quantization,
         findings=findings if plan.offsets else (*findings, NO_PLAN),
         versions=dict(origin.versions),
         trust_model_code=origin.trust_model_code,
     )
-    files = {f"{name}.tflite": planned.blob, **files, f"{name}.json": to_json(document(described)).encode("ascii")}
-    if strict and any(finding.level == "error" for finding in described.findings):
-        return Converted(described, ())
-    show("writing")
-    return Converted(described, destination.write(files))
+    report_text = to_json(document(delivery_report))
+    files = {f"{name}.tflite": planned_source.blob, **files, f"{name}.json": report_text.encode("ascii")}
+    if strict and any(finding.level == "error" for finding in delivery_report.findings):
+        return Converted(delivery_report, ())
+    report_step("writing")
+    return Converted(delivery_report, destination.write(files))
 
 
 def _other_arena_findings(plan: Plan, expected_bytes: int | None) -> tuple[Finding, ...]:
-    """Report an arena other than expected: a search that is cut short may end with a different plan each time."""
+    """Report an unexpected arena size: a search that is cut short may end with a different plan each time."""
     if expected_bytes is None or (plan.account is not None and plan.account.bytes == expected_bytes):
         return ()
     now = "is unknown" if plan.account is None else f"is {plan.account.bytes:,} bytes"
@@ -167,11 +179,11 @@ def _firmware(
     uncalibrated: bool,
     custom: Mapping[str, OperatorEntry] | None,
 ) -> tuple[dict[str, bytes], tuple[Finding, ...]]:
-    """Return the other files; only header and data, with a finding that says why, if TFLM cannot run the model."""
+    """Return the files besides model and report; if TFLM cannot run the model, only header and data, with a finding."""
     try:
         files = firmware_files(name, planned, plan, target, request=request, uncalibrated=uncalibrated, custom=custom)
     except UnsupportedModelError as error:
         without = replace(request, project="header", profile=False)
         files = firmware_files(name, planned, plan, target, request=without, uncalibrated=uncalibrated, custom=custom)
         return files, (Finding("program-not-written", f"no TFLM program was written: {error.what}"),)
-    return files, own_arena_findings(name, plan) if request.has_program else ()
+    return files, unknown_arena_findings(name, plan) if request.has_program else ()

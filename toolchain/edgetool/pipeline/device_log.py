@@ -1,12 +1,8 @@
-"""What a profile firmware printed, and which models it ran.
+"""Read the log of profile firmware: find its profiles, and the .tflite of the model that each one measured.
 
-What a profile firmware printed, out of everything else that came over the same line.
-
-A serial log holds other text before, between and inside of the lines, colours, lost and doubled characters. Each line
-of a profile has a number and a CRC (codegen/tflm/profile.py): whatever is not whole is no line, and a profile that
-lacks one is no profile.
-
-Models that a device ran: each profile of a log with the .tflite that it is of, and how long an inference took.
+A serial log also contains other text before, between and inside the lines of a profile, colour codes, and lost or
+repeated characters. Each line of a profile has a number and a CRC (codegen/tflm/profile.py): a line whose CRC is wrong
+is ignored, and a profile that lacks a line is rejected.
 """
 
 from __future__ import annotations
@@ -22,21 +18,21 @@ from edgetool.codegen.tflm.profile import CYCLE_COUNTERS, LOG_VERSION, word
 from edgetool.errors import CalibrationError, UsageError
 from edgetool.finding import Finding
 from edgetool.pipeline.output import read_file
-from edgetool.pipeline.source import Source, open_tflite, own_path, sha256_of
+from edgetool.pipeline.source import Source, absolute_path, open_tflite, sha256_of
 from edgetool.target.quantity import format_clock
 from edgetool.target.types import Target
 
 MAX_LOG_BYTES = 64 * 2**20
 MAX_EVENTS = 65536
-MOST_TOLD = 20  # of the profiles that do not count
+MAX_NOTES = 20  # of each kind; only the last ones are reported
 
 _MARK = "edgetool-profile "
 _LINE = re.compile(r"edgetool-profile (\d{1,6}) ([a-z]{1,16})((?: [a-z_0-9]{1,16}=[!-~]{1,64}){0,8}) \*([0-9a-f]{4})")
 _ESCAPES = re.compile(r"\x1b\[[0-?]{0,32}[ -/]{0,8}[@-~]|\x1b[@-Z\\-_]|\x00")
-_BREAKS = re.compile(r"\r+\n?")  # in one step for each run: a log may be nothing but these
+_BREAKS = re.compile(r"\r+\n?")  # matches a whole run at once: a log may consist of nothing else
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
-# The lines of a profile in their order, each with its keys; "event" as often as there are operators.
+# The lines of a profile in order, with the keys of each; there is one "event" line for each operator.
 _KEYS = {
     "begin": {"version", "model", "tool"},
     "model": {"sha256"},
@@ -53,7 +49,10 @@ _AGAIN = "run the firmware again and save its complete output"
 
 @dataclass(frozen=True, slots=True)
 class DeviceEvent:
-    """An operator that ran, in ticks: the mean of all runs and the fastest. depth: how many operators enclose it."""
+    """An operator that ran.
+
+    mean_ticks and min_ticks are over all runs; depth is the number of operators that enclose it.
+    """
 
     name: str
     depth: int
@@ -63,12 +62,25 @@ class DeviceEvent:
 
 @dataclass(frozen=True, slots=True)
 class DeviceProfile:
-    """What a device said of one model. line: where in the log it begins, from 1.
+    """The profile of one model, as a device printed it.
 
-    model: the C name of its files. core, kernels and runtime: what the firmware was made for. source: what counted the
-    ticks; ticks_hz and clock_hz are None where the firmware does not know them. events: of one inference, in the order
-    in which they began; varies: another run had others; dropped: how many there was no room for. overflows: how often
-    the counter ran over. arena_declared_bytes is None where the firmware does not know it; shared: several models'.
+    Attributes:
+        line: The line of the log at which the profile begins, from 1.
+        model: The C name of the model's files.
+        sha256: The hash of the .tflite.
+        core: The core that the firmware was built for; also `kernels` and `runtime`.
+        source: The counter of the ticks.
+        ticks_hz: The rate of the counter; None if the firmware does not know it.
+        clock_hz: The clock of the core; None if the firmware does not know it.
+        runs: The number of inferences.
+        events: The operators of one inference, in the order in which they began.
+        mean_ticks: The mean over all inferences; also `min_ticks` and `max_ticks`.
+        dropped: The number of operators that did not fit in the profile.
+        varies: Whether another inference ran different operators.
+        overflows: How often the counter overflowed.
+        arena_used_bytes: The bytes of the arena that TFLM used.
+        arena_declared_bytes: The size of the arena; None if the firmware does not know it.
+        arena_shared: Whether several models share the arena.
     """
 
     line: int
@@ -95,7 +107,7 @@ class DeviceProfile:
 
 @dataclass(frozen=True, slots=True)
 class ProfileLog:
-    """The last whole profile of each model, and what else there is to say of the log."""
+    """The last complete profile of each model in a log, and notes on the log."""
 
     profiles: tuple[DeviceProfile, ...]
     notes: tuple[str, ...] = ()
@@ -103,23 +115,24 @@ class ProfileLog:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of a profile; at is the log's line, from 1."""
+    """A line of a profile; log_line is its line in the log, from 1."""
 
-    at: int
+    log_line: int
     number: int
     kind: str
     values: Mapping[str, str]
 
 
-class _BrokenError(Exception):
-    """A profile that cannot be used, and why."""
+class _InvalidProfileError(Exception):
+    """A profile cannot be used; the message says why."""
 
 
 def read_profile_log(path: Path) -> ProfileLog:
-    """The profiles in a log.
+    """Read the profiles in a log.
 
-    Raises UsageError for a file that cannot be read or is larger than any log, and CalibrationError for one without
-    a whole profile; it says what is missing.
+    Raises:
+        UsageError: The file cannot be read or is larger than MAX_LOG_BYTES.
+        CalibrationError: The log contains no complete profile; the message says what is missing.
     """
     if path.is_file() and path.stat().st_size > MAX_LOG_BYTES:
         raise UsageError(
@@ -127,30 +140,29 @@ def read_profile_log(path: Path) -> ProfileLog:
             where=str(path),
             fix="specify the output of the profile firmware",
         )
-    return profiles_in(read_file(path, what="a log"), where=str(path))
+    return parse_profile_log(read_file(path, what="a log"), where=str(path))
 
 
-def profiles_in(content: bytes, *, where: str) -> ProfileLog:
-    """The profiles in the bytes of a log; CalibrationError as read_profile_log."""
-    found: dict[str, DeviceProfile] = {}
-    notes, broken = [], []
+def parse_profile_log(content: bytes, *, where: str) -> ProfileLog:
+    """Parse the profiles in the bytes of a log. Raises CalibrationError as read_profile_log does."""
+    by_sha256: dict[str, DeviceProfile] = {}
+    notes, invalid = [], []
     for lines in _groups(_lines(content)):
         try:
             profile = _profile(lines)
-        except _BrokenError as error:
-            broken.append((lines[0].at, str(error)))
+        except _InvalidProfileError as error:
+            invalid.append(f"line {lines[0].log_line}: {error}")
             continue
-        if profile.sha256 in found:
-            earlier = found.pop(profile.sha256).line
+        if profile.sha256 in by_sha256:
+            earlier = by_sha256.pop(profile.sha256).line
             notes.append(
                 f"{profile.model} occurs more than once: line {profile.line} is used, line {earlier} is ignored"
             )
-        found[profile.sha256] = profile
-    told = [f"line {at}: {why}" for at, why in broken]
-    if found:
-        return ProfileLog(tuple(found.values()), (*_last(notes), *_last(told)))
-    if told:
-        raise CalibrationError(f"contains no complete profile; {told[-1]}", where=where, fix=_AGAIN)
+        by_sha256[profile.sha256] = profile
+    if by_sha256:
+        return ProfileLog(tuple(by_sha256.values()), (*_last(notes), *_last(invalid)))
+    if invalid:
+        raise CalibrationError(f"contains no complete profile; {invalid[-1]}", where=where, fix=_AGAIN)
     damaged = _MARK.encode() in content
     raise CalibrationError(
         "contains profile lines, but all are corrupted" if damaged else 'contains no line "edgetool-profile ..."',
@@ -162,24 +174,24 @@ def profiles_in(content: bytes, *, where: str) -> ProfileLog:
 
 
 def _last(notes: Sequence[str]) -> Sequence[str]:
-    """The last of very many, and how many more there are."""
-    left = len(notes) - MOST_TOLD
-    return [f"{left:,} more notes like the following", *notes[left:]] if left > 0 else notes
+    """Return at most MAX_NOTES notes: the last ones, after a line with the number of omitted notes."""
+    omitted = len(notes) - MAX_NOTES
+    return [f"{omitted:,} more notes like the following", *notes[omitted:]] if omitted > 0 else notes
 
 
 def _lines(content: bytes) -> Iterator[_Line]:
-    """Every whole line of a profile, wherever it stands."""
-    wide = _UTF16.get(content[:2])  # as PowerShell writes what it redirects; noise may begin so, too
-    encoding = wide if wide is not None and _MARK.encode(wide) in content else "latin-1"
+    """Yield each intact line of a profile, even if other text precedes or follows it."""
+    utf_16 = _UTF16.get(content[:2])  # PowerShell redirects output in it; noise may begin with these bytes, too
+    encoding = utf_16 if utf_16 is not None and _MARK.encode(utf_16) in content else "latin-1"
     text = _BREAKS.sub("\n", _ESCAPES.sub("", content.decode(encoding, "replace")))
-    at, counted = 1, 0
+    log_line, counted_to = 1, 0
     start = text.find(_MARK)
     while start >= 0:
-        found = _LINE.match(text, start)
-        if found is not None and _crc(found[0][: -len(" *0000")]) == int(found[4], 16):
-            at, counted = at + text.count("\n", counted, start), start
-            values = dict(pair.split("=", 1) for pair in found[3].split())
-            yield _Line(at, int(found[1]), found[2], values)
+        match = _LINE.match(text, start)
+        if match is not None and _crc(match[0][: -len(" *0000")]) == int(match[4], 16):
+            log_line, counted_to = log_line + text.count("\n", counted_to, start), start
+            values = dict(pair.split("=", 1) for pair in match[3].split())
+            yield _Line(log_line, int(match[1]), match[2], values)
         start = text.find(_MARK, start + len(_MARK))
 
 
@@ -188,15 +200,15 @@ def _crc(text: str) -> int:
 
 
 def _groups(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
-    """The lines of each profile: from number 0 to the next 0. A line that came twice in a row counts once."""
+    """Yield the lines of each profile, from number 0 to the next 0; a line that is repeated at once counts once."""
     group: list[_Line] = []
     for line in lines:
-        if group and replace(line, at=group[-1].at) == group[-1]:
+        if group and replace(line, log_line=group[-1].log_line) == group[-1]:
             continue
         if group and (line.number == 0 or group[-1].kind in ("end", "failed")):
             yield group
             group = []
-        if len(group) <= MAX_EVENTS + len(_KEYS):  # what is longer lacks its end then
+        if len(group) <= MAX_EVENTS + len(_KEYS):  # a longer profile is cut off and thus invalid
             group.append(line)
     if group:
         yield group
@@ -205,40 +217,44 @@ def _groups(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
 def _profile(lines: Sequence[_Line]) -> DeviceProfile:
     for expected, line in enumerate(lines):
         if line.number != expected:
-            raise _BrokenError(f"line {expected} of the profile is missing or corrupted")
+            raise _InvalidProfileError(f"line {expected} of the profile is missing or corrupted")
     kinds = [line.kind for line in lines]
     begin = lines[0]
     if begin.kind == "begin" and begin.values.get("version") != str(LOG_VERSION):
-        raise _BrokenError(f"this version of edgetool does not support log version {begin.values.get('version')}")
+        raise _InvalidProfileError(
+            f"this version of edgetool does not support log version {begin.values.get('version')}"
+        )
     if kinds[-1] == "failed":
         step, status = (lines[-1].values.get(key, "?") for key in ("step", "status"))
-        raise _BrokenError(f"on the device, {step} failed with status {status} (see the line below it for the cause)")
+        raise _InvalidProfileError(
+            f"on the device, {step} failed with status {status} (see the line below it for the cause)"
+        )
     events = lines[4 : 4 + kinds.count("event")]
     if kinds[-1] != "end":
-        raise _BrokenError(f"the profile is cut off after line {len(lines) - 1}")
-    wanted = [kind for kind in _KEYS for _ in range(kinds.count("event") if kind == "event" else 1)]
-    if kinds != wanted or len(events) > MAX_EVENTS:
-        raise _BrokenError("its lines do not form a profile")
+        raise _InvalidProfileError(f"the profile is cut off after line {len(lines) - 1}")
+    expected_kinds = [kind for kind in _KEYS for _ in range(kinds.count("event") if kind == "event" else 1)]
+    if kinds != expected_kinds or len(events) > MAX_EVENTS:
+        raise _InvalidProfileError("its lines do not form a profile")
     for line in lines:
         if set(line.values) != _KEYS[line.kind]:
-            raise _BrokenError(f"line {line.number} of the profile has unexpected keys")
-    profile = _values({line.kind: line for line in lines if line.kind != "event"}, events)
+            raise _InvalidProfileError(f"line {line.number} of the profile has unexpected keys")
+    profile = _from_lines({line.kind: line for line in lines if line.kind != "event"}, events)
     _check(profile)
     return profile
 
 
-def _values(by_kind: Mapping[str, _Line], events: Sequence[_Line]) -> DeviceProfile:
+def _from_lines(by_kind: Mapping[str, _Line], events: Sequence[_Line]) -> DeviceProfile:
     begin, build, time = by_kind["begin"].values, by_kind["build"].values, by_kind["time"]
     total, counts, arena = by_kind["total"], by_kind["events"], by_kind["arena"]
     sha256 = by_kind["model"].values["sha256"]
     if re.fullmatch(r"[0-9a-f]{64}", sha256) is None:
-        raise _BrokenError("its model has no SHA-256")
+        raise _InvalidProfileError("its model has no SHA-256")
     if _number(by_kind["end"], "lines") != len(events) + len(_KEYS) - 1 or _number(counts, "kept") != len(events):
-        raise _BrokenError("its line count is wrong")
+        raise _InvalidProfileError("its line count is wrong")
     if any(_number(event, "index") != index for index, event in enumerate(events)):
-        raise _BrokenError("its operators are out of order")
+        raise _InvalidProfileError("its operators are out of order")
     return DeviceProfile(
-        line=by_kind["begin"].at,
+        line=by_kind["begin"].log_line,
         model=begin["model"],
         sha256=sha256,
         core=build["core"],
@@ -267,38 +283,41 @@ def _values(by_kind: Mapping[str, _Line], events: Sequence[_Line]) -> DeviceProf
 def _number(line: _Line, key: str) -> int:
     text = line.values[key]
     if not (text.isascii() and text.isdigit()) or len(text) > 20:
-        raise _BrokenError(f"{key} in line {line.number} of the profile is not a number")
+        raise _InvalidProfileError(f"{key} in line {line.number} of the profile is not a number")
     value = int(text)
     if value >= 2**64:
-        raise _BrokenError(f"{key} in line {line.number} of the profile does not fit in 64 bits")
+        raise _InvalidProfileError(f"{key} in line {line.number} of the profile does not fit in 64 bits")
     return value
 
 
 def _check(profile: DeviceProfile) -> None:
-    """Refuse figures that contradict each other: operators that take longer than what encloses them."""
+    """Refuse times that contradict each other, such as operators that take longer than the enclosing operator."""
     if profile.runs < 1 or not profile.min_ticks <= profile.mean_ticks <= profile.max_ticks:
-        raise _BrokenError("its total is inconsistent")
+        raise _InvalidProfileError("its total is inconsistent")
     if profile.varies:
         return
-    # Of each open operator, what is left for those inside: means are rounded down, so theirs cannot exceed its own.
-    left = [profile.mean_ticks]
+    # The ticks of each open operator that remain for the operators in it. Means are rounded down, so the sum of the
+    # means inside cannot exceed the mean of the enclosing operator.
+    remaining = [profile.mean_ticks]
     for index, event in enumerate(profile.events):
-        if event.depth >= len(left) or event.min_ticks > event.mean_ticks:
-            raise _BrokenError(f"the times of operator {index} contradict each other or those of the previous operator")
-        del left[event.depth + 1 :]
-        left[-1] -= event.mean_ticks
-        if left[-1] < 0:
-            raise _BrokenError(f"operator {index} and those before it take longer than the enclosing operator")
-        left.append(event.mean_ticks)
+        if event.depth >= len(remaining) or event.min_ticks > event.mean_ticks:
+            raise _InvalidProfileError(
+                f"the times of operator {index} contradict each other or those of the previous operator"
+            )
+        del remaining[event.depth + 1 :]
+        remaining[-1] -= event.mean_ticks
+        if remaining[-1] < 0:
+            raise _InvalidProfileError(f"operator {index} and those before it take longer than the enclosing operator")
+        remaining.append(event.mean_ticks)
 
 
-# Firmware that was made for no target in particular says so.
-ANY = "unspecified"
+# The core, kernels and runtime in the log of firmware that was built for no particular target.
+UNSPECIFIED = "unspecified"
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRun:
-    """A model that ran on the device: its profile, the log that has it, and the model's file."""
+    """A model that ran on the device: its profile, the log with the profile, and the model's file."""
 
     profile: DeviceProfile
     log: Path
@@ -307,41 +326,45 @@ class DeviceRun:
 
 
 def device_runs(logs: Sequence[Path], models: Sequence[Path]) -> tuple[tuple[DeviceRun, ...], tuple[Finding, ...]]:
-    """The last profile of each model in the logs, with its model; and notes on the logs.
+    """Return the last profile of each model in the logs together with its model, and notes on the logs.
 
-    A model is known by its SHA-256, among `models` or by the name of the profile. Raises UsageError for a
-    profile without a model and a model without a profile, CalibrationError for a log without a whole profile.
+    The .tflite of a profile is the one with its SHA-256, either among `models` or next to the log under the name in the
+    profile.
+
+    Raises:
+        UsageError: A profile has no model, or a model has no profile.
+        CalibrationError: A log contains no complete profile.
     """
-    given = [(path, open_tflite(path)) for path in models]
-    found: dict[str, DeviceRun] = {}
+    opened = [(path, open_tflite(path)) for path in models]
+    by_sha256: dict[str, DeviceRun] = {}
     findings = []
     for log in logs:
-        read = read_profile_log(log)
-        findings += [Finding("log", note, where=log.name) for note in read.notes]
-        for profile in read.profiles:
-            earlier = found.pop(profile.sha256, None)
+        profile_log = read_profile_log(log)
+        findings += [Finding("log", note, where=log.name) for note in profile_log.notes]
+        for profile in profile_log.profiles:
+            earlier = by_sha256.pop(profile.sha256, None)
             if earlier is not None:
                 text = f"{profile.model} also occurs in {earlier.log.name}; that profile is ignored"
                 findings.append(Finding("log", text, where=log.name))
-            path, source = _model_of(profile, log, given)
-            found[profile.sha256] = DeviceRun(profile, log, path, source)
-    for path, source in given:
-        if source.sha256 not in found:
+            path, source = _model_of(profile, log, opened)
+            by_sha256[profile.sha256] = DeviceRun(profile, log, path, source)
+    for path, source in opened:
+        if source.sha256 not in by_sha256:
             raise UsageError(
                 f"is not in the log: no profile there has its SHA-256, {source.sha256}",
                 where=str(path),
                 fix="specify the .tflite that the firmware was built from, or omit it",
             )
-    return tuple(found.values()), tuple(findings)
+    return tuple(by_sha256.values()), tuple(findings)
 
 
-def _model_of(profile: DeviceProfile, log: Path, given: Sequence[tuple[Path, Source]]) -> tuple[Path, Source]:
-    for path, source in given:
+def _model_of(profile: DeviceProfile, log: Path, opened: Sequence[tuple[Path, Source]]) -> tuple[Path, Source]:
+    for path, source in opened:
         if source.sha256 == profile.sha256:
             return path, source
     file, folder = f"{word(profile.model)}.tflite", f"{word(profile.model)}-firmware"
-    beside = own_path(log).parent
-    candidates = [place / part for place in (beside, Path()) for part in (Path(file), Path(folder, file))]
+    log_folder = absolute_path(log).parent
+    candidates = [place / part for place in (log_folder, Path()) for part in (Path(file), Path(folder, file))]
     for path in candidates if "/" not in file and "\\" not in file else ():
         if path.is_file() and sha256_of(read_file(path)) == profile.sha256:
             return path, open_tflite(path)
@@ -354,17 +377,17 @@ def _model_of(profile: DeviceProfile, log: Path, given: Sequence[tuple[Path, Sou
 
 
 def at_clock_of(runs: Sequence[DeviceRun], target: Target, *, clock_given: bool) -> tuple[Target, tuple[Finding, ...]]:
-    """The target at the clock that the logs tell, unless the user gave one; and a note where it differs.
+    """Return the target at the clock that the logs state, unless the user specified a clock.
 
-    Raises UsageError where the logs tell several.
+    Returns also a finding if that clock differs from the target's. Raises UsageError if the logs state several clocks.
     """
     clocks = {run.profile.clock_hz: run for run in runs if run.profile.clock_hz is not None}
     if clock_given or not clocks:
         return target, ()
     if len(clocks) > 1:
-        told = " and ".join(format_clock(clock) for clock in sorted(clocks))
+        listed = " and ".join(format_clock(clock) for clock in sorted(clocks))
         raise UsageError(
-            f"the logs were recorded at different clocks: {told}",
+            f"the logs were recorded at different clocks: {listed}",
             where="--log",
             fix="calibrate each clock separately, or specify --clock",
         )
@@ -379,14 +402,14 @@ def at_clock_of(runs: Sequence[DeviceRun], target: Target, *, clock_given: bool)
 
 
 def run_ms(run: DeviceRun, ticks: float, target: Target) -> float:
-    """Milliseconds of so many ticks.
+    """Convert ticks to milliseconds.
 
-    Cycles of the core are timed by the target's clock, others by the rate that the log tells. Raises CalibrationError
-    where it tells none.
+    Cycles of the core are converted with the target's clock, other ticks with the rate of the counter in the log.
+    Raises CalibrationError if the log does not state that rate.
     """
     profile = run.profile
-    cycles = profile.source in CYCLE_COUNTERS and profile.ticks_hz in (None, profile.clock_hz)
-    rate = target.clock_hz if cycles else profile.ticks_hz
+    counts_cycles = profile.source in CYCLE_COUNTERS and profile.ticks_hz in (None, profile.clock_hz)
+    rate = target.clock_hz if counts_cycles else profile.ticks_hz
     if rate is None:
         raise CalibrationError(
             f"the rate of the counter ({profile.source}) is unknown",
@@ -397,33 +420,35 @@ def run_ms(run: DeviceRun, ticks: float, target: Target) -> float:
 
 
 def check_run(run: DeviceRun, target: Target) -> None:
-    """Refuse a profile that measured nothing, or another build than the target's.
+    """Check that a profile contains usable times and is for the build of the target.
 
-    Raises CalibrationError and UsageError.
+    Raises:
+        CalibrationError: The counter did not advance, or overflowed.
+        UsageError: The firmware was built for another core or other kernels.
     """
     profile = run.profile
-    own_counter = (
+    counter_fix = (
         f"build with {model_macro(profile.model)}_PROFILE_TICKS() and _PROFILE_TICKS_HZ to use another counter"
     )
     if profile.max_ticks == 0:
         raise CalibrationError(
             f"the counter ({profile.source}) did not advance: the device does not have it, or is an emulator",
             where=_place(run),
-            fix=own_counter,
+            fix=counter_fix,
         )
     if profile.overflows:
         raise CalibrationError(
             f"the counter ({profile.source}) overflowed {profile.overflows} times: an operator takes too long for it",
             where=_place(run),
-            fix=own_counter,
+            fix=counter_fix,
         )
-    if profile.core not in (ANY, word(target.core.name)):
+    if profile.core not in (UNSPECIFIED, word(target.core.name)):
         raise UsageError(
             f"the firmware was built for {profile.core}, but {target.name} has a {target.core.name}",
             where=_place(run),
             fix="specify the target that the firmware was built for",
         )
-    if profile.kernels not in (ANY, word(target.kernels)):
+    if profile.kernels not in (UNSPECIFIED, word(target.kernels)):
         raise UsageError(
             f"the firmware was built for {profile.kernels} kernels, but {target.name} uses {target.kernels}",
             where=_place(run),

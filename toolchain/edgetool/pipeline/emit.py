@@ -1,10 +1,7 @@
-"""The C files of a .tflite.
+"""Write the firmware files of a .tflite, or of several that share one arena.
 
-Several models in one arena: its account, and what is to be said of it.
-
-From models that share an arena to their firmware files in memory.
-
-The firmware files of several .tflite that share one arena.
+For a shared arena, findings also report whether it fits the target, and whether the models would need less memory if
+they were initialised in another order.
 """
 
 from __future__ import annotations
@@ -39,9 +36,9 @@ from edgetool.pipeline.firmware import (
     model_files,
     name_findings,
     output_name,
-    own_arena_findings,
     program_files,
     program_spec,
+    unknown_arena_findings,
 )
 from edgetool.pipeline.output import check_writable, write_files
 from edgetool.pipeline.planning import NO_PLAN, interruptible, plan_findings
@@ -54,7 +51,7 @@ from edgetool.target.types import Target
 
 @dataclass(frozen=True, slots=True)
 class SharedModel:
-    """One of the models: its C name, its file and the plan in that file."""
+    """One of the models that share an arena: its C name, its file and the plan in that file."""
 
     name: str
     source: Source
@@ -63,23 +60,32 @@ class SharedModel:
 
 @dataclass(frozen=True, slots=True)
 class SharedArena:
-    """The arena: its account, None without a target, and what the document says of it.
+    """The arena that models share.
 
-    known_head_bytes: what the heads are known to take without a target.
+    Attributes:
+        account: The account of the arena; None without a target.
+        min_head_bytes: A lower bound of the head, which is known without a target, too.
+        info: The description of the arena in the report.
     """
 
     account: SharedAccount | None
-    known_head_bytes: int
+    min_head_bytes: int
     info: SharedArenaInfo
 
 
 def shared_arena(
     name: str, models: Sequence[SharedModel], target: Target | None, custom: Mapping[str, OperatorEntry]
 ) -> SharedArena:
-    """The arena of these models, initialised in this order, each with the plan in its file.
+    """Return the arena of the models, initialised in this order, each with the plan in its file.
 
-    name: the arena's C name; custom: operators that the user describes, by custom code. Raises UnsupportedModelError
-    where a plan puts what a model must remember to where the others write.
+    Args:
+        name: The C name of the arena.
+        models: The models.
+        target: The target, if any.
+        custom: Operators that the user describes, by custom code.
+
+    Raises:
+        UnsupportedModelError: A plan places a variable tensor in memory that other models overwrite.
     """
     for model in models:
         _refuse_state_in_head(model)
@@ -110,7 +116,7 @@ def _info(
     names = tuple(model.name for model in models)
     exact = account is not None and not account.is_lower_bound
     separate = [model.plan.account.bytes for model in models if model.plan.account is not None]
-    fits, findings = _judged(models, target, account, height)
+    fits, findings = _judge_arena(models, target, account, height)
     if account is None:
         parts = [SharedModelInfo(each, None, None) for each in names]
     else:
@@ -135,10 +141,10 @@ def _info(
     )
 
 
-def _judged(
+def _judge_arena(
     models: Sequence[SharedModel], target: Target | None, account: SharedAccount | None, height: int
 ) -> tuple[bool | None, list[Finding]]:
-    """Whether the arena fits the region, and the findings: memory, a lower bound, a better order."""
+    """Return whether the arena fits its region, and findings on memory, a lower bound and a better order."""
     if target is None or account is None:
         text = (
             f"the exact size of the shared arena depends on the core and its kernels: without a target, only a lower "
@@ -154,8 +160,8 @@ def _judged(
     )
     findings = []
     if fit.arena_fits is False:
-        least = "at least " if account.is_lower_bound else ""
-        text = f"the shared arena needs {least}{account.bytes:,} bytes; {fit.region} has {fit.sram_bytes:,}"
+        at_least = "at least " if account.is_lower_bound else ""
+        text = f"the shared arena needs {at_least}{account.bytes:,} bytes; {fit.region} has {fit.sram_bytes:,}"
         findings.append(Finding("shared-arena-too-large", text, where=target.name))
     if fit.model_fits is False:
         text = f"the models take {model_bytes:,} bytes in total; the flash has {fit.flash_bytes:,}"
@@ -175,25 +181,28 @@ def _judged(
     return fit.arena_fits, findings
 
 
-# What there is once, however many models.
-COMMON = ("main.cc", "CMakeLists.txt")
+# Files that exist once, regardless of the number of models.
+COMMON_FILES = ("main.cc", "CMakeLists.txt")
 
 
 def shared_names(group: str, names: Sequence[str], request: FirmwareRequest) -> tuple[str, ...]:
-    """The names of all files. Raises UsageError where two models, or a model and the arena, would have one file."""
+    """Return the names of all files.
+
+    Raises UsageError if two models, or a model and the arena, would write the same file.
+    """
     owners: dict[str, str] = {}
-    found: list[str] = []
-    arena = [f"{group}_arena.h", *([f"{group}_arena.cc"] if request.has_program else [])]
-    own = [(name, [file for file in firmware_names(name, request) if file not in COMMON]) for name in names]
-    for owner, files in [*own, (group, arena)]:
+    names_in_order: list[str] = []
+    arena_files = [f"{group}_arena.h", *([f"{group}_arena.cc"] if request.has_program else [])]
+    by_model = [(name, [file for file in firmware_names(name, request) if file not in COMMON_FILES]) for name in names]
+    for owner, files in [*by_model, (group, arena_files)]:
         for file in files:
-            # Some file systems take names that differ in case for one.
+            # Some file systems do not distinguish upper and lower case.
             other = owners.setdefault(file.lower(), owner)
             if other != owner:
                 text = f"{owner!r} and {other!r} would both write a file {file}"
                 raise UsageError(text, fix="rename one of the models, or the arena with --name")
-            found.append(file)
-    return (*found, *(file for file in firmware_names(group, request) if file in COMMON))
+            names_in_order.append(file)
+    return (*names_in_order, *(file for file in firmware_names(group, request) if file in COMMON_FILES))
 
 
 def shared_files(
@@ -203,9 +212,9 @@ def shared_files(
     request: FirmwareRequest,
     custom: Mapping[str, OperatorEntry],
 ) -> dict[str, bytes]:
-    """All files by name, as shared_names has them.
+    """Return the contents of all files, by the names that shared_names returns.
 
-    Raises UnsupportedModelError for a program of a model whose operators TFLM lacks.
+    Raises UnsupportedModelError if a program is requested, but TFLM lacks an operator of a model.
     """
     files: dict[str, bytes] = {}
     programs = []
@@ -231,7 +240,7 @@ def _program(
     request: FirmwareRequest,
     custom: Mapping[str, OperatorEntry],
 ) -> ProgramSpec:
-    """What the files of one model say; without a program nobody asks for its operators."""
+    """Return the contents of one model's files; without a program, its operators do not matter and are left out."""
     note = (
         f"In this firmware, the model uses the shared arena of {group}_arena.h: arena sizes given below are those that "
         "the model would need on its own."
@@ -251,7 +260,7 @@ def _arena_spec(arena: SharedArena, programs: tuple[ProgramSpec, ...]) -> Shared
         programs=programs,
         arena_bytes=None if account is None else account.bytes,
         arena_is_lower_bound=account is None or account.is_lower_bound,
-        head_bytes=arena.known_head_bytes if account is None else account.head_bytes,
+        head_bytes=arena.min_head_bytes if account is None else account.head_bytes,
         tail_bytes=0 if account is None else account.tail_bytes,
     )
 
@@ -261,7 +270,7 @@ ArenaStyle = Literal["offsets", "buffers"]
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """What `emit` made. shared: the buffers of the arena style "buffers"."""
+    """The result of `emit_files`. shared: the shared buffers, for arena style "buffers"."""
 
     report: Report
     files: tuple[Path, ...]
@@ -281,13 +290,23 @@ def emit_files(
     custom_operators: Path | None = None,
     force: bool = False,
 ) -> Emitted:
-    """Write the firmware files of a .tflite into `output`, by default the directory NAME-firmware.
+    """Write the firmware files of a .tflite.
 
-    request: which files, by default a plain project, with shared buffers header and data alone. arena_style: "offsets"
-    of tensors in an arena, as in the file's memory plan; or whole "buffers" that tensors share, for runtimes without an
-    arena, and `sharing` is how they are found, "dynamic-programming" when not given. custom_operators: the user's
-    description of custom operators. Raises UsageError for sharing without buffers, and a program for TFLM with them;
-    UnsupportedModelError for a program of a model whose operators TFLM lacks.
+    Args:
+        path: The .tflite.
+        target: The target, if any.
+        output: The directory to write to; by default NAME-firmware.
+        name: The name for files and in C; by default, it is derived from the file's name.
+        request: Which files to write; by default a plain project, or only the header and the data for shared buffers.
+        arena_style: "offsets" of tensors in an arena, as in the file's memory plan; or whole "buffers" that tensors
+            share, for runtimes without an arena.
+        sharing: The algorithm for shared buffers; by default "dynamic-programming".
+        custom_operators: The user's description of custom operators.
+        force: Whether to replace existing files.
+
+    Raises:
+        UsageError: `sharing` is specified without buffers, or a TFLM program is requested with them.
+        UnsupportedModelError: A program is requested, but TFLM lacks an operator of the model.
     """
     if sharing is not None and arena_style != "buffers":
         raise UsageError(f"--sharing {sharing} applies only to shared buffers", fix="add --arena-style buffers")
@@ -298,14 +317,14 @@ def emit_files(
             f"shared buffers are for runtimes without an arena: --project {request.project} generates a TFLM program",
             fix="use --project header",
         )
-    named = name_findings(path, name)
+    on_name = name_findings(path, name)
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
     custom = read_custom_operators(custom_operators)
     inputs = (path,) if custom_operators is None else (path, custom_operators)
     source = open_tflite(path)
     names = firmware_names(name, request, with_buffers=with_buffers)
-    check_writable(directory, _others(directory, names, path), force=force, inputs=inputs)
+    check_writable(directory, _except_model(directory, names, path), force=force, inputs=inputs)
     analysis = analyse(source, target, PlanRequest(file_plan="only"), custom=custom)
     shared, interrupted = None, False
     if with_buffers:
@@ -315,20 +334,20 @@ def emit_files(
                 problem, shared_offsets(problem, sharing or "dynamic-programming", deadline.effort())
             )
         interrupted = deadline.interrupted
-    made = firmware_files(name, source, analysis.plan, target, request=request, shared=shared, custom=custom)
-    written = {file: made[file] for file in _others(directory, tuple(made), path)}
+    contents = firmware_files(name, source, analysis.plan, target, request=request, shared=shared, custom=custom)
+    written = {file: contents[file] for file in _except_model(directory, tuple(contents), path)}
     files = write_files(directory, written, force=force, inputs=inputs)
     if shared is not None:
         findings: tuple[Finding, ...] = (_shared_finding(shared.layout),)
     else:
         findings = plan_findings(source.model, analysis.plan, target) if analysis.plan.offsets else (NO_PLAN,)
     if request.has_program:
-        findings += own_arena_findings(name, analysis.plan)
-    findings += named
+        findings += unknown_arena_findings(name, analysis.plan)
+    findings += on_name
     options: dict[str, object] = {
         "command": "emit",
         "name": name,
-        **request.told(),
+        **request.as_options(),
         "arena_style": arena_style,
         "sharing": sharing or "dynamic-programming" if with_buffers else None,
         "custom_operators": file_name(custom_operators),
@@ -341,27 +360,27 @@ def emit_files(
     )
 
 
-def _others(directory: Path, names: tuple[str, ...], model: Path) -> tuple[str, ...]:
-    """The files but for the model itself, which the assembler may read where it is."""
+def _except_model(directory: Path, names: tuple[str, ...], model: Path) -> tuple[str, ...]:
+    """Return the names without that of the model itself, if it already is in the directory."""
     return tuple(name for name in names if not ((directory / name).exists() and (directory / name).samefile(model)))
 
 
 def _shared_finding(shared: SharedLayout) -> Finding:
-    known = "which is optimal" if shared.proof != "none" else f"the lower bound is {shared.lower_bound:,}"
-    cut = "; the search was cut short" if shared.cut_short else ""
+    proof = "which is optimal" if shared.proof != "none" else f"the lower bound is {shared.lower_bound:,}"
+    cut_short = "; the search was cut short" if shared.cut_short else ""
     text = (
-        f"{len(shared.sizes)} shared buffers take {shared.optimized_bytes:,} bytes, {known}{cut}; without "
+        f"{len(shared.sizes)} shared buffers take {shared.optimized_bytes:,} bytes, {proof}{cut_short}; without "
         f"sharing, the tensors would take {shared.baseline_bytes:,}"
     )
     return Finding("shared-buffers", text)
 
 
-GROUP = "shared"
+DEFAULT_GROUP = "shared"
 
 
 @dataclass(frozen=True, slots=True)
 class EmittedShared:
-    """What `emit --shared-arena` made: a report for each model, in order, and the arena."""
+    """The result of `emit_shared`: a report for each model, in order, the arena, and the written files."""
 
     reports: tuple[Report, ...]
     arena: SharedArenaInfo
@@ -380,13 +399,24 @@ def emit_shared(
     custom_operators: Path | None = None,
     force: bool = False,
 ) -> EmittedShared:
-    """Write the files of each model, the arena that they share and one main.cc into `output`, or GROUP-firmware.
+    """Write the files of each model, of the arena that the models share, and one main.cc.
 
-    The models are initialised in the order of their paths. name: GROUP, what the arena is called, by default "shared";
-    each model has its file's name. request: which files, by default a plain project; with project "header" the
-    arena is a header alone. custom_operators: the user's description of custom operators, of all models. Raises
-    UsageError for fewer than two models, one given twice, names that meet, or shared buffers; UnsupportedModelError for
-    a program of a model whose operators TFLM lacks, and a plan that has the models overwrite each other's state.
+    Args:
+        paths: The models, which are initialised in this order; each is named after its file.
+        target: The target, if any.
+        output: The directory to write to; by default GROUP-firmware.
+        name: GROUP, the name of the arena; by default "shared".
+        request: Which files to write; by default a plain project. With project "header", the arena is only a header.
+        arena_style: Must be "offsets".
+        sharing: Must be None.
+        custom_operators: The user's description of the custom operators of all models.
+        force: Whether to replace existing files.
+
+    Raises:
+        UsageError: There are fewer than two models, a model occurs twice, names conflict, or shared buffers are
+            requested.
+        UnsupportedModelError: A program is requested, but TFLM lacks an operator of a model; or, with the plan of a
+            file, the models would overwrite each other's state.
     """
     if arena_style == "buffers" or sharing is not None:
         what = "--shared-arena cannot be combined with --arena-style buffers or --sharing"
@@ -396,33 +426,33 @@ def emit_shared(
             f"--shared-arena needs at least two models, not {len(paths)}", fix="specify two or more .tflite files"
         )
     request = request or FirmwareRequest()
-    group = output_name(Path(GROUP), name or GROUP)
+    group = output_name(Path(DEFAULT_GROUP), name or DEFAULT_GROUP)
     names = [output_name(path, None) for path in paths]
-    _refuse_one_name(group, names, paths)
+    _refuse_same_names(group, names, paths)
     directory = output or Path(f"{group}-firmware")
     custom = read_custom_operators(custom_operators)
     inputs = (*paths, *(() if custom_operators is None else (custom_operators,)))
     sources = [open_tflite(path) for path in paths]
-    _refuse_one_model(sources, paths)
-    lying = _models_in_place(directory, names, paths)
+    _refuse_same_models(sources, paths)
+    in_place = _models_in_place(directory, names, paths)
     expected = shared_names(group, names, request)
-    check_writable(directory, tuple(file for file in expected if file not in lying), force=force, inputs=inputs)
-    used = [_used(custom, sources, position) for position in range(len(sources))]
+    check_writable(directory, tuple(file for file in expected if file not in in_place), force=force, inputs=inputs)
+    customs = [_custom_of_model(custom, sources, position) for position in range(len(sources))]
     analyses = [
-        analyse(source, target, PlanRequest(file_plan="only"), custom=own)
-        for source, own in zip(sources, used, strict=True)
+        analyse(source, target, PlanRequest(file_plan="only"), custom=model_custom)
+        for source, model_custom in zip(sources, customs, strict=True)
     ]
     models = [
         SharedModel(each, source, analysis.plan)
         for each, source, analysis in zip(names, sources, analyses, strict=True)
     ]
     arena = shared_arena(group, models, target, custom)
-    made = shared_files(arena, models, target, request, custom)
-    written = {file: content for file, content in made.items() if file not in lying}
+    contents = shared_files(arena, models, target, request, custom)
+    written = {file: content for file, content in contents.items() if file not in in_place}
     files = write_files(directory, written, force=force, inputs=inputs)
     options: dict[str, object] = {
         "command": "emit",
-        **request.told(),
+        **request.as_options(),
         "shared_arena": group,
         "custom_operators": file_name(custom_operators),
     }
@@ -441,8 +471,8 @@ def emit_shared(
     return EmittedShared(reports, arena.info, files)
 
 
-def _refuse_one_name(group: str, names: Sequence[str], paths: Sequence[Path]) -> None:
-    """Names that differ only in case have the same macros, and on some systems the same files."""
+def _refuse_same_names(group: str, names: Sequence[str], paths: Sequence[Path]) -> None:
+    """Raise UsageError for names that differ at most in case: they have the same macros, on some systems also files."""
     seen = {model_macro(group): f"the arena {group}"}
     for name, path in zip(names, paths, strict=True):
         macro = model_macro(name)
@@ -456,7 +486,7 @@ def _refuse_one_name(group: str, names: Sequence[str], paths: Sequence[Path]) ->
         seen[macro] = str(path)
 
 
-def _refuse_one_model(sources: Sequence[Source], paths: Sequence[Path]) -> None:
+def _refuse_same_models(sources: Sequence[Source], paths: Sequence[Path]) -> None:
     seen: dict[bytes, Path] = {}
     for source, path in zip(sources, paths, strict=True):
         if source.blob in seen:
@@ -467,15 +497,17 @@ def _refuse_one_model(sources: Sequence[Source], paths: Sequence[Path]) -> None:
 
 
 def _models_in_place(directory: Path, names: Sequence[str], paths: Sequence[Path]) -> frozenset[str]:
-    """The models that lie already where the assembler will read them."""
-    own = {f"{name}.tflite": path for name, path in zip(names, paths, strict=True)}
+    """Return the names of the models that already are in the directory, where the assembler will read them."""
+    by_file = {f"{name}.tflite": path for name, path in zip(names, paths, strict=True)}
     return frozenset(
-        file for file, path in own.items() if (directory / file).exists() and (directory / file).samefile(path)
+        file for file, path in by_file.items() if (directory / file).exists() and (directory / file).samefile(path)
     )
 
 
-def _used(custom: Mapping[str, OperatorEntry], sources: Sequence[Source], position: int) -> dict[str, OperatorEntry]:
-    """The descriptions that concern a model: those of its operators, and those of operators that no model has."""
+def _custom_of_model(
+    custom: Mapping[str, OperatorEntry], sources: Sequence[Source], position: int
+) -> dict[str, OperatorEntry]:
+    """Return the descriptions that concern a model: of its own operators, and of operators that no model uses."""
     codes = [
         {operator.custom_code for graph in source.model.subgraphs for operator in graph.operators} for source in sources
     ]

@@ -1,9 +1,4 @@
-"""The estimate of a .tflite on targets.
-
-An estimate's tables as CSV files: one set of three for a target, in a folder each for several.
-
-How long LiteRT takes for a model on this machine.
-"""
+"""Estimate a .tflite on targets, write the estimate's tables as CSV files, and time LiteRT on this machine."""
 
 from __future__ import annotations
 
@@ -44,11 +39,11 @@ NAMES = (PROFILE_NAME, TOTALS_NAME, SUMMARY_NAME)
 def write_tables(
     reports: Sequence[Report], directory: Path, *, force: bool = False, inputs: tuple[Path, ...] = ()
 ) -> tuple[Path, ...]:
-    """Write the tables of estimates; their paths. Several targets get a folder of their name each.
+    """Write the three tables of each estimate as CSV files, and return their paths.
 
-    A measured time takes the place of the estimated one in the summary; where the run was not on the target, no
-    utilization stands beside what it achieved. Raises OutputError as write_files does, and
-    before anything is written where a file is in the way.
+    For several targets, the tables of each are in a folder with the target's name. In the summary, a measured time
+    replaces the estimated one; if the run was not on the target, the utilization is left empty. Raises OutputError as
+    write_files does, but if a file is in the way, before anything is written.
     """
     folders = [directory / name for name in _folder_names(reports)] if len(reports) > 1 else [directory]
     written: tuple[Path, ...] = ()
@@ -64,7 +59,7 @@ def write_tables(
 
 
 def estimate_tables(report: Report) -> dict[str, bytes]:
-    """The three files of one estimate, by name. Raises InternalError for a report without an estimate."""
+    """Return the three files of one estimate, by name. Raises InternalError for a report without an estimate."""
     estimate = report.estimate
     if estimate is None:
         raise InternalError("a report without an estimate has no tables", where=report.model.name)
@@ -100,7 +95,7 @@ def _summary(estimate: EstimateInfo) -> HardwareSummary:
 
 
 def _folder_names(reports: Sequence[Report]) -> list[str]:
-    """The targets' names, numbered where one is named twice."""
+    """Return the names of the targets; repeated names are numbered."""
     names: list[str] = []
     for item in reports:
         base = name = item.target.name if item.target is not None else "target"
@@ -112,34 +107,37 @@ def _folder_names(reports: Sequence[Report]) -> list[str]:
     return names
 
 
-# What Python calls processors, by the ISA of a core's profile.
+# Values of platform.machine() by the ISA in a core's profile.
 MACHINES = {"x86-64": ("x86_64", "amd64"), "armv8-a": ("aarch64",)}
 SEED = 0
 
 
 def benchmark(source: Source, runs: int, *, progress: Progress | None = None) -> Benchmark:
-    """Time LiteRT on one random input, the same every time. Raises as benchmark_litert does."""
-    from edgetool.execute.benchmark import benchmark_litert  # they bring numpy, which an estimate does not need
+    """Time LiteRT on one random input, which is always the same. Raises the same errors as benchmark_litert."""
+    from edgetool.execute.benchmark import benchmark_litert  # imports numpy, which an estimate does not need
     from edgetool.execute.quantize import random_inputs
 
     inputs = tuple(array[0] for array in random_inputs(source.model, 1, SEED))
     return benchmark_litert(source.blob, inputs, runs, progress=progress)
 
 
-def stands_for(target: Target) -> bool:
-    """Whether a time here is one of the target: a processor of this machine's kind, of which no kernels are estimated.
+def is_this_machine(target: Target) -> bool:
+    """Return whether a time of LiteRT on this machine counts as measured on the target.
 
-    LiteRT's kernels are not TFLM's: against an estimate of those its time would say nothing, even on one processor.
+    The target must have a processor of this machine's kind and be estimated by its bandwidth, not by TFLM's kernels:
+    LiteRT has different kernels, so its time cannot be compared with such an estimate, even on the same processor.
     """
-    same = platform.machine().lower() in MACHINES.get(target.core.isa, ())
-    return same and target.bandwidth_gbps is not None
+    same_kind = platform.machine().lower() in MACHINES.get(target.core.isa, ())
+    return same_kind and target.bandwidth_gbps is not None
 
 
 def benchmark_source(timed: Benchmark, target: Target) -> str:
-    """Where the milliseconds come from, in a line; and that this machine is taken for the target, where it is."""
+    """Describe the source of the time in one line, including the assumption that this machine is the target."""
     spread = f"minimum {in_text(timed.least_ms)} ms, 90th percentile {in_text(timed.p90_ms)} ms"
-    taken = f"; assuming that this machine is the {target.board}" if stands_for(target) else ""
-    return f"LiteRT on this machine, {timed.runs:,} run{'' if timed.runs == 1 else 's'}, one thread: {spread}{taken}"
+    assumption = f"; assuming that this machine is the {target.board}" if is_this_machine(target) else ""
+    return (
+        f"LiteRT on this machine, {timed.runs:,} run{'' if timed.runs == 1 else 's'}, one thread: {spread}{assumption}"
+    )
 
 
 def estimate_file(
@@ -150,46 +148,54 @@ def estimate_file(
     request: EstimateRequest | None = None,
     progress: Progress | None = None,
 ) -> tuple[Report, ...]:
-    """One report per target, in their order. custom_operators: the user's description of custom operators.
+    """Return one report for each target, in order.
 
-    Raises UsageError for an impossible figure of the request, and for both a measured time and a benchmark.
+    Args:
+        path: The .tflite.
+        targets: The targets.
+        custom_operators: The user's description of custom operators.
+        request: The options of the estimate.
+        progress: Called with each step of a benchmark.
+
+    Raises:
+        UsageError: A figure of the request is impossible, or it has both a measured time and a benchmark.
     """
-    asked = request or EstimateRequest()
+    request = request or EstimateRequest()
     custom = read_custom_operators(custom_operators)
     source = open_tflite(path)
-    scale = 1.0 if asked.clock_scale is None else positive(asked.clock_scale, "--clock-scale")
-    run = _measured(source, asked, progress)
+    scale = 1.0 if request.clock_scale is None else positive(request.clock_scale, "--clock-scale")
+    measured_run = _measured(source, request, progress)
     options: dict[str, object] = {
         "command": "estimate",
         "custom_operators": file_name(custom_operators),
-        "measured_ms": asked.measured_ms,
-        "benchmark_runs": asked.benchmark_runs,
-        "interval_ms": asked.interval_ms,
-        "power_mw": asked.power_mw,
-        "clock_scale": asked.clock_scale,
-        "plan_time_limit": asked.time_limit,
+        "measured_ms": request.measured_ms,
+        "benchmark_runs": request.benchmark_runs,
+        "interval_ms": request.interval_ms,
+        "power_mw": request.power_mw,
+        "clock_scale": request.clock_scale,
+        "plan_time_limit": request.time_limit,
     }
     reports = []
     for target in targets:
         throttled = target if scale == 1 else target.with_overrides(clock_hz=round(target.clock_hz * scale))
-        deadline = Deadline(asked.time_limit)
+        deadline = Deadline(request.time_limit)
         analysis = analyse(source, throttled, effort=deadline.effort(), custom=custom)
         findings = search_findings(analysis.plan, deadline, "allow more time with --time-limit")
-        measured = None if run is None else run(throttled)
-        reports.append(report(source, analysis, options=options, findings=findings, request=asked, measured=measured))
+        measured = None if measured_run is None else measured_run(throttled)
+        reports.append(report(source, analysis, options=options, findings=findings, request=request, measured=measured))
     return tuple(reports)
 
 
 def _measured(
     source: Source, request: EstimateRequest, progress: Progress | None
 ) -> Callable[[Target], MeasuredRun] | None:
-    """The real run to compare with, for each target: the user's, or LiteRT's on this machine."""
+    """Return the real run to compare with, by target: the user's, or LiteRT's on this machine."""
     if request.measured_ms is not None and request.benchmark_runs is not None:
         raise UsageError("--measured-ms and --benchmark are mutually exclusive", fix="specify only one of them")
     if request.measured_ms is not None:
-        given = measured_on_target(request.measured_ms)
-        return lambda _: given
+        by_user = measured_on_target(request.measured_ms)
+        return lambda _: by_user
     if request.benchmark_runs is None:
         return None
     timed = benchmark(source, request.benchmark_runs, progress=progress)
-    return lambda target: MeasuredRun(timed.median_ms, benchmark_source(timed, target), stands_for(target))
+    return lambda target: MeasuredRun(timed.median_ms, benchmark_source(timed, target), is_this_machine(target))

@@ -1,4 +1,4 @@
-"""The report's part on an estimate: bandwidth, energy, limits, and a real run to compare with."""
+"""Build the estimate section of a report: bandwidth, energy, limits, and a real run to compare with."""
 
 from __future__ import annotations
 
@@ -31,8 +31,16 @@ from edgetool.target.types import Target
 
 @dataclass(frozen=True, slots=True)
 class EstimateRequest:
-    """A real run to compare with (its milliseconds, or how often LiteRT shall run on this machine), the interval at
-    which inputs come, the board's power, a factor on its clock, and the seconds to search for a plan."""
+    """The options of an estimate.
+
+    Attributes:
+        measured_ms: The latency of a real run to compare with.
+        benchmark_runs: The number of runs of LiteRT on this machine to compare with.
+        interval_ms: The time between two inputs.
+        power_mw: The power of the board.
+        clock_scale: A factor on the clock of the board.
+        time_limit: The time limit of the search for a plan, in seconds.
+    """
 
     measured_ms: float | None = None
     benchmark_runs: int | None = None
@@ -42,12 +50,12 @@ class EstimateRequest:
     time_limit: float = DEFAULT_SECONDS
 
 
-ELSEWHERE = "unknown: the run was on another machine, whose memory differs from the target's"
+OTHER_MACHINE = "unknown: the run was on another machine, whose memory differs from the target's"
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """Milliseconds of a real run, and where they come from. on_target: the run was on the target itself."""
+    """The latency of a real run, its source, and whether the run was on the target itself."""
 
     latency_ms: float
     source: str
@@ -55,7 +63,7 @@ class MeasuredRun:
 
 
 def measured_on_target(latency_ms: float) -> MeasuredRun:
-    """The user's own measurement. Raises UsageError unless it is a number above 0."""
+    """Return the user's measurement. Raises UsageError unless it is a number above 0."""
     return MeasuredRun(positive(latency_ms, "--measured-ms"), "specified with --measured-ms", on_target=True)
 
 
@@ -69,12 +77,12 @@ def estimate_info(
     request: EstimateRequest,
     measured: MeasuredRun | None = None,
 ) -> tuple[doc.EstimateInfo, tuple[Finding, ...]]:
-    """The estimate's part of the document, and what should be known of it.
+    """Return the estimate section of the document, and findings on the estimate.
 
-    Raises UsageError for a figure of the request that is not a number above 0.
+    Raises UsageError if a figure of the request is not a number above 0.
     """
-    known = plan.account is not None and not plan.account.is_lower_bound
-    arena_bytes = plan.account.bytes if plan.account is not None and known else None
+    arena_is_exact = plan.account is not None and not plan.account.is_lower_bound
+    arena_bytes = plan.account.bytes if plan.account is not None and arena_is_exact else None
     bandwidth = estimated_bandwidth(estimate)
     power = target.power if request.power_mw is None else given_power(request.power_mw)
     latency = estimate.latency_ms
@@ -86,17 +94,17 @@ def estimate_info(
     findings = [*placement_findings(target, load_placement_effects(), arena_bytes)]
     if bandwidth is not None:
         findings += bandwidth_findings(bandwidth, target.name)
-    findings += _clock_findings(target, own_power=request.power_mw is None)
-    share = None
+    findings += _clock_findings(target, profile_power=request.power_mw is None)
+    stream_utilization = None
     if request.interval_ms is not None and shown_ms:
-        share = interval_utilization(shown_ms, request.interval_ms)
+        stream_utilization = interval_utilization(shown_ms, request.interval_ms)
         high = None if latency is None or run_on_target else latency.high
         findings += interval_findings(shown_ms, request.interval_ms, high_ms=high, where=target.name)
-    run, run_findings = (None, ()) if measured is None else _measured(measured, estimate, situation)
+    measured_info, run_findings = (None, ()) if measured is None else _measured(measured, estimate, situation)
     findings += run_findings
     verdict = _verdict(bandwidth, situation)
-    if bandwidth is None and run is not None and run_on_target:
-        verdict = run.verdict  # the only time that is known
+    if bandwidth is None and measured_info is not None and run_on_target:
+        verdict = measured_info.verdict  # only the time of the run is known
     info = doc.EstimateInfo(
         latency_ms=None if latency is None else _band(latency),
         energy_uj=None if energy is None else _band(energy),
@@ -111,13 +119,13 @@ def estimate_info(
         configured_bandwidth_gbps=estimate.configured_bandwidth_gbps,
         bandwidth_utilization=None if bandwidth is None else bandwidth.utilization,
         gmacs_per_s=None if bandwidth is None else bandwidth.gmacs_per_s,
-        stream_utilization=share,
+        stream_utilization=stream_utilization,
         interval_ms=request.interval_ms,
         bound=estimate.bound,
         validation=estimate.validation,
         basis=estimate.basis,
         verdict=verdict,
-        measured=run,
+        measured=measured_info,
         traffic=_traffic(estimate, target),
         factors=_factors(target, situation.precision),
         not_modelled=estimate.not_modelled,
@@ -131,14 +139,14 @@ def estimate_info(
 def _measured(
     run: MeasuredRun, estimate: Estimate, situation: AdviceContext
 ) -> tuple[doc.MeasuredInfo | None, tuple[Finding, ...]]:
-    """The run beside the estimate; None for a model that moves nothing."""
+    """Compare the run with the estimate; None for a model that moves no bytes."""
     achieved = estimated_bandwidth(estimate, run.latency_ms)
     if achieved is None:
         return None, ()
     latency = estimate.latency_ms
     ratio = within = None
     text = "the run was not on the target and did not use its kernels: it cannot be compared with the estimate"
-    verdict = _verdict(achieved, situation) if run.on_target else doc.VerdictInfo("unknown", ELSEWHERE, ())
+    verdict = _verdict(achieved, situation) if run.on_target else doc.VerdictInfo("unknown", OTHER_MACHINE, ())
     if run.on_target and latency is not None and latency.value:
         ratio = run.latency_ms / latency.value
         within = latency.low <= run.latency_ms <= latency.high
@@ -163,46 +171,47 @@ def _measured(
 
 
 def _comparison(ratio: float, within: bool) -> str:
-    longer = f"{round(100 * (ratio - 1), 1) + 0.0:+.1f} % relative to the estimate"  # without a -0.0
+    deviation = f"{round(100 * (ratio - 1), 1) + 0.0:+.1f} % relative to the estimate"  # + 0.0 turns -0.0 into 0.0
     if within:
-        return f"{longer}, within its band; use 'edgetool calibrate' to add it to the profile"
+        return f"{deviation}, within its band; use 'edgetool calibrate' to add it to the profile"
     if ratio > 1:
         cause = "a clock below the profile's, code or arena in slow memory, a debug build, or reference kernels"
     else:
         cause = "a higher clock, faster kernels than TFLM's, or timing only part of the inference"
-    return f"{longer}, outside its band: look for {cause}; then use 'edgetool calibrate'"
+    return f"{deviation}, outside its band: look for {cause}; then use 'edgetool calibrate'"
 
 
-def _clock_findings(target: Target, *, own_power: bool) -> tuple[Finding, ...]:
-    """Wait states and power of a board are those of its profile's clock."""
+def _clock_findings(target: Target, *, profile_power: bool) -> tuple[Finding, ...]:
+    """Report a clock that the user specified: the wait states and the power in the profile are for its own clock."""
     if target.board is None or target.clock_source != USER_CLOCK_SOURCE:
         return ()
     text = (
         f"at {format_clock(target.clock_hz)} instead of the profile's clock, the flash may need different wait states"
     )
-    if not own_power or target.power is None:
+    if not profile_power or target.power is None:
         return (Finding("clock-given", text, where=target.name, level="note"),)
     text = f"{text}, and the board's power may differ, which the energy figure ignores: specify it with --power-mw"
     return (Finding("clock-given", text, where=target.name, level="warning"),)
 
 
 def _verdict(bandwidth: Bandwidth | None, situation: AdviceContext) -> doc.VerdictInfo:
-    """The verdict on an estimated or a real run, and the advice that goes by it."""
-    said = advice(replace(situation, bandwidth=bandwidth))
+    """Return the verdict on an estimated or a real run, and the advice that follows from it."""
+    hints = advice(replace(situation, bandwidth=bandwidth))
     if bandwidth is None:
-        return doc.VerdictInfo("unknown", "unknown: too little of the inference time can be estimated", said)
-    return doc.VerdictInfo(bandwidth.verdict, verdict_text(bandwidth, situation.waiting), said)
+        return doc.VerdictInfo("unknown", "unknown: too little of the inference time can be estimated", hints)
+    return doc.VerdictInfo(bandwidth.verdict, verdict_text(bandwidth, situation.waiting), hints)
 
 
 def _constraints(model: Model, plan: Plan, estimate: Estimate, target: Target, model_bytes: int) -> dict[str, object]:
-    found = constraints_of(model, plan, estimate, target, model_bytes=model_bytes)
-    cache = None if found.cache is None else {**plain(found.cache), "streaming_share": found.cache.streaming_share}
+    constraints = constraints_of(model, plan, estimate, target, model_bytes=model_bytes)
+    cache = constraints.cache
+    cache_info = None if cache is None else {**plain(cache), "streaming_share": cache.streaming_share}
     return {
-        "arena": _limit(found.arena),
-        "flash": _limit(found.flash),
-        "cache": cache,
-        "bottleneck": plain(found.bottleneck),
-        "activations": plain(found.activations),
+        "arena": _limit(constraints.arena),
+        "flash": _limit(constraints.flash),
+        "cache": cache_info,
+        "bottleneck": plain(constraints.bottleneck),
+        "activations": plain(constraints.activations),
     }
 
 
@@ -212,7 +221,7 @@ def _limit(limit: Limit) -> Mapping[str, object]:
 
 
 def _factors(target: Target, precision: PrecisionName | None) -> tuple[doc.FactorInfo, ...]:
-    """The speeds of other runtimes: measured on int8 models, against the kernels that are usual on the core."""
+    """Return the speeds of other runtimes, measured on int8 models relative to the core's default kernels."""
     if precision != "int8" or target.kernels != target.core.default_kernels:
         return ()
     return tuple(

@@ -1,7 +1,4 @@
-"""From an analysed model to its C files in memory.
-
-From a model to what its C++ files say.
-"""
+"""Generate the firmware files of a planned model in memory: header, data, C++ program and CMakeLists.txt."""
 
 from __future__ import annotations
 
@@ -41,12 +38,12 @@ from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model, Operator
 from edgetool.operators.control import resource_variables
 from edgetool.operators.entry import OperatorEntry
-from edgetool.pipeline.analysis import counted
-from edgetool.pipeline.source import Source, own_path
+from edgetool.pipeline.analysis import format_counts
+from edgetool.pipeline.source import Source, absolute_path
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from edgetool.target.types import Runtime, Target
 
-HEADER_ALONE = "or write only the header and the data with --project header"
+HEADER_ONLY_FIX = "or write only the header and the data with --project header"
 
 
 def program_spec(
@@ -56,10 +53,17 @@ def program_spec(
     custom: Mapping[str, OperatorEntry] | None,
     shared_arena: str | None = None,
 ) -> ProgramSpec:
-    """What the C++ files say of a model, for TFLM as the target has it, or the default one.
+    """Return the contents of a model's C++ files for the target's version of TFLM, or the default version.
 
-    custom: entries of operators that the user describes, by custom code; shared_arena: the C name of the arena that the
-    model shares with others. Raises UnsupportedModelError when nobody has a kernel for an operator.
+    Args:
+        source: The model.
+        header_spec: The contents of its header.
+        target: The target, if any.
+        custom: Operators that the user describes, by custom code.
+        shared_arena: The C name of the arena that the model shares with others, if it does.
+
+    Raises:
+        UnsupportedModelError: An operator has a kernel neither in TFLM nor among those that the user describes.
     """
     runtime = load_runtime(DEFAULT_RUNTIME) if target is None else target.runtime
     return ProgramSpec(
@@ -75,38 +79,38 @@ def program_spec(
 
 
 def _registrations(source: Source, runtime: Runtime, custom: Mapping[str, OperatorEntry]) -> tuple[Registration, ...]:
-    """Each operator once, those of every subgraph."""
-    first = {(operator.code, operator.custom_code): operator for operator in _operators(source.model)}
+    """Return one registration for each kind of operator in all subgraphs."""
+    first_of_kind = {(operator.code, operator.custom_code): operator for operator in _operators(source.model)}
     _refuse_without_kernel(source, runtime, custom)
-    found = []
-    for operator in first.values():
+    registrations = []
+    for operator in first_of_kind.values():
         method = runtime.resolver_method(operator.code, operator.custom_code)
         described = custom.get(operator.custom_code or "") if operator.code == "CUSTOM" else None
         if described is not None and described.resolver_method is not None:
             method = described.resolver_method
-        found.append(Registration(operator.label, method))
-    return tuple(found)
+        registrations.append(Registration(operator.label, method))
+    return tuple(registrations)
 
 
 def _refuse_without_kernel(source: Source, runtime: Runtime, custom: Mapping[str, OperatorEntry]) -> None:
-    lacking = [
+    without_kernel = [
         operator
         for operator in _operators(source.model)
         if runtime.resolver_method(operator.code, operator.custom_code) is None
         and (operator.code != "CUSTOM" or operator.custom_code not in custom)
     ]
-    if not lacking:
+    if not without_kernel:
         return
-    foreign = all(operator.code == "CUSTOM" for operator in lacking)
+    all_custom = all(operator.code == "CUSTOM" for operator in without_kernel)
     fix = (
         "describe the operators with --custom-operators and provide their kernels"
-        if foreign
+        if all_custom
         else "convert a model without these operators"
     )
     raise UnsupportedModelError(
-        f"{runtime.name} has no kernel for {counted(Counter(operator.label for operator in lacking))}",
+        f"{runtime.name} has no kernel for {format_counts(Counter(operator.label for operator in without_kernel))}",
         where=source.name,
-        fix=f"{fix}, {HEADER_ALONE}",
+        fix=f"{fix}, {HEADER_ONLY_FIX}",
     )
 
 
@@ -115,13 +119,16 @@ def _operators(model: Model) -> Iterator[Operator]:
 
 
 def _events(model: Model) -> int | None:
-    """The operators that one inference runs; both branches of an IF count, and what CALL_ONCE runs does not."""
+    """Return how many operators one inference runs; None if that depends on the data.
+
+    Both branches of an IF are counted; the subgraphs that CALL_ONCE runs are not.
+    """
     counts = [
         None if runs is None and graph.operators else (runs or 0) * len(graph.operators)
         for graph, runs in zip(model.subgraphs, subgraph_runs(model), strict=True)
     ]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    exact_counts = [count for count in counts if count is not None]
+    return sum(exact_counts) if len(exact_counts) == len(counts) else None
 
 
 ANY_TARGET = HeaderTarget(name="unspecified", core="unspecified", kernels="unspecified")
@@ -130,11 +137,13 @@ Project = Literal["header", "plain", "cmake"]
 
 @dataclass(frozen=True, slots=True)
 class FirmwareRequest:
-    """Which files the firmware gets.
+    """The files to generate. Raises UsageError for a profile without a program.
 
-    project: "header" is header and data in C alone; "plain" has the C++ program for TFLM as well: op resolver, runner
-    and main.cc; "cmake" that and a CMakeLists.txt. data: the model as a C "array", or in the assembler by "incbin".
-    profile: a second program that prints the ticks of each operator. Raises UsageError for a profile without a program.
+    Attributes:
+        project: "header" for only the header and the data in C; "plain" for these and the C++ program for TFLM (op
+            resolver, runner and main.cc); "cmake" for these and a CMakeLists.txt.
+        data: The model as a C "array", or included by the assembler ("incbin").
+        profile: Whether to add a second program, which prints the ticks of each operator.
     """
 
     project: Project = "plain"
@@ -147,35 +156,35 @@ class FirmwareRequest:
 
     @property
     def has_program(self) -> bool:
-        """Whether there are C++ files for TFLM."""
+        """Return whether there are C++ files for TFLM."""
         return self.project != "header"
 
-    def told(self) -> dict[str, object]:
-        """The request as a report's options name it."""
+    def as_options(self) -> dict[str, object]:
+        """Return the request as options of a report."""
         return {"project": self.project, "data": self.data, "profile": self.profile}
 
 
-COMPILED = (
+COMPILED_PLAN_NOTE = (
     "The memory plan comes from the compiled operators in the file, in which tensors overlap intentionally: "
     "the operators "
     "determine the contents at each offset while they run."
 )
-SHOWN_LENGTH = 60  # of a name in a message
+MAX_NAME_SHOWN = 60  # characters of a name in a message
 HEADER_ONLY = FirmwareRequest("header")
 
 
 @dataclass(frozen=True, slots=True)
 class SharedBuffers:
-    """Every tensor that needs RAM, and the shared buffers in which they lie."""
+    """All tensors that need RAM, and their layout in shared buffers."""
 
     problem: LayoutProblem
     layout: SharedLayout
 
 
 def output_name(path: Path, name: str | None) -> str:
-    """What files and C names are called: the given name, or one made from the model's file name.
+    """Return the name for files and in C: the given name, or one derived from the model's file name.
 
-    Raises UsageError when the given name is no portable C identifier, or that of a header of the system.
+    Raises UsageError if the given name is not a portable C identifier, or if a system header has it.
     """
     if name is not None:
         if is_taken(name):
@@ -196,27 +205,30 @@ def output_name(path: Path, name: str | None) -> str:
 
 
 def _plain_name(path: Path) -> str:
-    """The file's name without its suffix, with an underscore for each separator if that leaves letters and digits."""
-    stem = own_path(path).stem
+    """Return the file's stem with separators replaced by underscores, or unchanged if it has other characters."""
+    stem = absolute_path(path).stem
     plain = re.sub(r"[ ._-]+", "_", stem).strip("_")
     return plain if re.fullmatch(r"[A-Za-z0-9_]+", plain) else stem
 
 
 def name_findings(path: Path, name: str | None, *, fix: str = "choose one with --name") -> tuple[Finding, ...]:
-    """A note if the file's name is not the one that `output_name` gives to files and in C.
+    """Return a note if the name that `output_name` returns differs from the file's name.
 
-    name: the name that the user gave, None for none. fix: how to have another.
+    Args:
+        path: The model's file.
+        name: The name that the user specified, if any.
+        fix: How to choose another name.
     """
     plain = _plain_name(path)
     if name is not None or (used := model_identifier(plain)) == plain:
         return ()
-    shown = plain if len(plain) <= SHOWN_LENGTH else f"{plain[:SHOWN_LENGTH]}..."
+    shown = plain if len(plain) <= MAX_NAME_SHOWN else f"{plain[:MAX_NAME_SHOWN]}..."
     what = f"shortened to {used!r}" if len(plain) > MAX_LENGTH else f"not a valid C name and becomes {used!r}"
     return (Finding("name-changed", f"the name {shown!r} is {what} in files and in C; {fix}"),)
 
 
 def firmware_names(name: str, request: FirmwareRequest, *, with_buffers: bool = False) -> tuple[str, ...]:
-    """The names of a model's files, with that of the shared buffers if there are such."""
+    """Return the names of a model's files, including that of the shared buffers if requested."""
     names = [f"{name}.h", f"{name}_model.h"]
     names += [f"{name}_model.c"] if request.data == "array" else [f"{name}_model.S", f"{name}.tflite"]
     names += [f"{name}_buffers.c"] if with_buffers else []
@@ -237,10 +249,20 @@ def firmware_files(
     shared: SharedBuffers | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
 ) -> dict[str, bytes]:
-    """The files by name. The source's .tflite has the plan in it, when the plan has offsets.
+    """Return the contents of the files by name.
 
-    shared: the tensors lie in these buffers, and in no arena. custom: operators that the user describes. Raises
-    UnsupportedModelError for a program of a model whose operators TFLM lacks.
+    Args:
+        name: The name for files and in C.
+        source: The model; its file contains the plan if the plan has offsets.
+        plan: The memory plan.
+        target: The target, if any.
+        request: Which files to generate.
+        uncalibrated: Whether the quantization is uncalibrated, which the header then states.
+        shared: The shared buffers that hold the tensors instead of an arena.
+        custom: Operators that the user describes, by custom code.
+
+    Raises:
+        UnsupportedModelError: A program is requested, but TFLM lacks an operator of the model.
     """
     spec = header_spec(name, source, plan, target, uncalibrated=uncalibrated)
     if shared is not None:
@@ -259,8 +281,8 @@ def firmware_files(
     return files
 
 
-def own_arena_findings(name: str, plan: Plan) -> tuple[Finding, ...]:
-    """What the user has to give where no exact arena is known."""
+def unknown_arena_findings(name: str, plan: Plan) -> tuple[Finding, ...]:
+    """Report that the user has to define the arena size, if no exact size is known."""
     if plan.account is not None and not plan.account.is_lower_bound:
         return ()
     text = f"compile {name}_runner.cc with -D{model_macro(name)}_ARENA_BYTES=...: its arena size is unknown"
@@ -268,7 +290,7 @@ def own_arena_findings(name: str, plan: Plan) -> tuple[Finding, ...]:
 
 
 def model_files(spec: HeaderSpec, blob: bytes, request: FirmwareRequest) -> dict[str, bytes]:
-    """Header and data of a model."""
+    """Return the header and the data files of a model, by name."""
     name = spec.name
     array, declaration = model_data(name, blob)
     files = {f"{name}.h": header(spec).encode("ascii"), f"{name}_model.h": declaration.encode("ascii")}
@@ -278,7 +300,7 @@ def model_files(spec: HeaderSpec, blob: bytes, request: FirmwareRequest) -> dict
 
 
 def program_files(program: ProgramSpec, request: FirmwareRequest) -> dict[str, bytes]:
-    """The C++ files of one model, but for main.cc."""
+    """Return the C++ files of one model without main.cc, by name."""
     name = program.header.name
     texts = {
         f"{name}_ops.h": ops_header(program),
@@ -298,7 +320,7 @@ def header_spec(
     *,
     uncalibrated: bool,
 ) -> HeaderSpec:
-    """What the header says of the model."""
+    """Return the contents of the model's header."""
     main = source.model.main
     offsets = plan.offsets or {}
     account = plan.account
@@ -316,7 +338,7 @@ def header_spec(
         inputs=_io(source.model, main.inputs, offsets),
         outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
-        notes=(COMPILED,) if offsets and keeps_own_plan(source.model) else (),
+        notes=(COMPILED_PLAN_NOTE,) if offsets and keeps_own_plan(source.model) else (),
         state=recurrent_state(source.model),
     )
 
@@ -338,22 +360,22 @@ def _tensors(problem: LayoutProblem, offsets: Mapping[tuple[int, int], int]) -> 
 
 
 def _with_buffers(spec: HeaderSpec, buffers: SharedBuffers) -> HeaderSpec:
-    """The header with every tensor in its shared buffer, and none at an offset."""
+    """Return the header with each tensor in its shared buffer instead of at an offset."""
     problem, shared = buffers.problem, buffers.layout
-    number_of = {
+    buffer_of = {
         (problem.buffers[index].subgraph, problem.buffers[index].tensor): number
         for number, group in enumerate(shared.groups)
         for index in group
     }
 
-    def placed(tensors: tuple[IoSpec, ...]) -> tuple[IoSpec, ...]:
-        return tuple(replace(tensor, offset=None, buffer=number_of.get((0, tensor.index))) for tensor in tensors)
+    def in_buffers(tensors: tuple[IoSpec, ...]) -> tuple[IoSpec, ...]:
+        return tuple(replace(tensor, offset=None, buffer=buffer_of.get((0, tensor.index))) for tensor in tensors)
 
     return replace(
         spec,
-        tensors=tuple(replace(t, buffer=number_of[t.subgraph, t.index]) for t in _tensors(problem, {})),
-        inputs=placed(spec.inputs),
-        outputs=placed(spec.outputs),
+        tensors=tuple(replace(t, buffer=buffer_of[t.subgraph, t.index]) for t in _tensors(problem, {})),
+        inputs=in_buffers(spec.inputs),
+        outputs=in_buffers(spec.outputs),
         buffers=BuffersSpec(shared.sizes, shared.baseline_bytes, shared.lower_bound),
     )
 

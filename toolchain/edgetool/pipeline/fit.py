@@ -1,4 +1,4 @@
-"""One model against every packaged board: where it fits, and why not elsewhere."""
+"""Judge one model on every packaged board: which boards it fits, and why it does not fit the others."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Sort = Literal["memory", "latency", "name"]
 
 @dataclass(frozen=True, slots=True)
 class FitRequest:
-    """Which boards are judged, by which limits, and which rows are wanted.
+    """Which boards are judged, by which limits, and which rows are reported.
 
     A board is selected if each kind of filter is empty or has an item that matches: cores by name, vendors by the
-    beginning of a word, boards by a part of the profile's name, the board's name or the MCU, in any case.
-    kernels and runtime replace those of every board. most_rows: None for all.
+    beginning of a word, boards by a part of the profile's name, the board's name or the MCU; case is ignored.
+    kernels and runtime replace those of every board. max_rows: None for all rows.
     """
 
     limits: ModelLimits = field(default_factory=ModelLimits)
@@ -46,36 +46,36 @@ class FitRequest:
     custom_operators: Path | None = None
     fits_only: bool = False
     sort: Sort = "memory"
-    most_rows: int | None = None
+    max_rows: int | None = None
 
 
 def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
-    """Judge the model, as its file is, on every selected board, exactly as `check_models` does without a lock.
+    """Judge the model, with its file unchanged, on every selected board, as `check_models` does without a lock file.
 
-    Raises ModelError for a file that is no model, TargetError for an unknown core or runtime, and UsageError if no
+    Raises ModelError if the file is not a model, TargetError for an unknown core or runtime, and UsageError if no
     board is selected.
     """
-    asked = request or FitRequest()
-    selected = _selected(all_targets(), asked)
-    custom = read_custom_operators(asked.custom_operators)
+    request = request or FitRequest()
+    selected = _selected(all_targets(), request)
+    custom = read_custom_operators(request.custom_operators)
     source = open_tflite(path)
     boards = [
-        target.with_overrides(kernels=asked.kernels, runtime=asked.runtime)
+        target.with_overrides(kernels=request.kernels, runtime=request.runtime)
         for target in selected
         if target.bandwidth_gbps is None
     ]
     shared = SharedAnalysis(source, custom)
-    rows = [_board_fit(source, shared.on(target), target, asked.limits, custom) for target in boards]
+    rows = [_board_fit(source, shared.on(target), target, request.limits, custom) for target in boards]
     fitting = [row for row in rows if row.fits]
     smallest = min(fitting, key=_memory, default=None)
-    ordered = sorted(fitting, key=SORTS[asked.sort])
-    if not asked.fits_only:
-        ordered += sorted((row for row in rows if not row.fits), key=SORTS_OF_OTHERS[asked.sort])
+    ordered = sorted(fitting, key=SORTS[request.sort])
+    if not request.fits_only:
+        ordered += sorted((row for row in rows if not row.fits), key=SORTS_WITHOUT_FIT[request.sort])
     return FitReport(
         provenance=Provenance(
             tool=f"edgetool {__version__}",
             versions={"python": platform.python_version()},
-            options=_options(asked),
+            options=_options(request),
             trust_model_code=False,
         ),
         model=model_info(source),
@@ -83,17 +83,17 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
             judged=len(rows),
             fitting=len(fitting),
             smallest=None if smallest is None else smallest.target.name,
-            sort=asked.sort,
+            sort=request.sort,
             left_out=tuple(target.name for target in selected if target.bandwidth_gbps is not None),
-            boards=tuple(ordered[: asked.most_rows]),
+            boards=tuple(ordered[: request.max_rows]),
         ),
     )
 
 
 def _selected(targets: Sequence[Target], request: FitRequest) -> list[Target]:
-    """The boards that every kind of filter takes; devices described by a bandwidth alone are among them."""
+    """Return the boards that match every kind of filter, including devices described only by their bandwidth."""
     cores = {load_core(name).name for name in request.cores}
-    chosen = [
+    selected = [
         target
         for target in targets
         if target.board is not None
@@ -101,23 +101,26 @@ def _selected(targets: Sequence[Target], request: FitRequest) -> list[Target]:
         and _is_by(target, request.vendors)
         and _contains(" ".join((target.name, target.board, target.mcu or "")), request.boards)
     ]
-    if all(target.bandwidth_gbps is not None for target in chosen):
-        given = (("--core", request.cores), ("--vendor", request.vendors), ("--board", request.boards))
-        filters = " ".join(f"{option} {value!r}" for option, values in given for value in values)
+    if all(target.bandwidth_gbps is not None for target in selected):
+        filters_by_option = (("--core", request.cores), ("--vendor", request.vendors), ("--board", request.boards))
+        filters = " ".join(f"{option} {value!r}" for option, values in filters_by_option for value in values)
         raise UsageError(f"no packaged board matches {filters}", fix="run 'edgetool targets list' to see all boards")
-    return chosen
+    return selected
 
 
 def _is_by(target: Target, vendors: Sequence[str]) -> bool:
-    """Whether a word of the vendor begins with one of the texts; for a profile without one, of the board or the MCU."""
+    """Return whether a word of the vendor begins with one of the texts.
+
+    For a profile without a vendor, the words of the board and the MCU are compared.
+    """
     text = target.vendor or f"{target.board or ''} {target.mcu or ''}"
     return not vendors or any(
         re.search(rf"(?<!\w){re.escape(vendor.casefold())}", text.casefold()) for vendor in vendors
     )
 
 
-def _contains(text: str, wanted: Sequence[str]) -> bool:
-    return not wanted or any(item.casefold() in text.casefold() for item in wanted)
+def _contains(text: str, parts: Sequence[str]) -> bool:
+    return not parts or any(part.casefold() in text.casefold() for part in parts)
 
 
 def _board_fit(
@@ -155,7 +158,7 @@ def _board_fit(
 
 
 def _figures(source: Source, analysis: Analysis, target: Target) -> JudgedFigures:
-    """The judged figures of an analysis, as its report would have them."""
+    """Return the figures of an analysis that are judged, as its report would state them."""
     account, fit, estimate = analysis.plan.account, analysis.fit, analysis.estimate
     assert fit is not None
     latency = None if estimate is None else estimate.latency_ms
@@ -188,7 +191,7 @@ def _memory(row: BoardFit) -> tuple[float, float, str]:
 
 
 def _overrun(row: BoardFit) -> tuple[float, ...]:
-    """How far the board is from fitting, by the memory that is exceeded most."""
+    """Return a key that sorts boards by the memory that is exceeded most, relative to its size."""
     return (max(_or_last(row.sram_share), _or_last(row.flash_share)), *(-size for size in _memory(row)[:2]))
 
 
@@ -205,7 +208,7 @@ def _or_last(value: float | None) -> float:
 
 
 SORTS: Mapping[Sort, Callable[[BoardFit], Any]] = {"memory": _memory, "latency": _latency, "name": _name}
-SORTS_OF_OTHERS: Mapping[Sort, Callable[[BoardFit], Any]] = {**SORTS, "memory": _overrun}
+SORTS_WITHOUT_FIT: Mapping[Sort, Callable[[BoardFit], Any]] = {**SORTS, "memory": _overrun}
 
 
 def _options(request: FitRequest) -> dict[str, object]:
@@ -224,5 +227,5 @@ def _options(request: FitRequest) -> dict[str, object]:
         "custom_operators": file_name(request.custom_operators),
         "fits_only": request.fits_only,
         "sort": request.sort,
-        "limit": request.most_rows,
+        "limit": request.max_rows,
     }

@@ -1,7 +1,6 @@
 """The hardware functions of the library: profiles, totals, batches and intervals, without printing.
 
-They work on plain figures, on an Estimate, or on a .tflite; arguments that no device could have raise UsageError, which
-names them.
+They work on plain figures, on an Estimate, or on a .tflite. An impossible argument raises UsageError, which names it.
 """
 
 from __future__ import annotations
@@ -84,24 +83,27 @@ __all__ = [
 
 
 def profile_file(path: Path, target: Target) -> tuple[OperatorRow, ...]:
-    """The profile table of a .tflite on a target. Raises UsageError (path) and ModelError (contents)."""
+    """Return the profile table of a .tflite on a target.
+
+    Raises UsageError if the file cannot be read, ModelError if its content is not a valid model.
+    """
     return operator_profile(estimate_model(open_tflite(path).model, target))
 
 
 def batch_memory_of_file(path: Path, target: Target, batch_size: int) -> BatchMemory:
-    """What that many samples at once need of a .tflite on a target: the exact arena, planned for them, and the file.
+    """Return the memory that a batch needs with a .tflite on a target: the exact arena, planned for it, and the file.
 
-    Raises UsageError for path and batch_size, UnsupportedModelError for a model that may mix samples.
+    Raises UsageError for an invalid path or batch_size, UnsupportedModelError for a model that may mix samples.
     """
     source = open_tflite(path)
     return model_batch_memory(source.model, batch_size, platform_of(target), model_bytes=len(source.blob))
 
 
 def largest_batch_of_file(path: Path, target: Target, limit_bytes: int | None = None) -> int:
-    """The most samples at once whose arena fits limit_bytes, or else the target's arena region; 0 where none does.
+    """Return the largest batch whose arena fits in limit_bytes, by default the target's arena region; 0 if none fits.
 
-    Raises UsageError for the path and the limit, or where there is none, UnsupportedModelError like
-    batch_memory_of_file.
+    Raises UsageError for an invalid path or limit and if the target has no region to use as the limit,
+    UnsupportedModelError for a model that may mix samples.
     """
     limit = target.sram_bytes if limit_bytes is None else limit_bytes
     if limit is None:

@@ -1,8 +1,7 @@
-"""What a project needs for `edgetool check`: settings, a CI workflow and a pre-commit hook for its models.
+"""Set up a project for `edgetool check`: write settings, a CI workflow and a pre-commit hook.
 
-What a project tells about itself: its models, the board that it is for, and where its repository begins.
-
-The hook of `edgetool check` in a .pre-commit-config.yaml: a new file, or an existing one extended.
+The models and the board are found in the files of the project, unless the user specifies them. The hook is written to a
+new .pre-commit-config.yaml or added to an existing one.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from edgetool.pipeline.source import open_tflite
 from edgetool.pipeline.targets import is_path, resolve_target
 from edgetool.target.toml import MAX_FILE_BYTES, toml_table, toml_text
 
-MAX_ENTRIES = 100_000  # files and folders that a search looks at
+MAX_ENTRIES = 100_000  # files and folders that a search examines
 MAX_DEPTH = 10
 MAX_MODELS = 50
 KERAS = (".h5", ".keras")
 SKIPPED = frozenset(
     ("node_modules", "build", "dist", "venv", "env", "__pycache__", "site-packages", "out", "target", "libdeps")
 )
-# Boards by the identifiers of PlatformIO, Zephyr and the Pico SDK, if they are not the profile's name.
+# Profiles by the identifiers of boards in PlatformIO, Zephyr and the Pico SDK, if they differ from the profile's name.
 BOARD_IDS = {
     "adafruit-feather-nrf52840": "feather-nrf52840",
     "arduino-nano-33-ble": "arduino-nano33ble",
@@ -56,10 +55,22 @@ BOARD_IDS = {
 CMAKE_BOARD = re.compile(r"^[ \t]*set\([ \t]*(?:PICO_)?BOARD[ \t]+\"?([A-Za-z0-9_.-]+)[\"/ \t)]", re.MULTILINE)
 
 
-def find_models(directory: Path, named: Sequence[Path]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The .tflite files, the Keras models, and what was left out."""
+def find_models(directory: Path, specified: Sequence[Path]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Find the models of a project, or check those that the user specifies.
+
+    Returns:
+        The .tflite files and the Keras models, relative to the directory, and notices about files that are skipped.
+
+    Raises:
+        UsageError: There is no .tflite, or there are more than MAX_MODELS.
+        EdgetoolError: A specified model is not valid.
+    """
     notices: list[str] = []
-    paths = [_below(directory, path) for path in dict.fromkeys(named)] if named else _search(directory, notices)
+    paths = (
+        [_relative_to(directory, path) for path in dict.fromkeys(specified)]
+        if specified
+        else _search(directory, notices)
+    )
     models, keras_models = [], []
     for relative in paths:
         path = directory / relative
@@ -71,14 +82,14 @@ def find_models(directory: Path, named: Sequence[Path]) -> tuple[tuple[str, ...]
             open_tflite(path)
         except UnicodeEncodeError:
             what = "has a name that is not UTF-8, which a TOML file cannot contain"
-            if named:
+            if specified:
                 raise UsageError(what, where=str(path), fix="rename it") from None
             notices.append(f"skipped {relative}: its name {what.removeprefix('has a name that ')}")
         except EdgetoolError as error:
-            if named:
+            if specified:
                 raise
-            kind = error.what if isinstance(error, ModelError) else str(error)
-            notices.append(f"skipped {relative}: {kind}")
+            reason = error.what if isinstance(error, ModelError) else str(error)
+            notices.append(f"skipped {relative}: {reason}")
         else:
             models.append(relative)
     if not models:
@@ -102,27 +113,38 @@ def find_models(directory: Path, named: Sequence[Path]) -> tuple[tuple[str, ...]
 
 
 def find_targets(
-    directory: Path, models: Sequence[str], given: Sequence[str], given_by: str
+    directory: Path, models: Sequence[str], specified: Sequence[str], specified_by: str
 ) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
-    """The targets, where they come from, and notices: boards without a profile, targets without memory.
+    """Find the targets of a project.
 
-    given: the user's, or none, and given_by where those come from. Raises UsageError if nothing in the project names a
-    target, TargetError for an unknown one that is given.
+    Args:
+        directory: The directory of the project.
+        models: Its models, relative to the directory.
+        specified: The targets that the user specifies; may be empty.
+        specified_by: How the user specifies them.
+
+    Returns:
+        The targets, their source, and notices about boards without a profile and targets without memory regions.
+
+    Raises:
+        UsageError: No file of the project names a target.
+        TargetError: A specified target is unknown.
     """
-    if given:
+    if specified:
         names = dict.fromkeys(
-            _below(directory, Path(name)) if is_path(name) else resolve_target(name).name for name in given
+            _relative_to(directory, Path(name)) if is_path(name) else resolve_target(name).name for name in specified
         )
         targets = [resolve_target(str(directory / name) if is_path(name) else name) for name in names]
-        cores = [target.name for target in targets if target.arena_region is None]
+        without_memory = [target.name for target in targets if target.arena_region is None]
         text = "the memory size of {} is unknown: limit the arena with max-arena, or name a board"
-        return tuple(names), given_by, tuple(text.format(name) for name in cores)
+        return tuple(names), specified_by, tuple(text.format(name) for name in without_memory)
     unknown: list[str] = []
-    for source, boards in _hints(directory, models):
-        known = dict.fromkeys(name for name in map(_packaged, boards) if name is not None)
-        unknown += [f"{source} specifies {board}, which has no profile" for board in boards if _packaged(board) is None]
-        if known:
-            return tuple(known), f"taken from {source}", tuple(unknown)
+    for source, boards in _named_boards(directory, models):
+        packaged = dict.fromkeys(name for name in map(_packaged_target, boards) if name is not None)
+        without_profile = [board for board in boards if _packaged_target(board) is None]
+        unknown += [f"{source} specifies {board}, which has no profile" for board in without_profile]
+        if packaged:
+            return tuple(packaged), f"taken from {source}", tuple(unknown)
     raise UsageError(
         "no target is specified, and the project contains no board name that edgetool knows",
         where=str(directory.resolve()),
@@ -132,21 +154,21 @@ def find_targets(
 
 
 def repository_top(directory: Path) -> Path | None:
-    """The top of the repository that the directory lies in; None outside of one."""
-    here = directory.resolve()
-    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
+    """Return the root of the Git repository that contains the directory; None if there is no repository."""
+    resolved = directory.resolve()
+    return next((folder for folder in (resolved, *resolved.parents) if (folder / ".git").exists()), None)
 
 
 def uses_lfs(directory: Path) -> bool:
-    """Whether any files lie in Git LFS, which a checkout of CI leaves out by default."""
+    """Return whether files are stored in Git LFS, which a checkout in CI does not download by default."""
     return "filter=lfs" in (text_of(directory / ".gitattributes") or "")
 
 
 def text_of(path: Path) -> str | None:
-    """The text of a small file; None where there is none. Raises UsageError for one that cannot be read."""
+    """Return the text of a small file; None if it does not exist. Raises UsageError if it cannot be read."""
     if not os.path.lexists(path):
         return None
-    blob = read_file(path, what="a text file", most_bytes=MAX_FILE_BYTES)
+    blob = read_file(path, what="a text file", max_bytes=MAX_FILE_BYTES)
     return toml_text(
         blob, where=str(path), fix="correct it, or use --only to write only the other files", error=UsageError
     )
@@ -160,7 +182,8 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _below(directory: Path, path: Path) -> str:
+def _relative_to(directory: Path, path: Path) -> str:
+    """Return the path relative to the directory, with slashes. Raises UsageError if it is not a file below it."""
     absolute, top = Path(os.path.abspath(path)), Path(os.path.abspath(directory))
     if not absolute.is_relative_to(top):
         raise UsageError("is outside the project", where=str(path), fix=f"specify a model in {top}")
@@ -172,7 +195,10 @@ def _below(directory: Path, path: Path) -> str:
 
 
 def _search(directory: Path, notices: list[str]) -> list[str]:
-    """Models below the directory, by path; hidden folders, environments, builds and links are not entered."""
+    """Return the models below the directory, sorted by path.
+
+    Hidden folders, virtual environments, build folders and links to folders are not searched.
+    """
     paths, entries = [], 0
     for folder, folders, files in os.walk(directory):
         here = PurePosixPath(Path(folder).relative_to(directory).as_posix())
@@ -182,22 +208,22 @@ def _search(directory: Path, notices: list[str]) -> list[str]:
             folders.clear()
             continue
         paths += [(here / name).as_posix() for name in files if name.endswith((".tflite", *KERAS))]
-        deep = len(here.parts) >= MAX_DEPTH
-        folders[:] = [] if deep else sorted(name for name in folders if _is_entered(Path(folder), name))
+        is_deepest = len(here.parts) >= MAX_DEPTH
+        folders[:] = [] if is_deepest else sorted(name for name in folders if _is_searched(Path(folder), name))
         if entries > MAX_ENTRIES:
             notices.append(f"the search ended after {MAX_ENTRIES:,} files: specify the models if one is missing")
             break
     return sorted(path for path in paths if (directory / path).is_file() or (directory / path).is_dir())
 
 
-def _is_entered(folder: Path, name: str) -> bool:
+def _is_searched(folder: Path, name: str) -> bool:
     if name.startswith((".", "cmake-build", "bazel-")) or name.lower() in SKIPPED:
         return False
     return not (folder / name / "pyvenv.cfg").exists()
 
 
-def _hints(directory: Path, models: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Files that name boards, the surest first, and the boards."""
+def _named_boards(directory: Path, models: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the files that name boards, the most reliable first, each with its boards."""
     reports = []
     for model in models:
         path = (directory / model).with_suffix(".json")
@@ -219,8 +245,8 @@ def _hints(directory: Path, models: Sequence[str]) -> Iterator[tuple[str, tuple[
         yield "CMakeLists.txt", tuple(dict.fromkeys(CMAKE_BOARD.findall(text)))
 
 
-def _packaged(board: str) -> str | None:
-    """The packaged target of a board's identifier; None unless it is certain."""
+def _packaged_target(board: str) -> str | None:
+    """Return the packaged target of a board's identifier; None unless it is certain."""
     lower = board.lower().replace("_", "-")
     if is_path(board):
         return None
@@ -231,22 +257,22 @@ def _packaged(board: str) -> str | None:
 
 
 HOOK_ID = "edgetool-check"
-QUOTATION = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:''|[^'])*'")  # of YAML, on one line
+QUOTED = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:''|[^'])*'")  # a quoted YAML scalar on one line
 
 
 def hooks_text() -> str:
-    """Return a .pre-commit-config.yaml with the hook alone."""
+    """Return a .pre-commit-config.yaml with only this hook."""
     return f"repos:\n{hook_entry('  ')}"
 
 
 def with_hook(text: str) -> str | None:
-    """Return a .pre-commit-config.yaml with the hook added to the end of `repos`; everything else stays as it is.
+    """Return a .pre-commit-config.yaml with the hook added to the end of `repos`; everything else stays unchanged.
 
-    None if the file is not in the plain block form in which its lines show where `repos` ends.
+    Returns None unless the file has the plain block style, in which the indentation shows where `repos` ends.
     """
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.replace("\r\n", "\n").split("\n")
-    content = _content(lines)
+    content = _content_lines(lines)
     starts = [at for at, line in enumerate(lines) if re.fullmatch(r"repos:[ ]*(#.*)?", line)]
     if content is None or len(starts) != 1 or not content[starts[0]]:
         return None
@@ -285,8 +311,8 @@ def hook_entry(indent: str) -> str:
     return "".join(f"{indent}{line}\n" for line in lines)
 
 
-def _content(lines: Sequence[str]) -> list[bool] | None:
-    """For each line whether it holds a part of the value; None if a line's indentation does not show its place."""
+def _content_lines(lines: Sequence[str]) -> list[bool] | None:
+    """Return for each line whether it has content; None if the indentation of a line does not show its place."""
     content: list[bool] = []
     block: int | None = None  # the column of the key whose block scalar the lines belong to
     for line in lines:
@@ -298,8 +324,8 @@ def _content(lines: Sequence[str]) -> list[bool] | None:
         if not text or text.startswith("#") or line.rstrip() == "---":
             content.append(False)
             continue
-        value = QUOTATION.sub("q", line).split(" #")[0].rstrip()
-        if _is_odd(line, value):
+        value = QUOTED.sub("q", line).split(" #")[0].rstrip()
+        if _is_complex(line, value):
             return None
         if re.search(r"[:-] [|>][-+0-9]*$", value):
             start = re.match(r" *(?:- +)*", line)
@@ -308,10 +334,10 @@ def _content(lines: Sequence[str]) -> list[bool] | None:
     return content
 
 
-def _is_odd(line: str, value: str) -> bool:
-    """Whether a line holds more than keys, items and scalars: tabs, several documents, values over several lines.
+def _is_complex(line: str, value: str) -> bool:
+    """Return whether a line has more than keys, items and scalars: tabs, further documents, values over several lines.
 
-    value: the line without its comment, and with a letter for each quotation.
+    value: the line without its comment, with each quoted scalar replaced by a letter.
     """
     if not line.isprintable() or line.startswith(("...", "---", "%", "\ufeff")):
         return True
@@ -333,7 +359,10 @@ HOOKS = ".pre-commit-config.yaml"
 
 @dataclass(frozen=True, slots=True)
 class InitRequest:
-    """Models and targets by name; without any, they are searched for. target_source: who names the targets."""
+    """The models and targets that the user specifies; if there are none, init searches for them.
+
+    target_source: how the user specifies the targets.
+    """
 
     models: tuple[Path, ...] = ()
     targets: tuple[str, ...] = ()
@@ -344,7 +373,7 @@ class InitRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A file to write, by its path from the project's top; action says what becomes of the one that is there."""
+    """A file to write, relative to the project's directory; action states what happens to an existing file."""
 
     path: str
     text: str
@@ -353,10 +382,16 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class InitPlan:
-    """What init would write, and on what that rests.
+    """The files that init would write, and what it found in the project.
 
-    models and keras_models are relative to the directory. by_hand: the entry to add to .pre-commit-config.yaml by hand,
-    None unless that file is such that init cannot add it. notices: what was left out, and why.
+    Attributes:
+        models: The .tflite files, relative to the directory.
+        keras_models: The Keras models, relative to the directory.
+        targets: The targets.
+        target_source: The source of the targets.
+        files: The files to write.
+        by_hand: The entry that the user must add to .pre-commit-config.yaml; None unless init cannot add it.
+        notices: What was skipped, and why.
     """
 
     models: tuple[str, ...]
@@ -369,31 +404,33 @@ class InitPlan:
 
 
 def plan_init(directory: Path, request: InitRequest | None = None) -> InitPlan:
-    """Read the project and return what to write into it; nothing is written.
+    """Read the project, and return what to write into it; nothing is written.
 
-    Raises UsageError if no model or no target can be found, or a file already exists; ModelError for a named model that
-    is none.
+    Raises:
+        UsageError: There is no model or no target, or init would write outside the root of the repository.
+        OutputError: A file already exists.
+        ModelError: A specified model is not a valid model.
     """
-    asked = request or InitRequest()
+    request = request or InitRequest()
     top = repository_top(directory)
-    if top is not None and top != directory.resolve() and {"ci", "pre-commit"} & set(asked.parts):
+    if top is not None and top != directory.resolve() and {"ci", "pre-commit"} & set(request.parts):
         raise UsageError(
             "is not the root of the repository, where CI and pre-commit expect their files",
             where=str(directory),
             fix=f"run this command in {top}, or with --only settings",
         )
-    models, keras_models, notices = find_models(directory, asked.models)
-    targets, source, unknown = find_targets(directory, models, asked.targets, asked.target_source)
+    models, keras_models, notices = find_models(directory, request.models)
+    targets, source, unknown = find_targets(directory, models, request.targets, request.target_source)
     notices = (*notices, *unknown)
     files, by_hand = [], None
-    if "settings" in asked.parts:
+    if "settings" in request.parts:
         _refuse_hidden_settings(directory)
         text = settings_text(models, keras_models, targets, source)
-        files.append(PlannedFile(SETTINGS, text, _action(directory, SETTINGS, asked.force)))
-    if "ci" in asked.parts:
+        files.append(PlannedFile(SETTINGS, text, _action(directory, SETTINGS, request.force)))
+    if "ci" in request.parts:
         text = workflow_text(lfs=uses_lfs(directory))
-        files.append(PlannedFile(WORKFLOW, text, _action(directory, WORKFLOW, asked.force)))
-    if "pre-commit" in asked.parts:
+        files.append(PlannedFile(WORKFLOW, text, _action(directory, WORKFLOW, request.force)))
+    if "pre-commit" in request.parts:
         before = text_of(directory / HOOKS)
         if before is None:
             files.append(PlannedFile(HOOKS, hooks_text(), "new"))
@@ -421,28 +458,29 @@ def write_init(directory: Path, plan: InitPlan) -> tuple[Path, ...]:
     written: list[Path] = []
     with contextlib.ExitStack() as undo:
         for folder in sorted(by_folder, key=lambda folder: len(folder.parts), reverse=True):
-            undo.callback(_restore, folder, {name: _bytes(folder / name) for name in by_folder[folder]}, _made(folder))
+            before = {name: _bytes_of(folder / name) for name in by_folder[folder]}
+            undo.callback(_restore, folder, before, _missing_folders(folder))
             force = all(folder / name in may_replace or not (folder / name).exists() for name in by_folder[folder])
             written += write_files(folder, by_folder[folder], force=force, option="directory")
         undo.pop_all()
     return tuple(sorted(written))
 
 
-def _restore(folder: Path, before: dict[str, bytes | None], made: tuple[Path, ...]) -> None:
-    """Put a folder's files back as they were, and remove the folders that were made for them."""
+def _restore(folder: Path, before: dict[str, bytes | None], created: tuple[Path, ...]) -> None:
+    """Restore the files of a folder, and remove the folders that were created for them."""
     for name, content in before.items():
         if content is not None:
-            if _bytes(folder / name) != content:
+            if _bytes_of(folder / name) != content:
                 write_file(folder / name, content, force=True)
         else:
             (folder / name).unlink(missing_ok=True)
-    for path in made:
+    for path in created:
         with contextlib.suppress(OSError):
             path.rmdir()
 
 
-def _made(folder: Path) -> tuple[Path, ...]:
-    """The folders that writing into this one makes, the innermost first."""
+def _missing_folders(folder: Path) -> tuple[Path, ...]:
+    """Return the folders that writing into this one creates, the innermost first."""
     return tuple(path for path in (folder, *folder.parents) if not path.exists())
 
 
@@ -486,7 +524,7 @@ def settings_text(
 
 
 def workflow_text(*, lfs: bool) -> str:
-    """Return the GitHub workflow; lfs: the models lie in Git LFS."""
+    """Return the GitHub workflow; with lfs, it also downloads files from Git LFS."""
     checkout = ["        with:", "          lfs: true"] if lfs else []
     return "\n".join(
         [
@@ -518,11 +556,11 @@ def workflow_text(*, lfs: bool) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a TOML basic string on one line, in which every character that does not show is escaped."""
+    """Return a TOML basic string on one line, with invisible characters escaped."""
     return "".join(
         _escaped(character) if unicodedata.category(character)[0] in "CZ" and character != " " else character
         for character in json.dumps(text, ensure_ascii=False)
-    ).replace("##", "#\\u0023")  # with which CI runners begin a command
+    ).replace("##", "#\\u0023")  # CI runners interpret ## as the beginning of a command
 
 
 def _escaped(character: str) -> str:
@@ -531,7 +569,7 @@ def _escaped(character: str) -> str:
 
 
 def _action(directory: Path, name: str, force: bool) -> Literal["new", "replaced"]:
-    """What becomes of the file. Raises OutputError if one is there and may not be replaced."""
+    """Return what happens to the file. Raises OutputError if it exists and must not be replaced."""
     path = directory / name
     if not os.path.lexists(path):
         return "new"
@@ -543,7 +581,7 @@ def _action(directory: Path, name: str, force: bool) -> Literal["new", "replaced
 
 
 def _refuse_hidden_settings(directory: Path) -> None:
-    """Settings in pyproject.toml would no longer be read. Raises SettingsError."""
+    """Raise UsageError for settings in pyproject.toml, which would no longer be read with an edgetool.toml."""
     text = text_of(directory / "pyproject.toml")
     if text is None or "edgetool" not in text:
         return
@@ -558,5 +596,5 @@ def _refuse_hidden_settings(directory: Path) -> None:
         )
 
 
-def _bytes(path: Path) -> bytes | None:
+def _bytes_of(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None

@@ -1,4 +1,4 @@
-"""What a .tflite holds, as a JSON-able document."""
+"""Describe the contents of a .tflite as a document that JSON can represent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgetool.report.json import plain
 
 
 def inspect_model(path: Path) -> dict[str, Any]:
-    """The document: model, totals, subgraphs with operators and tensors, signatures, metadata, findings."""
+    """Return the document: model, totals, subgraphs with operators and tensors, signatures, metadata and findings."""
     source = open_tflite(path)
     model = source.model
     costs = operator_costs(model)
@@ -45,7 +45,7 @@ def inspect_model(path: Path) -> dict[str, Any]:
 
 
 def _totals(model: Model, costs: tuple[OperatorCost, ...]) -> dict[str, int]:
-    """Sums over all subgraphs; data_bytes counts each constant payload once, the others once per use."""
+    """Return sums over all subgraphs; data_bytes counts each constant payload once, the other sums once per use."""
     constants = {tensor.buffer for graph in model.subgraphs for tensor in graph.tensors if tensor.is_constant}
     return {
         "macs": sum(cost.macs for cost in costs),
@@ -74,23 +74,23 @@ def _operator(operator: Operator, cost: OperatorCost) -> dict[str, Any]:
         "version": operator.version,
         "inputs": list(operator.inputs),
         "outputs": list(operator.outputs),
-        "options": None if operator.options is None else _option(operator.options),
+        "options": None if operator.options is None else _option_value(operator.options),
         "macs": cost.macs,
         "parameter_bytes": cost.parameter_bytes,
         "activation_bytes": cost.activation_bytes,
     }
 
 
-def _option(value: object) -> object:
-    """An option table as nested dicts; bytes as hexadecimal digits."""
+def _option_value(value: object) -> object:
+    """Return an option table as nested dicts; bytes become hexadecimal digits."""
     if isinstance(value, Options):
-        return {name: _option(item) for name, item in value.fields}
+        return {name: _option_value(item) for name, item in value.fields}
     if isinstance(value, tuple):
-        return [_option(item) for item in value]
+        return [_option_value(item) for item in value]
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return str(value)  # JSON has no such numbers
+        return str(value)  # JSON cannot represent these numbers
     return value
 
 
@@ -113,7 +113,7 @@ def _quantization(quantization: Quantization | None) -> dict[str, Any] | None:
     if quantization is None or not quantization.scales:
         return None
     return {
-        "scales": _option(quantization.scales),
+        "scales": _option_value(quantization.scales),
         "zero_points": list(quantization.zero_points),
         "axis": quantization.axis,
         "per_channel": quantization.per_channel,

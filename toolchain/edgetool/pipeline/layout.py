@@ -1,4 +1,4 @@
-"""The layout of any buffers: an instance file in, the lowest layout that a search finds out."""
+"""Find the smallest layout of the buffers in an instance file, which need not come from a model."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from edgetool.report.layout import InstanceInfo, LayoutInfo, LayoutReport, Place
 
 MAX_INSTANCE_BYTES = 2**27
 DEFAULT_SECONDS = 60.0
-FORMS = "a CSV (id,lower,upper,size) or a graph as JSON"
+FORMATS = "a CSV (id,lower,upper,size) or a graph as JSON"
 
 
 def open_instance(path: Path, *, constants_in_ram: bool = False) -> InstanceFile:
-    """The instance that a file states. Raises UsageError (path) and InvalidModelError (contents)."""
-    return _read(path, _bytes(path), constants_in_ram=constants_in_ram)
+    """Read an instance. Raises UsageError if the file cannot be read, InvalidModelError if its content is not valid."""
+    return _parse(path, _read_bytes(path), constants_in_ram=constants_in_ram)
 
 
 def layout_instance(
@@ -50,27 +50,41 @@ def layout_instance(
     force: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> LayoutReport:
-    """Lay out the buffers of an instance file; write the answer to `output` when that is given.
+    """Lay out the buffers of an instance file, and write the layout to `output` if that is given.
 
-    capacity, in bytes: the search ends at the first layout that is no higher. strategy: "optimal" when not given.
-    sharing, in place of a strategy: whole buffers one after another, each shared by buffers that are never alive
-    together. time_limit, in seconds; the first Ctrl-C ends the search as well, and what it has found is delivered.
-    Raises UsageError, MissingExtraError, InvalidModelError (the instance, its pins) and FailedCheckError (more than the
-    capacity is alive at once).
+    Args:
+        path: The instance file.
+        capacity: A size in bytes; the search ends at the first layout that fits in it.
+        output: The file to write.
+        strategy: The strategy of the search; by default "optimal".
+        sharing: Instead of a strategy, the algorithm for shared buffers, each of which is used by several buffers that
+            are never alive at the same time.
+        time_limit: The time limit in seconds. The first Ctrl-C ends the search, too; the best layout so far is
+            returned.
+        seed: The seed of the search.
+        constants_in_ram: Whether constants of a graph are laid out, too.
+        force: Whether to replace an existing file.
+        progress: Called with the state of the search.
+
+    Raises:
+        UsageError: Options conflict, or the file cannot be read.
+        MissingExtraError: The strategy needs a package that is not installed.
+        InvalidModelError: The instance or its pins are not valid.
+        FailedCheckError: The buffers that are alive at the same time need more than the capacity.
     """
     if sharing is not None and strategy is not None:
         raise UsageError("--strategy and --sharing are mutually exclusive", fix="specify only one of them")
     if output is not None:
         check_writable(output.parent, (output.name,), force=force, inputs=(path,))
-    blob = _bytes(path)
-    instance = _read(path, blob, constants_in_ram=constants_in_ram)
+    blob = _read_bytes(path)
+    instance = _parse(path, blob, constants_in_ram=constants_in_ram)
     with _located(path):
         check_pins(instance, capacity)
         if capacity is not None:
             check_capacity(instance, capacity)
-    way = sharing or strategy or "optimal"
-    found = _search(instance, capacity, strategy or "optimal", sharing, time_limit, seed, progress)
-    layout = found.layout
+    method = sharing or strategy or "optimal"
+    result = _search(instance, capacity, strategy or "optimal", sharing, time_limit, seed, progress)
+    layout = result.layout
     if output is not None:
         write_file(output, write_answer(instance, layout).encode("utf-8"), force=force, inputs=(path,))
     options: dict[str, object] = {
@@ -85,37 +99,37 @@ def layout_instance(
     return LayoutReport(
         provenance=Provenance(f"edgetool {__version__}", {"python": platform.python_version()}, options, False),
         instance=InstanceInfo(path.name, sha256_of(blob), len(blob), len(instance.problem.buffers)),
-        layout=_info(instance, found, way, capacity),
-        interrupted=found.interrupted,
-        findings=finding_infos((*_findings(found, way, capacity), *_pin_findings(instance.problem, layout))),
+        layout=_info(instance, result, method, capacity),
+        interrupted=result.interrupted,
+        findings=finding_infos((*_findings(result, method, capacity), *_pin_findings(instance.problem, layout))),
     )
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     if path.is_file() and path.stat().st_size > MAX_INSTANCE_BYTES:
         raise InvalidModelError(
             f"is larger than {MAX_INSTANCE_BYTES:,} bytes",
             where=str(path),
             fix="split it and lay out the parts separately",
         )
-    return read_file(path, what=FORMS)
+    return read_file(path, what=FORMATS)
 
 
-def _read(path: Path, blob: bytes, *, constants_in_ram: bool) -> InstanceFile:
+def _parse(path: Path, blob: bytes, *, constants_in_ram: bool) -> InstanceFile:
     if blob[4:8] == b"TFL3":
         raise InvalidModelError("is a .tflite, not an instance", where=str(path), fix="use edgetool plan")
     try:
         text = blob.decode("utf-8")
     except UnicodeDecodeError as error:
         row = blob.count(b"\n", 0, error.start) + 1
-        raise InvalidModelError(f"is not UTF-8 text (row {row})", where=str(path), fix=f"specify {FORMS}") from None
+        raise InvalidModelError(f"is not UTF-8 text (row {row})", where=str(path), fix=f"specify {FORMATS}") from None
     with _located(path):
         return read_instance(text, constants_in_ram=constants_in_ram)
 
 
 @contextmanager
 def _located(path: Path) -> Iterator[None]:
-    """Errors of the instance, told with its file."""
+    """Add the path of the instance to the errors that the block raises."""
     try:
         yield
     except EdgetoolError as error:
@@ -125,8 +139,8 @@ def _located(path: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A layout, the buffers of each shared buffer where they share, and whether Ctrl-C ended the search."""
+class _SearchResult:
+    """The result of a search: the layout, the buffers in each shared buffer, if any, and whether Ctrl-C ended it."""
 
     layout: Layout
     shared: tuple[tuple[int, ...], ...] | None
@@ -141,8 +155,8 @@ def _search(
     time_limit: float | None,
     seed: int,
     progress: Callable[[str], None] | None,
-) -> _Found:
-    """The best layout, judged by the checker."""
+) -> _SearchResult:
+    """Search for the best layout, and validate it with the checker."""
     step = "searching"
 
     def improved(layout: Layout) -> None:
@@ -159,38 +173,38 @@ def _search(
         effort = deadline.effort(seed)
         if sharing is None:
             layout = solve(problem, effort, strategy=strategy, capacity=capacity, improved=improved)
-            return _Found(require_valid(problem, layout), None, deadline.interrupted)
+            return _SearchResult(require_valid(problem, layout), None, deadline.interrupted)
         layout, groups = _share(problem, sharing, effort)
-        return _Found(layout, groups, deadline.interrupted)
+        return _SearchResult(layout, groups, deadline.interrupted)
 
 
 def _share(problem: LayoutProblem, sharing: Algorithm, effort: Effort) -> tuple[Layout, tuple[tuple[int, ...], ...]]:
-    """Shared buffers, the largest first, each where its alignment allows; its bound is that of whole buffers."""
+    """Lay out shared buffers, the largest first, each aligned; the lower bound is that of shared buffers."""
     shared = shared_offsets(problem, sharing, effort)
     placed = zip(shared.offsets, problem.buffers, strict=True)
     end = max((offset + buffer.aligned_bytes for offset, buffer in placed), default=0)
-    # The checker knows of bounds of layouts alone.
+    # The checker knows only bounds for layouts, not for shared buffers.
     require_valid(problem, Layout(shared.offsets, end, 0, "none"))
     if any(buffer.aligned_bytes % buffer.alignment for buffer in problem.buffers):
-        # Sizes were rounded up to their alignment: the bound of sharing is that of larger buffers.
+        # Sharing rounds sizes up to their alignment, so its bound is for larger buffers.
         bound = lower_bound(problem)
         return Layout(shared.offsets, end, bound, "bound met" if end == bound else "none"), shared.groups
     proof = shared.proof if end == shared.lower_bound else "none"
     return Layout(shared.offsets, end, shared.lower_bound, proof), shared.groups
 
 
-def _info(instance: InstanceFile, found: _Found, way: str, capacity: int | None) -> LayoutInfo:
-    layout, buffers = found.layout, instance.problem.buffers
+def _info(instance: InstanceFile, result: _SearchResult, method: str, capacity: int | None) -> LayoutInfo:
+    layout, buffers = result.layout, instance.problem.buffers
     naive = naive_bytes(instance.problem)
     shared = None
-    if found.shared is not None:
+    if result.shared is not None:
         shared = tuple(
             SharedLayoutBuffer(
                 layout.offsets[group[0]],
                 max(buffers[i].aligned_bytes for i in group),
                 tuple(buffers[i].name for i in group),
             )
-            for group in found.shared
+            for group in result.shared
         )
     return LayoutInfo(
         naive_bytes=naive,
@@ -199,7 +213,7 @@ def _info(instance: InstanceFile, found: _Found, way: str, capacity: int | None)
         lower_bound=layout.lower_bound,
         optimal=layout.optimal,
         proof=layout.proof,
-        strategy=way,
+        strategy=method,
         capacity=capacity,
         fits=None if capacity is None else layout.height <= capacity,
         buffers=tuple(
@@ -210,20 +224,20 @@ def _info(instance: InstanceFile, found: _Found, way: str, capacity: int | None)
     )
 
 
-def _findings(found: _Found, way: str, capacity: int | None) -> tuple[Finding, ...]:
-    """What ended the search early, and what would close the gap."""
+def _findings(result: _SearchResult, method: str, capacity: int | None) -> tuple[Finding, ...]:
+    """Report what ended the search early, and what could improve or prove the layout."""
     findings = []
-    layout = found.layout
-    if found.interrupted:
+    layout = result.layout
+    if result.interrupted:
         findings.append(Finding("interrupted", "Ctrl-C ended the search: this is the best layout so far"))
-    remedy = _remedy(way, shares=found.shared is not None)
+    remedy = _remedy(method, shares=result.shared is not None)
     if capacity is not None and layout.height > capacity:
         if layout.lower_bound > capacity:
             text = f"no layout fits within the capacity of {capacity:,} B: the lower bound is {layout.lower_bound:,} B"
         else:
             text = f"found no layout that fits within the capacity of {capacity:,} B; {remedy} may find one"
         findings.append(Finding("over-capacity", text))
-    elif not layout.optimal and capacity is not None and found.shared is None and way != "tflm":
+    elif not layout.optimal and capacity is not None and result.shared is None and method != "tflm":
         text = "the search ended at the first layout that fits; without a capacity, it continues to the smallest"
         findings.append(Finding("not-lowest", text))
     elif not layout.optimal:
@@ -233,19 +247,19 @@ def _findings(found: _Found, way: str, capacity: int | None) -> tuple[Finding, .
 
 
 def _pin_findings(problem: LayoutProblem, layout: Layout) -> tuple[Finding, ...]:
-    """Whether pins raise the bound: a layout is the best with its pins, and there may be a lower one without them."""
+    """Report pins that raise the lower bound: without them, there may be a smaller layout."""
     if all(buffer.pinned is None for buffer in problem.buffers):
         return ()
-    free = lower_bound(LayoutProblem(tuple(replace(buffer, pinned=None) for buffer in problem.buffers)))
-    if free >= layout.lower_bound:
+    without_pins = lower_bound(LayoutProblem(tuple(replace(buffer, pinned=None) for buffer in problem.buffers)))
+    if without_pins >= layout.lower_bound:
         return ()
-    text = f"the offsets specified in the file raise the lower bound: without them, it is {free:,} B"
+    text = f"the offsets specified in the file raise the lower bound: without them, it is {without_pins:,} B"
     return (Finding("pins-raise-bound", text),)
 
 
-def _remedy(way: str, *, shares: bool) -> str:
-    if way in ("greedy", "tflm"):
+def _remedy(method: str, *, shares: bool) -> str:
+    if method in ("greedy", "tflm"):
         return "--sharing dynamic-programming" if shares else "--strategy optimal"
-    if way == "optimal" and importlib.util.find_spec("ortools") is None:
+    if method == "optimal" and importlib.util.find_spec("ortools") is None:
         return "a longer --time-limit or CP-SAT (pip install 'edgetool[cp-sat]')"
     return "a longer --time-limit"

@@ -1,8 +1,8 @@
-"""Reading inputs and writing sets of outputs: all files of a set appear, or none does.
+"""Read input files, and write sets of output files so that either all files of a set appear or none.
 
-A set is staged beside its place, on the disk, and then renamed. One run at a time writes into a directory: it holds a
-lock that the system takes back when its last holder ends, however it ends. `write_depfile` tells a build system, as a
-rule of make, which files were read to make which.
+A set is first written to a staging directory on the same file system and then renamed. Only one run at a time writes
+into a directory: it holds a lock, which the system releases when its last holder ends, even if it is killed.
+`write_depfile` writes a make rule from which a build system learns which files were read to produce which others.
 """
 
 from __future__ import annotations
@@ -20,64 +20,70 @@ from pathlib import Path
 
 from edgetool.errors import InvalidModelError, OutputError, UsageError
 from edgetool.pipeline import swap
-from edgetool.pipeline.swap import NEW, PREFIX, commit, keep_aside, left_behind, resume, settle, sync
+from edgetool.pipeline.swap import NEW, PREFIX, abandoned_stagings, back_up, commit, resume, settle, sync
 
 try:
     import fcntl
-except ImportError:  # a system without it
+except ImportError:  # for example on Windows
     fcntl = None  # type: ignore[assignment]
 
 WAIT_SECONDS = 60.0
-PAUSE_SECONDS = 0.02
-# What file systems answer that know no locks, or none of directories: NFS, FUSE, network shares.
-NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
+POLL_SECONDS = 0.02
+# Errors of file systems without locks, or without locks of directories: NFS, FUSE, network shares.
+NO_LOCK_ERRORS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
 
 
 @contextlib.contextmanager
-def held(directory: Path) -> Iterator[int | None]:
-    """Hold the directory until the block ends, so that no other run of edgetool writes there meanwhile.
+def directory_lock(directory: Path) -> Iterator[int | None]:
+    """Lock the directory until the block ends, so that no other run of edgetool writes there at the same time.
 
-    The directory itself is locked, so no file is left behind. Yields the descriptor, by which a child keeps the lock
-    when this process is killed; None where the system or the file system knows no such locks. Raises OSError where the
-    directory cannot be opened, OutputError where another holds it for longer than WAIT_SECONDS.
+    The directory itself is locked, so no lock file remains.
+
+    Yields:
+        The descriptor of the lock, which a child process can inherit to keep the lock if this process is killed; None
+        if the system or the file system does not support locks of directories.
+
+    Raises:
+        OSError: The directory cannot be opened.
+        OutputError: Another process holds the lock for longer than WAIT_SECONDS.
     """
     if fcntl is None:
         yield None
         return
-    latest = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS
     while True:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            locks = _lock(descriptor, directory, latest)
-            if _is_still(descriptor, directory):
-                yield descriptor if locks else None
+            is_locked = _lock(descriptor, directory, deadline)
+            if _is_same_directory(descriptor, directory):
+                yield descriptor if is_locked else None
                 return
         finally:
             os.close(descriptor)
 
 
-def _lock(descriptor: int, directory: Path, latest: float) -> bool:
-    """Wait for the lock; False where the file system has none."""
+def _lock(descriptor: int, directory: Path, deadline: float) -> bool:
+    """Wait for the lock; return False if the file system does not support it."""
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
-            if time.monotonic() > latest:
+            if time.monotonic() > deadline:
                 raise OutputError(
                     f"another process has been writing to this directory for {WAIT_SECONDS:g} s",
                     where=str(directory),
                     fix="terminate it, or choose another directory",
                 ) from None
         except OSError as error:
-            if error.errno not in NO_LOCKS:
+            if error.errno not in NO_LOCK_ERRORS:
                 raise
             return False
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
-def _is_still(descriptor: int, directory: Path) -> bool:
-    """Whether the path leads to what is locked: it may have been replaced while we waited."""
+def _is_same_directory(descriptor: int, directory: Path) -> bool:
+    """Return whether the path still leads to the locked directory, which may have been replaced during the wait."""
     try:
         return os.path.samestat(os.fstat(descriptor), directory.stat())
     except FileNotFoundError:
@@ -86,12 +92,12 @@ def _is_still(descriptor: int, directory: Path) -> bool:
 
 @contextlib.contextmanager
 def writing_in(directory: Path) -> Iterator[int | None]:
-    """Hold the directory's lock, and first finish or remove what killed runs left there; yields as `held`.
+    """Lock the directory as `directory_lock` does, and first complete or roll back what killed runs left there.
 
-    Where there is no lock nothing is removed: its writers may be at work. Raises OSError and OutputError.
+    Without a lock, nothing is touched, because other runs may still be writing. Raises OSError and OutputError.
     """
-    with held(directory) as lock:
-        for staging in () if lock is None else left_behind(directory):
+    with directory_lock(directory) as lock:
+        for staging in () if lock is None else abandoned_stagings(directory):
             try:
                 settle(staging)
             except OSError as error:
@@ -104,25 +110,25 @@ def writing_in(directory: Path) -> Iterator[int | None]:
         yield lock
 
 
-def place_new(parent: Path, directory: Path, files: Mapping[str, bytes]) -> None:
-    """Make the directory, with the files in it, in its parent, which is held. Raises OSError."""
+def _create_directory(parent: Path, directory: Path, files: Mapping[str, bytes]) -> None:
+    """Create the directory with the files in it; its parent is locked. Raises OSError."""
     _move(_stage(parent, files), NEW, directory)
 
 
-def place_over(directory: Path, files: Mapping[str, bytes], lock: int | None) -> None:
-    """Put the files into the directory, over those of their names; `lock` is what holds it. Raises OSError."""
+def _replace_files(directory: Path, files: Mapping[str, bytes], lock: int | None) -> None:
+    """Write the files into the directory over existing ones; `lock` is its lock. Raises OSError."""
     if len(files) == 1:
         (name,) = files
         _move(_stage(directory, files), f"{NEW}/{name}", directory / name)
         return
     staging = _stage(directory, files, replacing=True)
     with _signals_deferred():
-        _commit_apart(staging, lock)
+        _commit_in_child(staging, lock)
 
 
 def _stage(base: Path, files: Mapping[str, bytes], *, replacing: bool = False) -> Path:
-    """A temporary directory with the files in its `new`, on the disk, and with what they replace in its `old`."""
-    import tempfile  # imported on use, as subprocess is: most commands write no files
+    """Create a staging directory: `new` has the files, flushed to disk; if `replacing`, `old` has the current files."""
+    import tempfile  # imported on use, like subprocess: most commands write no files
 
     staging = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
     try:
@@ -134,25 +140,27 @@ def _stage(base: Path, files: Mapping[str, bytes], *, replacing: bool = False) -
                 os.fsync(file.fileno())
         sync(staging / NEW)
         if replacing:
-            keep_aside(staging, files)
+            back_up(staging, files)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
     return staging
 
 
-def _move(staging: Path, part: str, place: Path) -> None:
-    """Rename a file or directory of the staging directory to its place, in one step, and remove the rest."""
+def _move(staging: Path, part: str, destination: Path) -> None:
+    """Move a file or directory from the staging directory to its destination, and remove the staging directory."""
     try:
-        (staging / part).replace(place)
-        sync(place.parent)
+        (staging / part).replace(destination)
+        sync(destination.parent)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _commit_apart(staging: Path, lock: int | None) -> None:
-    """Put the files in place from a process that no signal to this one, or to its group, reaches; where none can be
-    started, from this one."""
+def _commit_in_child(staging: Path, lock: int | None) -> None:
+    """Commit the staged files in a child process, which no signal to this process or its group reaches.
+
+    If no child process can be started, they are committed in this process.
+    """
     if os.name != "posix":
         commit(staging)
         return
@@ -162,28 +170,28 @@ def _commit_apart(staging: Path, lock: int | None) -> None:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", Path(swap.__file__).resolve(), staging.name],
             cwd=staging.parent,
-            pass_fds=() if lock is None else (lock,),  # so that the directory is held until it is done
+            pass_fds=() if lock is None else (lock,),  # so that the directory stays locked until the child ends
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-    except OSError:  # no process more, no memory, no descriptor
+    except OSError:  # no more processes, memory or descriptors
         commit(staging)
         return
     with process:
-        said, _ = process.communicate()
+        printed, _ = process.communicate()
     if process.returncode:
         resume(staging)
-    elif said:
-        raise OSError(int(said), os.strerror(int(said)))
+    elif printed:
+        raise OSError(int(printed), os.strerror(int(printed)))
 
 
 @contextlib.contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """Hold Ctrl-C and termination back until the block ends, as far as one thread can: renaming takes milliseconds.
+    """Block Ctrl-C and termination in this thread until the block ends: renaming takes milliseconds.
 
-    Where another thread takes a Ctrl-C, Python interrupts this one all the same; the process that renames goes on.
+    If another thread receives Ctrl-C, Python interrupts this one nevertheless; the process that renames continues.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -199,11 +207,17 @@ def _signals_deferred() -> Iterator[None]:
 MAX_INPUT_BYTES = 2**31
 
 
-def read_file(path: Path, *, what: str = "the model", most_bytes: int = MAX_INPUT_BYTES) -> bytes:
-    """The file's bytes.
+def read_file(path: Path, *, what: str = "the model", max_bytes: int = MAX_INPUT_BYTES) -> bytes:
+    """Read a file.
 
-    Raises UsageError for a path that cannot be read and for more than most_bytes, InvalidModelError for a size that no
-    model has.
+    Args:
+        path: The file.
+        what: The expected content, for error messages.
+        max_bytes: The largest accepted size.
+
+    Raises:
+        UsageError: The path cannot be read, or the file has more than max_bytes.
+        InvalidModelError: The file has MAX_INPUT_BYTES or more, which no model has.
     """
     if path.is_dir():
         raise UsageError("is a directory, not a file", where=str(path), fix=f"specify the path of {what}")
@@ -213,14 +227,14 @@ def read_file(path: Path, *, what: str = "the model", most_bytes: int = MAX_INPU
             size_bytes = os.fstat(stream.fileno()).st_size
             if size_bytes >= MAX_INPUT_BYTES:
                 raise InvalidModelError(f"is too large for {what}", where=str(path), fix="specify another file")
-            if size_bytes > most_bytes:
+            if size_bytes > max_bytes:
                 raise UsageError(
-                    f"is larger than {most_bytes:,} bytes, too large for {what}", where=str(path), fix="specify another"
+                    f"is larger than {max_bytes:,} bytes, too large for {what}", where=str(path), fix="specify another"
                 )
             content = stream.read(size_bytes + 1)
-    except (OSError, ValueError) as error:  # the latter for a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError for a name that no file can have
         raise _unreadable(path, error, what) from error
-    if len(content) != size_bytes:  # what the kernel makes up as it is read may have no end
+    if len(content) != size_bytes:  # a file that the kernel generates on reading may be endless
         raise UsageError("has no size, or changed while being read", where=str(path), fix="specify a copy of it")
     return content
 
@@ -238,12 +252,12 @@ def check_readable(path: Path) -> None:
 
 
 def _unreadable(path: Path, error: OSError | ValueError, what: str) -> UsageError:
-    said = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else "is not a path"
-    return UsageError(said, where=str(path), fix=f"specify the path of {what}")
+    message = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else "is not a path"
+    return UsageError(message, where=str(path), fix=f"specify the path of {what}")
 
 
 def _refuse_special(path: Path) -> None:
-    """Pipes and devices may block for ever or never end."""
+    """Raise UsageError for a pipe or a device, which may block forever or never end."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UsageError("is a pipe or a device, not a file", where=str(path), fix="specify a regular file")
 
@@ -257,13 +271,23 @@ def write_files(
     option: str = "--output",
     alone: bool = False,
 ) -> tuple[Path, ...]:
-    """Write the files into the directory, made if need be; their paths.
+    """Write the files into the directory, which is created if necessary, and return their paths.
 
-    They are written to a temporary directory beside their place and renamed: an error leaves the old files, a signal or
-    SIGKILL at any moment the old ones or the new ones. One run at a time writes into a directory, and what a killed one
-    left there is settled first. A directory that is a link is followed, a file that is one is replaced. Raises
-    OutputError when a file exists (unless force), would replace one of `inputs`, or cannot be written; `option` is what
-    chooses another place. alone: the caller is `writing_in` the directory.
+    The files are written to a staging directory and then renamed: an error leaves the old files, and a signal or
+    SIGKILL at any moment leaves either all old or all new files. Only one run at a time writes into a directory; what a
+    killed run left there is completed or rolled back first. A directory that is a link is followed, a file that is a
+    link is replaced.
+
+    Args:
+        directory: The directory.
+        files: The content of each file by name.
+        force: Whether to replace existing files.
+        inputs: Files that must not be overwritten, even with force.
+        option: The option with which the user can choose another directory, for error messages.
+        alone: Whether the caller already holds the lock of the directory with `writing_in`.
+
+    Raises:
+        OutputError: A file exists (without force), would overwrite one of `inputs`, or cannot be written.
     """
     try:
         if not directory.exists():
@@ -271,12 +295,12 @@ def write_files(
             parent.mkdir(parents=True, exist_ok=True)
             with writing_in(parent):
                 if not directory.exists():
-                    place_new(parent, directory, files)
+                    _create_directory(parent, directory, files)
                     return tuple(directory / name for name in files)
         with nullcontext() if alone else writing_in(directory) as lock:
             for name in files:
                 _refuse_collision(directory / name, force=force, inputs=inputs, option=option)
-            place_over(directory, files, lock)
+            _replace_files(directory, files, lock)
     except OSError as error:
         raise _unwritable(directory, error, option) from error
     return tuple(directory / name for name in files)
@@ -291,7 +315,7 @@ def write_file(
     option: str = "--output",
     alone: bool = False,
 ) -> Path:
-    """Write one file by the same rules."""
+    """Write one file into an existing directory, and return its path; otherwise as `write_files` does."""
     directory = path.parent
     if not directory.is_dir():
         raise OutputError(
@@ -315,7 +339,7 @@ def check_writable(
         if not nearest.is_dir():
             raise OutputError("is not a directory", where=str(nearest), fix=f"choose another {option}")
         probe = Path(tempfile.mkdtemp(prefix=PREFIX, dir=nearest))
-        with contextlib.suppress(FileNotFoundError):  # a run that writes there took it for what a killed one left
+        with contextlib.suppress(FileNotFoundError):  # another run may have taken it for that of a killed run
             probe.rmdir()
     except OSError as error:
         raise _unwritable(directory, error, option) from error
@@ -336,7 +360,7 @@ def _refuse_collision(path: Path, *, force: bool, inputs: tuple[Path, ...], opti
                 raise OutputError("would overwrite the input", where=str(path), fix=f"choose another {option}")
     if path.is_dir() and not path.is_symlink():
         raise OutputError("is a directory", where=str(path), fix=f"choose another {option}")
-    if path.exists() and not path.is_file():  # root may rename over a device, which then is none any more
+    if path.exists() and not path.is_file():  # root can rename a file over a device, which destroys it
         raise OutputError("is a pipe or a device, not a file", where=str(path), fix=f"choose another {option}")
     if not force:
         raise OutputError(
@@ -351,34 +375,35 @@ def _unwritable(directory: Path, error: OSError, option: str) -> OutputError:
 
 
 def write_depfile(path: Path, written: Sequence[Path], read: Iterable[Path | None]) -> None:
-    """Write the rule that the files were made from those read; a directory stands for all files in it.
+    """Write a make rule by which the written files depend on those that were read.
 
-    Raises OutputError where it cannot be written, is one of the files, or a name cannot stand in a rule.
+    A directory that was read is replaced by all files in it. Raises OutputError if the rule cannot be written, would
+    overwrite one of the files, or cannot contain a name.
     """
-    if any(_same(path, file) for file in written):
+    if any(_is_same_file(path, file) for file in written):
         raise OutputError(
             "would overwrite a file that was just written", where=str(path), fix="choose another --depfile"
         )
     sources = [item for item in read if item is not None]
-    inputs = dict.fromkeys(file for source in sources for file in _files(source))
+    inputs = dict.fromkeys(file for source in sources for file in _dependencies(source))
     text = f"{' '.join(_quoted(file) for file in written)}:"
     text += "".join(f" \\\n  {_quoted(file)}" for file in inputs) + "\n"
     write_file(path, text.encode("utf-8", "surrogateescape"), force=True, inputs=tuple(inputs))
 
 
-def _same(path: Path, file: Path) -> bool:
+def _is_same_file(path: Path, file: Path) -> bool:
     return path.exists() and path.samefile(file)
 
 
-def _files(path: Path) -> list[Path]:
-    """The file, or every file below the directory, and the directory itself: a new file changes its date."""
+def _dependencies(path: Path) -> list[Path]:
+    """Return the file; or the directory, whose date changes with each new file, and all files below it."""
     if not path.is_dir():
         return [path]
     return [path, *sorted(item for item in path.rglob("*") if item.is_file())]
 
 
 def _quoted(path: Path) -> str:
-    """The absolute path as make and ninja read it. What follows ; or != make would run as a command."""
+    """Return the absolute path, quoted for make and ninja; make would run what follows ; or != as a command."""
     text = os.path.abspath(path)
     if any(mark in text for mark in ("\n", "\r", "\t", "\\", ";", "|", "!=")):
         raise OutputError(

@@ -1,4 +1,4 @@
-"""The memory plan of a .tflite, and the planned file."""
+"""Plan the memory of a .tflite, and write the file with its plan."""
 
 from __future__ import annotations
 
@@ -34,9 +34,18 @@ def plan_model(
 ) -> Report:
     """Plan the model, and write it with its plan to `output` if that is given.
 
-    custom_operators: the user's description of custom operators. deadline: the end of the search, by default at the
-    time limit of the request. Raises InvalidModelError if the plan in the file is used but unsafe, UsageError if the
-    request cannot apply.
+    Args:
+        path: The .tflite.
+        target: The target, if any.
+        request: How to plan.
+        deadline: The end of the search; by default, at the time limit of the request.
+        output: The file to write.
+        custom_operators: The user's description of custom operators.
+        force: Whether to replace an existing file.
+
+    Raises:
+        InvalidModelError: The plan in the file is used, but unsafe.
+        UsageError: The request cannot be applied.
     """
     request = request or PlanRequest()
     custom = read_custom_operators(custom_operators)

@@ -43,15 +43,15 @@ MAX_SECONDS = 10**7  # a third of a year
 TICK_SECONDS = 0.2
 
 
-# The part of the time limit at which the search for an order ends, and that for its layout begins.
+# The fraction of the time limit at which the search for an order ends, and the search for its layout begins.
 ORDER_SHARE = 0.8
 
 
 class Deadline:
     """The end of a search: a time limit in seconds, or Ctrl-C.
 
-    Without a time limit, the number of search nodes is limited instead. Times are of the monotonic clock. tick is
-    called about five times a second during the search. interrupted and timed_out state what has ended the search, or a
+    Without a time limit, the number of search nodes is limited instead. Times are those of the monotonic clock. During
+    the search, tick is called about five times a second. interrupted and timed_out state what ended the search, or a
     part of it. Raises UsageError for a time limit out of range.
     """
 
@@ -77,32 +77,32 @@ class Deadline:
         if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + TICK_SECONDS
             self._tick()
-        over = self._time_limit is not None and now >= self._start + share * self._time_limit
-        self.timed_out = self.timed_out or over
-        return self.interrupted or over
+        is_over = self._time_limit is not None and now >= self._start + share * self._time_limit
+        self.timed_out = self.timed_out or is_over
+        return self.interrupted or is_over
 
 
 @contextmanager
 def interruptible(time_limit: float | None, *, tick: Callable[[], None] | None = None) -> Iterator[Deadline]:
-    """Yield a Deadline that the first Ctrl-C (SIGINT) moves to now; a second one does what it did before.
+    """Yield a Deadline that ends at once at the first Ctrl-C (SIGINT); a second Ctrl-C has its usual effect.
 
-    In threads other than the main thread, signals are left alone. Raises UsageError as Deadline does.
+    In threads other than the main thread, signals are not handled. Raises UsageError as Deadline does.
     """
     deadline = Deadline(time_limit, tick=tick)
-    before = signal.getsignal(signal.SIGINT)
-    if before is None or threading.current_thread() is not threading.main_thread():
+    previous = signal.getsignal(signal.SIGINT)
+    if previous is None or threading.current_thread() is not threading.main_thread():
         yield deadline
         return
 
     def end_search(signum: int, frame: FrameType | None) -> None:
         deadline.interrupted = True
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
     signal.signal(signal.SIGINT, end_search)
     try:
         yield deadline
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 def check_applies(request: PlanRequest, model: Model) -> None:
@@ -113,18 +113,18 @@ def check_applies(request: PlanRequest, model: Model) -> None:
         "--sharing": request.sharing,
         "--constants-in-ram": request.constants_in_ram,
     }
-    given = [name for name, value in options.items() if value]
-    if given and has_plan(model) and request.file_plan == "use":
+    specified = [name for name, value in options.items() if value]
+    if specified and has_plan(model) and request.file_plan == "use":
         raise UsageError(
-            f"the file's memory plan is used unchanged: {', '.join(given)} cannot be applied",
+            f"the file's memory plan is used unchanged: {', '.join(specified)} cannot be applied",
             fix="add --replan to create a new plan, or remove these options (also from the settings file)",
         )
     if request.sharing is not None and (request.strategy is not None or request.constants_in_ram):
         raise UsageError("--sharing replaces the layout: --strategy and --constants-in-ram cannot be applied")
 
 
-WHERE = f"metadata {METADATA_NAME}"
-REPLAN = "'edgetool plan --replan -o NEW.tflite'"
+PLAN_LOCATION = f"metadata {METADATA_NAME}"
+REPLAN_COMMAND = "'edgetool plan --replan -o NEW.tflite'"
 NO_PLAN = Finding(
     "no-plan", "the file has no memory plan: TFLM places the tensors itself, and the header has no offsets"
 )
@@ -132,14 +132,14 @@ PLAN_FOR_NO_BUILD = Finding(
     "plan-for-no-build",
     "the written plan leaves no room for scratch buffers, which depend on the core and its kernels: the arena may be "
     "larger with the plan than without; specify a target with --target",
-    where=WHERE,
+    where=PLAN_LOCATION,
 )
 
 
 def planned_source(source: Source, plan: Plan, target: Target | None) -> Source:
-    """Return the source with the plan in its file, unchanged if the plan is the file's own.
+    """Return the source with the plan written to its file; unchanged if the plan is the file's own.
 
-    Operators keep their indices. If TFLM's own planner decides, a plan in the file is removed. Raises
+    Operators keep their indices. If the plan is to use TFLM's own planner, a plan in the file is removed. Raises
     UnsupportedModelError if the file has fields that the writer does not know.
     """
     if plan.planner == "file" or (plan.offsets is None and not has_plan(source.model) and not plan.moved):
@@ -153,11 +153,11 @@ def planned_source(source: Source, plan: Plan, target: Target | None) -> Source:
             planned = with_metadata(planned, RECORD_NAME, encode_record(_record(plan, target)))
         else:
             planned = without_metadata(planned, RECORD_NAME)
-    return Source(source.name, _written(planned), planned)
+    return Source(source.name, _checked_tflite(planned), planned)
 
 
-def _written(model: Model) -> bytes:
-    """Return the file of the model, after it was read back and compared."""
+def _checked_tflite(model: Model) -> bytes:
+    """Return the model as a .tflite. Raises UnsupportedModelError unless it reads back as the same model."""
     from edgetool.model.writer import write_model  # imported on use: most plans are only shown
 
     blob = write_model(model)
@@ -185,12 +185,12 @@ def plan_findings(model: Model, plan: Plan, target: Target | None) -> tuple[Find
     findings = []
     if keeps_own_plan(model):
         findings.append(
-            Finding("plan-kept", "the file's own plan is kept: its compiled operators rely on it", where=WHERE)
+            Finding("plan-kept", "the file's own plan is kept: its compiled operators rely on it", where=PLAN_LOCATION)
         )
     elif plan.planner == "file":
         findings += _file_plan_findings(model, plan, target)
     elif has_plan(model):
-        findings.append(Finding("plan-replaced", "the file's own memory plan is not used", where=WHERE))
+        findings.append(Finding("plan-replaced", "the file's own memory plan is not used", where=PLAN_LOCATION))
     if plan.constants_in_ram:
         text = (
             "the layout also contains constants, each only for as long as an operator uses it; firmware that loads "
@@ -204,7 +204,10 @@ def plan_findings(model: Model, plan: Plan, target: Target | None) -> tuple[Find
 
 
 def search_findings(plan: Plan, deadline: Deadline, remedy: str) -> tuple[Finding, ...]:
-    """Report a search that was cut short, with the remedy: the option that gives it more time."""
+    """Report a search that was cut short.
+
+    remedy: the text that names the option for more time.
+    """
     if plan.planner == "file" or (plan.layout.optimal and plan.order_proof != "none"):
         return ()
     if not (deadline.interrupted or deadline.timed_out):
@@ -217,30 +220,30 @@ def search_findings(plan: Plan, deadline: Deadline, remedy: str) -> tuple[Findin
 
 
 def _file_plan_findings(model: Model, plan: Plan, target: Target | None) -> list[Finding]:
-    text = f"the memory plan in the file is used; {REPLAN} creates a new one"
-    findings = [Finding("plan-in-file", text, where=WHERE)]
+    text = f"the memory plan in the file is used; {REPLAN_COMMAND} creates a new one"
+    findings = [Finding("plan-in-file", text, where=PLAN_LOCATION)]
     record = decode_record(model)
     if record is not None and target is not None:
-        made_for = (record.core, record.kernels, record.runtime)
-        if made_for != (target.core.name, target.kernels, target.runtime.name):
+        planned_build = (record.core, record.kernels, record.runtime)
+        if planned_build != (target.core.name, target.kernels, target.runtime.name):
             text = (
                 f"the plan in the file was created for {record.core} with {record.kernels} kernels ({record.runtime}); "
-                f"the arena size is nevertheless valid for this target, but {REPLAN} may find a smaller one"
+                f"the arena size is nevertheless valid for this target, but {REPLAN_COMMAND} may find a smaller one"
             )
-            findings.append(Finding("plan-for-other-build", text, where=WHERE))
+            findings.append(Finding("plan-for-other-build", text, where=PLAN_LOCATION))
     stock, account = plan.stock, plan.account
     if stock is not None and account is not None and account.bytes > stock.bytes:
         text = (
             f"the plan in the file needs an arena of {account.bytes:,} bytes, but TFLM's own planner "
-            f"needs only {stock.bytes:,}: use {REPLAN}"
+            f"needs only {stock.bytes:,}: use {REPLAN_COMMAND}"
         )
-        findings.append(Finding("plan-worse-than-stock", text, where=WHERE))
+        findings.append(Finding("plan-worse-than-stock", text, where=PLAN_LOCATION))
     return findings
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
-    """The analysis of the planned file, that file, and a finding if no plan could be written to it."""
+    """The planned file with its analysis, and a finding if no plan could be written to the file."""
 
     analysis: Analysis
     source: Source
@@ -258,8 +261,8 @@ def planned_for(
 ) -> PlannedModel:
     """Plan a model for the target as `convert` does.
 
-    renumber: number operators and tensors as in the planned file, because the user has never seen the source. Without
-    an effort, the search ends at its node limit, so the same model always has the same plan. Raises
+    Without an effort, the search ends at its node limit, so the same model always has the same plan. With renumber,
+    operators and tensors are numbered as in the planned file, because the user has never seen the source. Raises
     UnsupportedModelError and InvalidModelError as `analyse` does.
     """
     platform = platform_of(target)

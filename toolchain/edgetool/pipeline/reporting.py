@@ -1,4 +1,4 @@
-"""The report of an analysis, without its part on an estimate."""
+"""Build the report of an analysis; estimate_report.py builds its estimate section."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
 
 def breakdown(model: Model, account: ArenaAccount) -> tuple[BreakdownEntry, ...]:
-    """Tail, head and the moments that decide the size; see BreakdownEntry for what sums to what."""
+    """Return the entries of the tail and the head, and the peaks; BreakdownEntry documents which entries add up."""
     labels = {(graph.index, op.index): op.label for graph in model.subgraphs for op in graph.operators}
     return tuple(
         entry
         if entry.operator is None or entry.subgraph is None
         else replace(entry, label=labels[entry.subgraph, entry.operator])
-        for entry in (*_tail(account), *_head(account), *_moments(account))
+        for entry in (*_tail(account), *_head(account), *_peaks(account))
     )
 
 
 def _tail(account: ArenaAccount) -> list[BreakdownEntry]:
-    """Equal rows of one operator together, in the order in which TFLM first allocates one of them."""
+    """Return the tail; equal rows of an operator are one entry, in the order in which TFLM allocates the first."""
     totals: dict[tuple[str, int | None, int | None, int], tuple[int, int]] = {}
     for row in account.rows:
         key = (row.part, row.subgraph, row.operator, row.requested_bytes)
-        size, count = totals.get(key, (0, 0))
-        totals[key] = (size + row.bytes, count + 1)
+        size_bytes, count = totals.get(key, (0, 0))
+        totals[key] = (size_bytes + row.bytes, count + 1)
     return [
-        BreakdownEntry("tail", part, operator, size, subgraph, count=count, requested_bytes=requested * count)
-        for (part, subgraph, operator, requested), (size, count) in totals.items()
+        BreakdownEntry("tail", part, operator, size_bytes, subgraph, count=count, requested_bytes=requested * count)
+        for (part, subgraph, operator, requested), (size_bytes, count) in totals.items()
     ]
 
 
@@ -55,20 +55,20 @@ def _head(account: ArenaAccount) -> list[BreakdownEntry]:
     placed = zip(account.problem.buffers, account.layout.offsets, strict=True)
     alive = [(buffer, offset) for buffer, offset in placed if buffer.lifetime.first <= position <= buffer.lifetime.last]
     entries: list[BreakdownEntry] = []
-    counted: list[tuple[int, int]] = []
+    counted_ranges: list[tuple[int, int]] = []
     for buffer, offset in sorted(alive, key=lambda item: -item[0].aligned_bytes):
-        own = _bytes_outside(counted, offset, offset + buffer.aligned_bytes)
-        counted.append((offset, offset + buffer.aligned_bytes))
-        shared = "" if own == buffer.aligned_bytes else "overlapping the above: "
-        entries.append(BreakdownEntry("head", shared + _content(buffer), _owner(buffer), own, buffer.subgraph))
-    between = account.head_bytes - sum(entry.bytes for entry in entries)
-    if between:
-        entries.append(BreakdownEntry("head", "gaps between and above them", None, between))
+        new_bytes = _bytes_outside(counted_ranges, offset, offset + buffer.aligned_bytes)
+        counted_ranges.append((offset, offset + buffer.aligned_bytes))
+        overlap = "" if new_bytes == buffer.aligned_bytes else "overlapping the above: "
+        entries.append(BreakdownEntry("head", overlap + _content(buffer), _owner(buffer), new_bytes, buffer.subgraph))
+    gap_bytes = account.head_bytes - sum(entry.bytes for entry in entries)
+    if gap_bytes:
+        entries.append(BreakdownEntry("head", "gaps between and above them", None, gap_bytes))
     return entries
 
 
 def _bytes_outside(ranges: list[tuple[int, int]], start: int, end: int) -> int:
-    """Bytes from start to end that lie in none of the ranges: compiled operators lay tensors over each other."""
+    """Return how many bytes from start to end are in none of the ranges: tensors of compiled operators overlap."""
     outside = 0
     for low, high in sorted(ranges):
         if low < end and high > start:
@@ -78,7 +78,7 @@ def _bytes_outside(ranges: list[tuple[int, int]], start: int, end: int) -> int:
 
 
 def _busiest_position(account: ArenaAccount) -> int:
-    """The first position at which most bytes of the head are alive; -1 for an empty head."""
+    """Return the first position at which the most bytes of the head are alive; -1 for an empty head."""
     position, _ = max(live_bytes(account.problem), key=lambda item: item[1], default=(-1, 0))
     return position
 
@@ -91,8 +91,8 @@ def _owner(buffer: Buffer) -> int | None:
     return buffer.operator if buffer.is_scratch else None
 
 
-def _moments(account: ArenaAccount) -> list[BreakdownEntry]:
-    """Each kind of moment at its highest; of all the Prepares the one that takes most."""
+def _peaks(account: ArenaAccount) -> list[BreakdownEntry]:
+    """Return the highest peak of each kind; the Prepare calls of all operators are one kind."""
     highest: dict[str, Peak] = {}
     for peak in account.peaks:
         kind = "Prepare" if peak.operator is not None else peak.when
@@ -116,9 +116,22 @@ def report(
     request: EstimateRequest | None = None,
     measured: MeasuredRun | None = None,
 ) -> doc.Report:
-    """The document of an analysis. `original` describes the input file where the source was made from it.
+    """Return the report of an analysis.
 
-    request and measured: what the user asks of the estimate. Raises UsageError for an impossible figure among them.
+    Args:
+        source: The analysed model.
+        analysis: Its analysis.
+        options: The options of the command.
+        original: The input file, if the source was converted from it.
+        quantization: The loss of quantization, if it was measured.
+        findings: Findings besides those of the analysis.
+        versions: Versions of packages that were used.
+        trust_model_code: Whether code in the model was allowed to run.
+        request: The options of the estimate.
+        measured: A real run to compare with the estimate.
+
+    Raises:
+        UsageError: A figure of the request or the run is impossible.
     """
     estimate = None
     if analysis.estimate is not None and analysis.target is not None:
@@ -154,7 +167,7 @@ def report(
 
 
 def device_options(target: Target | None) -> dict[str, object]:
-    """What decides the figures beside the model: the target as it was used, overrides included."""
+    """Return what decides the figures besides the model: the target as it was used, including overrides."""
     if target is None:
         return {}
     region = target.arena_region
@@ -169,7 +182,7 @@ def device_options(target: Target | None) -> dict[str, object]:
 
 
 def model_info(source: Source) -> doc.ModelInfo:
-    """Name, hash and counts of a .tflite."""
+    """Return name, hash and counts of a .tflite."""
     graphs = source.model.subgraphs
     return doc.ModelInfo(
         name=source.name,
@@ -182,14 +195,14 @@ def model_info(source: Source) -> doc.ModelInfo:
 
 
 def finding_infos(findings: tuple[Finding, ...]) -> tuple[doc.FindingInfo, ...]:
-    """Findings as the document has them, the gravest first."""
-    gravity = {"error": 0, "warning": 1, "note": 2}
-    ordered = sorted(findings, key=lambda finding: gravity[finding.level])
+    """Return the findings as they are in the document, the most severe first."""
+    severity = {"error": 0, "warning": 1, "note": 2}
+    ordered = sorted(findings, key=lambda finding: severity[finding.level])
     return tuple(doc.FindingInfo(f.rule, f.level, f.message, f.where) for f in ordered)
 
 
 def target_info(target: Target | None) -> doc.TargetInfo | None:
-    """The device; None without a target."""
+    """Return the description of the target; None without a target."""
     if target is None:
         return None
     return doc.TargetInfo(target.name, target.core.name, target.board, target.runtime.name, target.kernels)

@@ -1,7 +1,4 @@
-"""The .tflite that a command works on.
-
-The user's file that describes custom operators.
-"""
+"""Read the inputs of a command: a .tflite, and the user's description of custom operators."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from edgetool.pipeline.output import read_file
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A model read from a file: its name (the file's, without directories), its bytes and what they mean."""
+    """A model read from a file: the file's name without directories, its bytes, and the parsed model."""
 
     name: str
     blob: bytes
@@ -29,22 +26,22 @@ class Source:
 
     @property
     def sha256(self) -> str:
-        """The hash of the bytes, in hex."""
+        """Return the SHA-256 of the bytes, in hex."""
         return sha256_of(self.blob)
 
 
-def own_path(path: Path) -> Path:
-    """The absolute path, its links not resolved: a link may lead to a file that is named by its hash."""
+def absolute_path(path: Path) -> Path:
+    """Return the absolute path without resolving links: a link may lead to a file that is named by its hash."""
     return Path(os.path.abspath(path))
 
 
 def sha256_of(blob: bytes) -> str:
-    """The SHA-256 of the bytes, in hex."""
+    """Return the SHA-256 of the bytes, in hex."""
     return hashlib.sha256(blob).hexdigest()
 
 
 def refuse_saved_model(path: Path) -> None:
-    """Raise InvalidModelError for the directory of a SavedModel, which must be converted first."""
+    """Raise InvalidModelError if the path is the directory of a SavedModel, which must be converted first."""
     if (path / "saved_model.pb").is_file():
         raise InvalidModelError(
             "this is a SavedModel directory, not a .tflite model",
@@ -54,20 +51,26 @@ def refuse_saved_model(path: Path) -> None:
 
 
 def open_tflite(path: Path) -> Source:
-    """Read and check a .tflite. Raises UsageError (path) and ModelError (contents)."""
+    """Read and check a .tflite.
+
+    Raises:
+        UsageError: The file cannot be read.
+        ModelError: The content is not a valid model.
+    """
     refuse_saved_model(path)
     blob = read_file(path)
     return Source(path.name, blob, read_model(blob, name=str(path)))
 
 
-MAX_FILE_BYTES = 2**16  # some hundred operators
+MAX_FILE_BYTES = 2**16  # enough for several hundred operators
 EXAMPLE = 'begin with [[operator]] and name = "MyOp"'
 
 
 def read_custom_operators(path: Path | None) -> dict[str, OperatorEntry]:
-    """The operators that the file describes, by custom code; none without a file. The form: operators.described.
+    """Return the operators that the file describes, by custom code; none without a file.
 
-    Raises UsageError naming file and key; its details hold the further problems.
+    operators.described documents the format. Raises UsageError, which names the file and the key; its details list
+    further problems.
     """
     if path is None:
         return {}
@@ -81,7 +84,7 @@ def read_custom_operators(path: Path | None) -> dict[str, OperatorEntry]:
 
 
 def file_name(path: Path | None) -> str | None:
-    """The file as a report's options name it: without its directory, so that reports are the same anywhere."""
+    """Return the file's name without its directory, so that the options of a report do not depend on the directory."""
     return path.name if path is not None else None
 
 
@@ -89,6 +92,6 @@ def _document(path: Path) -> dict[str, Any]:
     from edgetool.target.toml import toml_table, toml_text
 
     where = str(path)
-    blob = read_file(path, what="a TOML file with custom operators", most_bytes=MAX_FILE_BYTES)
+    blob = read_file(path, what="a TOML file with custom operators", max_bytes=MAX_FILE_BYTES)
     text = toml_text(blob, where=where, fix=EXAMPLE, error=UsageError)
     return toml_table(text, where=where, fix=EXAMPLE, error=UsageError)

@@ -1,9 +1,10 @@
-"""Puts a staged set of files into its directory: all of it or nothing, whatever is killed meanwhile.
+"""Move a staged set of files into its directory: all of them or none, even if a process is killed meanwhile.
 
-The staging directory lies in the one that the files are for. `new` has the files, `old` what they replace, `absent` an
-empty file for each name that is new there. Renaming `new` to `ready` decides: from then on whoever finds it goes on to
-the end. Run as a program, in a session of its own, this outlives the process that started it; what it does not outlive
-either (a power cut, the end of a container) the next writer in that directory settles. It imports nothing of ours.
+The staging directory is in the directory for which the files are. Its `new` has the files, `old` those that they
+replace, and `absent` an empty file for each name that does not exist yet. Renaming `new` to `ready` is the commit: from
+then on, whoever finds the staging directory completes it. Run as a program in its own session, this module outlives the
+process that started it; after a power cut or the end of a container, the next writer in the directory settles what
+remains. It imports nothing else from edgetool.
 """
 
 from __future__ import annotations
@@ -21,41 +22,41 @@ from pathlib import Path
 PREFIX = ".edgetool-"
 NEW, READY, UNDO, OLD, ABSENT = "new", "ready", "undo", "old", "absent"
 PARTS = frozenset({NEW, READY, UNDO, OLD, ABSENT})
-MADE_NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")  # as tempfile.mkdtemp makes them
-MADE_MODE = 0o700
+STAGING_NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")  # as tempfile.mkdtemp names them
+STAGING_MODE = 0o700
 
 
-def keep_aside(staging: Path, names: Iterable[str]) -> None:
-    """Note what each name is now, so that it can be put back. Raises OSError."""
+def back_up(staging: Path, names: Iterable[str]) -> None:
+    """Keep the current file of each name, or note that there is none, so that it can be restored. Raises OSError."""
     for part in (OLD, ABSENT):
         (staging / part).mkdir()
     for name in names:
         present = staging.parent / name
         if os.path.lexists(present):
-            _linked(present, staging / OLD / name)
+            _link_or_copy(present, staging / OLD / name)
         else:
             (staging / ABSENT / name).touch()
 
 
 def commit(staging: Path) -> None:
-    """Put the files of `new` in place, and remove the staging directory.
+    """Move the files of `new` to their places, and remove the staging directory.
 
-    Raises the OSError of a step that failed, after all the others are taken back.
+    Raises the OSError of the step that failed, after all other steps are rolled back.
     """
     (staging / NEW).rename(staging / READY)
     try:
         sync(staging)
-    except OSError:  # what is told as an error must not be done by the next run
-        _give_up(staging)
+    except OSError:  # the next run must not complete what this one reports as an error
+        _abort(staging)
         raise
     settle(staging)
 
 
 def settle(staging: Path) -> None:
-    """Bring to its end what was begun: forward once it was decided, back where a rename fails or was failing.
+    """Complete the staging directory if it was committed; roll it back if a rename fails, or failed before.
 
-    Can be killed and called again at any point. Raises OSError; the staging directory stays where the way back is
-    barred too, and nothing is lost.
+    This can be killed at any point and called again. Raises OSError; if rolling back fails, too, the staging directory
+    remains, and no file is lost.
     """
     ready = staging / READY
     if ready.exists():
@@ -63,93 +64,93 @@ def settle(staging: Path) -> None:
             for path in sorted(ready.iterdir()):
                 path.replace(staging.parent / path.name)
         except OSError:
-            _give_up(staging)
+            _abort(staging)
             raise
     elif (staging / UNDO).exists():
-        _take_back(staging)
+        _roll_back(staging)
     sync(staging.parent)
     shutil.rmtree(staging, ignore_errors=True)
 
 
 def resume(staging: Path) -> None:
-    """The same where the process that should have committed was killed at any point.
+    """Commit or settle the staging directory after the process that should have committed it was killed.
 
-    Raises OSError as settle does, and where that process was on its way back.
+    Raises OSError as `settle` does, and if that process was rolling back.
     """
     if (staging / NEW).exists():
         commit(staging)
     elif staging.exists():
-        failed = (staging / UNDO).exists()
+        was_rolling_back = (staging / UNDO).exists()
         settle(staging)
-        if failed:
+        if was_rolling_back:
             raise OSError(errno.EIO, "a file cannot be replaced")
 
 
-def left_behind(directory: Path) -> list[Path]:
-    """Staging directories of this user's in the directory. While it is locked, all of them are of killed runs."""
+def abandoned_stagings(directory: Path) -> list[Path]:
+    """Return this user's staging directories in the directory. While it is locked, all of them are of killed runs."""
     with os.scandir(directory) as entries:
-        found = [Path(entry.path) for entry in entries if MADE_NAME.fullmatch(entry.name)]
-    return [path for path in sorted(found) if _is_ours(path)]
+        candidates = [Path(entry.path) for entry in entries if STAGING_NAME.fullmatch(entry.name)]
+    return [path for path in sorted(candidates) if _is_ours(path)]
 
 
 def sync(directory: Path) -> None:
-    """Have the directory's names on the disk, where the system can: renames hold without it until the power fails."""
+    """Flush the names in the directory to disk, if the system can: otherwise, a power cut may undo renames."""
     if os.name != "posix":
         return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EBADF):  # a file system that knows no such thing
+        if error.errno not in (errno.EINVAL, errno.EBADF):  # a file system without this operation
             raise
     finally:
         os.close(descriptor)
 
 
-def _give_up(staging: Path) -> None:
+def _abort(staging: Path) -> None:
     (staging / READY).rename(staging / UNDO)
-    _take_back(staging)
+    _roll_back(staging)
 
 
-def _take_back(staging: Path) -> None:
-    """Every old file to its place, and what was not there away; the staging directory goes only if all of it worked."""
-    directory, failed = staging.parent, None
+def _roll_back(staging: Path) -> None:
+    """Restore all old files, and remove new ones; the staging directory is removed only if all of that succeeds."""
+    directory, last_error = staging.parent, None
     for path in list((staging / OLD).iterdir()):
         try:
             path.replace(directory / path.name)
         except OSError as error:
-            failed = error
+            last_error = error
     for path in list((staging / ABSENT).iterdir()):
         try:
-            if not os.path.lexists(staging / UNDO / path.name):  # it was put in place
+            if not os.path.lexists(staging / UNDO / path.name):  # it was moved to its place
                 (directory / path.name).unlink(missing_ok=True)
             path.unlink()
         except OSError as error:
-            failed = error
-    if failed is not None:
-        raise failed
+            last_error = error
+    if last_error is not None:
+        raise last_error
     sync(directory)
     shutil.rmtree(staging, ignore_errors=True)
 
 
-def _linked(path: Path, copy: Path) -> None:
+def _link_or_copy(path: Path, copy: Path) -> None:
     try:
         os.link(path, copy, follow_symlinks=False)
-    except (OSError, NotImplementedError):  # a file system or a system without such links
+    except (OSError, NotImplementedError):  # a file system or a system without hard links
         shutil.copy2(path, copy, follow_symlinks=False)
 
 
 def _is_ours(path: Path) -> bool:
     with contextlib.suppress(OSError):
-        found = path.lstat()
-        # A directory of a clone, which is not ours to settle, has the modes that others may read by.
-        own = os.name != "posix" or (found.st_uid == os.geteuid() and found.st_mode & 0o777 == MADE_MODE)
-        return own and stat.S_ISDIR(found.st_mode) and PARTS.issuperset(part.name for part in path.iterdir())
+        status = path.lstat()
+        # A staging directory in a clone of a repository is readable for others; it must not be settled.
+        by_this_user = os.name != "posix" or (status.st_uid == os.geteuid() and status.st_mode & 0o777 == STAGING_MODE)
+        return by_this_user and stat.S_ISDIR(status.st_mode) and PARTS.issuperset(part.name for part in path.iterdir())
     return False
 
 
 def main() -> None:
-    """Commit the staging directory that is named, in the current directory; print the number of the error, if any."""
+    """Commit the staging directory that the argument names; print the number of the error, if any."""
     try:
         commit(Path(sys.argv[1]))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""From what the user names to a Target."""
+"""Find targets: by the name of a packaged profile, by the path of the user's own profile, or by a search."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from edgetool.target.types import Target
 
 
 def is_path(name: str) -> bool:
-    """Whether the user means a file of their own, not a packaged profile."""
+    """Return whether the name is the path of the user's own profile instead of a packaged one."""
     return name.endswith(".toml") or "/" in name or "\\" in name
 
 
 def resolve_target(name: str) -> Target:
-    """The target of a name or of the path of a profile. Raises TargetError naming file and key."""
+    """Return the target with the name, or of the profile at the path. Raises TargetError, which names file and key."""
     return resolve_profile(Path(name)) if is_path(name) else load_target(name)
 
 
@@ -42,9 +42,19 @@ def resolve_named(
     kernels: str | None = None,
     runtime: str | None = None,
 ) -> Target | None:
-    """The target with the command line's overrides; None when no target is named.
+    """Return the target with the overrides of the command line; None if no target is named.
 
-    Raises TargetError also when overrides are given without a target.
+    Args:
+        name: The name or path of the target.
+        sram: The size of the arena's region, in bytes.
+        flash: The size of the flash, in bytes.
+        clock: The clock of the core, in Hz.
+        arena_region: The name of the memory region for the arena.
+        kernels: The kernels that TFLM is built with.
+        runtime: The version of TFLM.
+
+    Raises:
+        TargetError: The target cannot be loaded, or overrides are specified without a target.
     """
     if name is not None:
         return resolve_target(name).with_overrides(
@@ -63,17 +73,17 @@ def resolve_named(
 
 
 def resolve_profile(path: Path) -> Target:
-    """The target of the user's own profile, whatever its name. Raises TargetError naming file and key."""
+    """Return the target of the user's own profile. Raises TargetError, which names file and key."""
     return parse_target(_text(path), where=str(path))
 
 
 def profile_notes(path: Path) -> tuple[str, ...]:
-    """What a valid profile of the user's leaves open, such as figures without a verified source."""
+    """Return notes on the user's own valid profile, such as figures without a verified source."""
     return tuple(finding.message for finding in validate_target(_text(path), where=str(path)))
 
 
 def all_targets() -> tuple[Target, ...]:
-    """Every packaged profile, boards first, each part by name."""
+    """Return the targets of all packaged profiles: boards by name, then the others by name."""
     targets = [load_target(name) for name in list_targets()]
     return tuple(sorted(targets, key=lambda target: (target.board is None, target.name)))
 
@@ -87,8 +97,8 @@ def selected_targets(
 ) -> tuple[Target, ...]:
     """Return the packaged profiles that mention the text, have the core, and at least this much memory.
 
-    text: part of the name, board, MCU, core or vendor. Targets without known memory do not match a minimum. Raises
-    TargetError for an unknown core, and for a text without a letter or a digit.
+    The text is part of the name, board, MCU, core or vendor. Targets whose memory is unknown do not match a minimum.
+    Raises TargetError for an unknown core, and for a text without a letter or a digit.
     """
     if text is not None and not squashed(text):
         raise TargetError(f"{text[:80]!r} contains no letter or digit to search for", fix=LIST_COMMAND)
@@ -104,7 +114,7 @@ def selected_targets(
 
 
 def describe(target: Target) -> dict[str, Any]:
-    """The target as a JSON-able value."""
+    """Return the target as a value that JSON can represent."""
     described: dict[str, Any] = plain(target)
     described["runtime"] = {"name": target.runtime.name, "operators": list(target.runtime.operators)}
     arena = target.arena_region
@@ -119,5 +129,5 @@ def describe(target: Target) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
-    blob = read_file(path, what="a target profile", most_bytes=MAX_FILE_BYTES)
+    blob = read_file(path, what="a target profile", max_bytes=MAX_FILE_BYTES)
     return toml_text(blob, where=str(path), fix="specify a TOML profile", error=TargetError)

@@ -1,8 +1,7 @@
-"""A .tflite and the same with its memory plan, both run on real TFLM: equal to the bit, in the arena that was told.
+"""Verify a memory plan: run a .tflite with and without its plan on real TFLM, on random samples and those of a file.
 
-The samples that a .tflite is run on: random ones, and those of a file.
-
-Which two files `verify` runs, whose plan is in the planned one, and the arena that it should take.
+The outputs must be bit-identical, and the planned file must run in exactly the arena that was predicted. The original
+also runs on LiteRT for comparison.
 """
 
 from __future__ import annotations
@@ -73,10 +72,16 @@ Array = npt.NDArray[Any]
 
 
 def load_samples(path: Path, model: Model) -> tuple[Array, ...]:
-    """The samples of an .npz or .npy for the model, (N, *shape) per graph input in the tensor's own dtype.
+    """Read samples for the model from an .npz or .npy file.
 
-    Arrays are named as the signature's arguments or the tensors are; the one array for a single input by any name.
-    Raises UsageError for what does not fit.
+    Arrays are named after the signature's arguments or the tensors; the only array for a single input may have any
+    name.
+
+    Returns:
+        One array of shape (N, *shape) for each graph input, in the dtype of its tensor.
+
+    Raises:
+        UsageError: The arrays do not fit the model.
     """
     check_readable(path)
     arrays = {path.name: load_npy(path)} if path.suffix.lower() == ".npy" else load_npz(path)
@@ -84,13 +89,14 @@ def load_samples(path: Path, model: Model) -> tuple[Array, ...]:
 
 
 def raw_samples(arrays: Mapping[str, Array], model: Model, *, where: str) -> tuple[Array, ...]:
-    """The arrays as the graph's inputs take them: in the tensor's own dtype as they are, else real numbers, quantized.
+    """Return the arrays in the dtypes of the graph's inputs: arrays of another dtype are real numbers, and quantized.
 
-    The dimension of samples comes first and may stand for a batch dimension of 1.
+    The first dimension of each array counts the samples; it may replace a batch dimension of 1. Raises UsageError if an
+    array is missing or does not fit.
     """
     tensors = [model.main.tensors[index] for index in model.main.inputs]
     columns = [
-        _raw(_named(arrays, _names(model, tensor), single=len(tensors) == 1, where=where), tensor, where)
+        _raw(_array_named(arrays, _input_names(model, tensor), single=len(tensors) == 1, where=where), tensor, where)
         for tensor in tensors
     ]
     counts = sorted({len(column) for column in columns})
@@ -103,13 +109,13 @@ def raw_samples(arrays: Mapping[str, Array], model: Model, *, where: str) -> tup
     return tuple(columns)
 
 
-def _names(model: Model, tensor: Tensor) -> tuple[str, ...]:
-    """What an input may be called, the author's own name for it first."""
+def _input_names(model: Model, tensor: Tensor) -> tuple[str, ...]:
+    """Return the names that an array for the input may have: first the signature's, then the tensor's."""
     argument = model.argument_name(0, tensor.index)
     return (tensor.name,) if argument is None else (argument, tensor.name)
 
 
-def _named(arrays: Mapping[str, Array], names: tuple[str, ...], *, single: bool, where: str) -> Array:
+def _array_named(arrays: Mapping[str, Array], names: tuple[str, ...], *, single: bool, where: str) -> Array:
     for name in names:
         if name in arrays:
             return arrays[name]
@@ -123,7 +129,7 @@ def _named(arrays: Mapping[str, Array], names: tuple[str, ...], *, single: bool,
 
 
 def _raw(values: Array, tensor: Tensor, where: str) -> Array:
-    kind = numpy_dtype(tensor.dtype)
+    dtype = numpy_dtype(tensor.dtype)
     if values.dtype.kind not in "fiub":
         raise UsageError(f"contains {values.dtype} values instead of numbers", where=where, fix="save it as float32")
     shapes = [tensor.shape, *([tensor.shape[1:]] if tensor.shape[:1] == (1,) else [])]
@@ -134,26 +140,36 @@ def _raw(values: Array, tensor: Tensor, where: str) -> Array:
             fix="provide an array of shape (N, *shape)",
         )
     shaped = values.reshape(len(values), *tensor.shape)
-    if kind.kind in "iu" and values.dtype.kind == "f" and np.isnan(values).any():
+    if dtype.kind in "iu" and values.dtype.kind == "f" and np.isnan(values).any():
         raise UsageError(
-            f"contains NaN for {tensor.name!r}, which {kind} cannot represent", where=where, fix="remove the NaN values"
+            f"contains NaN for {tensor.name!r}, which {dtype} cannot represent",
+            where=where,
+            fix="remove the NaN values",
         )
-    raw = shaped if values.dtype == kind else quantize(shaped, tensor.quantization, tensor.dtype)
-    is_integer = kind.kind in "iu" and (tensor.quantization is None or not tensor.quantization.scales)
+    raw = shaped if values.dtype == dtype else quantize(shaped, tensor.quantization, tensor.dtype)
+    is_integer = dtype.kind in "iu" and (tensor.quantization is None or not tensor.quantization.scales)
     if is_integer and not np.array_equal(raw.astype(np.float64), shaped.astype(np.float64)):
-        raise UsageError(f"contains values that {tensor.name!r} ({kind} without a scale) cannot represent", where=where)
+        raise UsageError(
+            f"contains values that {tensor.name!r} ({dtype} without a scale) cannot represent", where=where
+        )
     return raw
 
 
-# What the tflite-micro wheel is built for: TFLM's reference kernels on this processor's ABI.
+# The tflite-micro wheel contains TFLM's reference kernels for this ABI.
 HOST_ABI = "x86-64"
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """The input file, the two that are run, and the account of the planned one on the machine that runs it.
+class ComparedFiles:
+    """The input file and the two files that are run.
 
-    findings: why the plan is unsafe, where it is run all the same.
+    Attributes:
+        source: The input file.
+        original: The file without a plan, or the file that the user specified as the original.
+        planned: The file with the plan.
+        planner: The origin of the plan.
+        account: The account of the planned file on the machine that runs it.
+        findings: Why the plan is unsafe, if it is run nevertheless.
     """
 
     source: Source
@@ -165,31 +181,31 @@ class Files:
 
 
 def host_platform(target: Target | None) -> Platform:
-    """The build that the wheel is: reference kernels for x86-64, of the target's runtime version."""
+    """Return the platform of the wheel: reference kernels for x86-64, with the target's version of TFLM."""
     runtime = load_runtime(DEFAULT_RUNTIME) if target is None else target.runtime
     return make_platform(runtime, HOST_ABI, "reference")
 
 
-def choose_files(path: Path, target: Target | None, *, original: Path | None, run_unsafe_plan: bool) -> Files:
-    """The files for a model, as verify_model describes. A file named as original leaves the model as it is.
+def choose_files(path: Path, target: Target | None, *, original: Path | None, run_unsafe_plan: bool) -> ComparedFiles:
+    """Choose the two files to run, as verify_model describes; with an `original`, the model itself is not changed.
 
-    Raises InvalidModelError for an unsafe plan unless run_unsafe_plan, UsageError when `original` has other inputs
+    Raises InvalidModelError for an unsafe plan (unless run_unsafe_plan), UsageError if `original` has different inputs
     or outputs.
     """
     source = open_tflite(path)
     planned = source
     if original is not None:
-        first = open_tflite(original)
-        _check_same_interface(first, source)
+        original_source = open_tflite(original)
+        _check_same_interface(original_source, source)
     elif decode_plan(source.model) is not None:
-        bare = without_metadata(source.model, METADATA_NAME)
-        first = Source(source.name, write_model(bare), bare)
+        without_plan = without_metadata(source.model, METADATA_NAME)
+        original_source = Source(source.name, write_model(without_plan), without_plan)
     else:
-        first = source
+        original_source = source
         plan = plan_memory(source.model, host_platform(None) if target is None else platform_of(target))
         planned = planned_source(source, plan, target)
     account, findings = _account(planned.model, host_platform(target), run_unsafe_plan=run_unsafe_plan)
-    return Files(source, first, planned, _planner(source, planned), account, findings)
+    return ComparedFiles(source, original_source, planned, _planner(source, planned), account, findings)
 
 
 def _planner(source: Source, planned: Source) -> Planner:
@@ -199,7 +215,7 @@ def _planner(source: Source, planned: Source) -> Planner:
 
 
 def _account(model: Model, host: Platform, *, run_unsafe_plan: bool) -> tuple[ArenaAccount, tuple[Finding, ...]]:
-    """The account of a file as it is; its plan has passed the checker, or is followed as TFLM would."""
+    """Return the account of an unchanged file, and a finding if its plan is unsafe but followed nevertheless."""
     try:
         account = plan_memory(model, host, PlanRequest(file_plan="only")).account
         assert account is not None
@@ -218,15 +234,15 @@ def _account(model: Model, host: Platform, *, run_unsafe_plan: bool) -> tuple[Ar
 
 def _check_same_interface(original: Source, source: Source) -> None:
     for what in ("inputs", "outputs"):
-        kinds = [
+        signatures = [
             [(tensors[i].shape, tensors[i].dtype.name) for i in getattr(item.model.main, what)]
             for item in (original, source)
             for tensors in (item.model.main.tensors,)
         ]
-        if kinds[0] != kinds[1]:
-            told = (", ".join(f"{dtype} {list(shape)}" for shape, dtype in kind) or "none" for kind in kinds)
+        if signatures[0] != signatures[1]:
+            texts = (", ".join(f"{dtype} {list(shape)}" for shape, dtype in item) or "none" for item in signatures)
             raise UsageError(
-                "the {} are {} here but {} in the model".format(what, *told),
+                "the {} are {} here but {} in the model".format(what, *texts),
                 where=original.name,
                 fix="use --original only with another version of the same model",
             )
@@ -234,22 +250,25 @@ def _check_same_interface(original: Source, source: Source) -> None:
 
 Progress = Callable[[str], None]
 DEFAULT_SAMPLES = 8
-# The step in which arenas are measured: TFLM aligns both ends of its arena to it.
+# The granularity of arena sizes: TFLM aligns both ends of its arena to it.
 ARENA_STEP = 16
-# Random samples are all in memory at once, and copied for each run.
-MOST_SAMPLE_BYTES = 2**29
+# All random samples are in memory at once, and copied for each run.
+MAX_SAMPLE_BYTES = 2**29
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What both files are run on, in this order on one interpreter, and how to name one of them."""
+    """The samples on which both files are run, in this order on one interpreter.
+
+    file: the name of the file of the samples after the random ones.
+    """
 
     info: SampleInfo
     arrays: tuple[Array, ...]
     file: str
 
     def name(self, index: int) -> str:
-        """As in "random sample 3" or "data.npz sample 0"."""
+        """Return the name of a sample, such as "random sample 3" or "data.npz sample 0"."""
         from_file = index - self.info.random
         return f"random sample {index}" if from_file < 0 else f"{self.file} sample {from_file}"
 
@@ -265,32 +284,45 @@ def verify_model(
     run_unsafe_plan: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Run original and planned file on TFLM, each in a process of its own, and judge; the report has `verify`.
+    """Run the original and the planned file on TFLM, each in a separate process, and report every check in `verify`.
 
-    A file with a memory plan is compared with the same file without it, a file without one with the file that has
-    our plan, made for the target or else for this machine. `original` names another file to compare with. inputs: an
-    .npz with further samples, run after `samples` random ones.
+    A file with a memory plan is compared with the same file without the plan. A file without a plan is compared with
+    the same file with edgetool's plan for the target, or for this machine without a target.
 
-    Raises UnsupportedModelError when TFLM does not run the original, InvalidModelError for an unsafe plan in the
-    file (unless run_unsafe_plan), MissingExtraError when TFLM is not installed. A failed check is no error.
+    Args:
+        path: The .tflite.
+        target: The target, if any.
+        original: Another file to compare with.
+        inputs: An .npz or .npy file with further samples, which are run after the random ones.
+        samples: The number of random samples.
+        seed: The seed of the random samples.
+        run_unsafe_plan: Whether to run an unsafe plan nevertheless.
+        progress: Called with each step.
+
+    Raises:
+        UnsupportedModelError: TFLM does not run the original.
+        InvalidModelError: The plan in the file is unsafe (unless run_unsafe_plan).
+        MissingExtraError: TFLM is not installed.
+
+    A failed check is not an error.
     """
-    say = progress or (lambda step: None)
+    report_step = progress or (lambda step: None)
     files = choose_files(path, target, original=original, run_unsafe_plan=run_unsafe_plan)
-    run_on = _samples(files.original, inputs, samples, seed)
-    reference = _run_original(files.original, run_on, say)
-    checks, planned = _judge(files, run_on, reference, say)
-    # What the checker refuses is never verified, even where the damage does not show on these samples.
+    all_samples = _samples(files.original, inputs, samples, seed)
+    reference = _run_original(files.original, all_samples, report_step)
+    checks, planned_run = _run_checks(files, all_samples, reference, report_step)
+    # An unsafe plan never passes, even if no difference shows on these samples.
     checks = (*checks, *(CheckInfo("plan-safe", False, finding.message) for finding in files.findings))
-    say("running the original on LiteRT")
+    report_step("running the original on LiteRT")
     verified = VerifyInfo(
         passed=all(check.passed is not False for check in checks),
-        original=_file(files.original),
-        planned=_file(files.planned),
+        original=_file_info(files.original),
+        planned=_file_info(files.planned),
         planner=files.planner,
-        samples=run_on.info,
+        samples=all_samples.info,
         checks=checks,
-        arena=_host_arena(files.account, planned),
-        runtimes=(_on_litert(files.original, run_on, reference),),
+        arena=_host_arena(files.account, planned_run),
+        runtimes=(_on_litert(files.original, all_samples, reference),),
     )
     options: dict[str, object] = {
         "command": "verify",
@@ -324,38 +356,40 @@ def _samples(source: Source, path: Path | None, count: int, seed: int) -> Sample
     random = random_inputs(source.model, count, seed)
     if path is None:
         return Samples(SampleInfo(count, seed, 0), random, "")
-    given = load_samples(path, source.model)
-    both = tuple(np.concatenate(pair) for pair in zip(random, given, strict=True))
-    return Samples(SampleInfo(count, seed, len(given[0]) if given else 0), both, path.name)
+    from_file = load_samples(path, source.model)
+    arrays = tuple(np.concatenate(pair) for pair in zip(random, from_file, strict=True))
+    return Samples(SampleInfo(count, seed, len(from_file[0]) if from_file else 0), arrays, path.name)
 
 
 def _refuse_too_many(model: Model, count: int) -> None:
-    size = count * sum(arena_bytes(model.main.tensors[index]) for index in model.main.inputs)
-    if max(size, count) > MOST_SAMPLE_BYTES:
+    size_bytes = count * sum(arena_bytes(model.main.tensors[index]) for index in model.main.inputs)
+    if max(size_bytes, count) > MAX_SAMPLE_BYTES:
         raise UsageError(
-            f"{count:,} random samples take {size:,} bytes, more than {MOST_SAMPLE_BYTES:,}",
+            f"{count:,} random samples take {size_bytes:,} bytes, more than {MAX_SAMPLE_BYTES:,}",
             where="--samples",
             fix="specify fewer",
         )
 
 
-def _run_original(source: Source, samples: Samples, say: Progress) -> TflmRun:
+def _run_original(source: Source, samples: Samples, report_step: Progress) -> TflmRun:
     try:
-        return run_tflm(source.blob, samples.arrays, progress=lambda step: say(f"the original: {step}"))
+        return run_tflm(source.blob, samples.arrays, progress=lambda step: report_step(f"the original: {step}"))
     except (ChildDiedError, UnsupportedModelError) as error:
         raise UnsupportedModelError(error.what, where=source.name, details=error.details) from error
 
 
-def _judge(
-    files: Files, samples: Samples, reference: TflmRun, say: Progress
+def _run_checks(
+    files: ComparedFiles, samples: Samples, reference: TflmRun, report_step: Progress
 ) -> tuple[tuple[CheckInfo, ...], TflmRun | None]:
-    """Every check, in the order in which they were made, and the planned file's run in an arena of ample size."""
+    """Run all checks; return them in order, and the run of the planned file in an arena of ample size."""
     account = files.account
     names = ("outputs-equal", "arena-used", "arena-sufficient", "arena-smallest")
     try:
-        run = run_tflm(files.planned.blob, samples.arrays, progress=lambda step: say(f"the planned file: {step}"))
+        run = run_tflm(
+            files.planned.blob, samples.arrays, progress=lambda step: report_step(f"the planned file: {step}")
+        )
     except (ModelError, ConversionError) as error:
-        failed = CheckInfo("planned-runs", False, f"the planned file does not run: {_told(error)}")
+        failed = CheckInfo("planned-runs", False, f"the planned file does not run: {_error_line(error)}")
         skipped = (CheckInfo(name, None, "not checked: the planned file does not run") for name in names)
         return (failed, *skipped), None
     checks = [CheckInfo("planned-runs", True, "the planned file runs"), _outputs_check(files, samples, reference, run)]
@@ -364,14 +398,14 @@ def _judge(
         return (*checks, *(CheckInfo(name, None, reason) for name in names[1:])), run
     checks.append(_used_check(account, run))
     for name, size in (("arena-sufficient", account.bytes), ("arena-smallest", account.bytes - ARENA_STEP)):
-        say(f"the planned file in an arena of {size:,} bytes")
+        report_step(f"the planned file in an arena of {size:,} bytes")
         failure = _failure_in(files.planned, samples, run, size)
         checks.append(_arena_check(name, size, failure))
-    return _explained(checks), run
+    return _with_version_hint(checks), run
 
 
-def _explained(checks: list[CheckInfo]) -> tuple[CheckInfo, ...]:
-    """The checks; failed ones of the arena also name an installed TFLM that the prediction was not tested with."""
+def _with_version_hint(checks: list[CheckInfo]) -> tuple[CheckInfo, ...]:
+    """Add to failed checks of the arena that the prediction was not tested with the installed TFLM, if it was not."""
     installed = installed_version()
     if installed is None or is_tested(installed):
         return tuple(checks)
@@ -387,39 +421,41 @@ def _explained(checks: list[CheckInfo]) -> tuple[CheckInfo, ...]:
     )
 
 
-def _outputs_check(files: Files, samples: Samples, reference: TflmRun, run: TflmRun) -> CheckInfo:
-    found = first_difference(reference.outputs, run.outputs)
+def _outputs_check(files: ComparedFiles, samples: Samples, reference: TflmRun, run: TflmRun) -> CheckInfo:
+    difference = first_difference(reference.outputs, run.outputs)
     count = samples.info.random + samples.info.from_file
-    if found is None:
+    if difference is None:
         return CheckInfo("outputs-equal", True, f"{count} consecutive samples: all outputs are bit-identical")
-    name = _output_names(files.original)[found.output]
-    was, became = found.values
+    name = _output_names(files.original)[difference.output]
+    original_value, planned_value = difference.values
     message = (
-        f"{samples.name(found.sample)}, output {name!r}, element {list(found.element)}: "
-        f"{was} in the original, {became} in the planned file"
+        f"{samples.name(difference.sample)}, output {name!r}, element {list(difference.element)}: "
+        f"{original_value} in the original, {planned_value} in the planned file"
     )
-    difference = DifferenceInfo(found.sample, name, found.element, _number(was), _number(became))
-    return CheckInfo("outputs-equal", False, message, difference)
+    info = DifferenceInfo(
+        difference.sample, name, difference.element, _json_number(original_value), _json_number(planned_value)
+    )
+    return CheckInfo("outputs-equal", False, message, info)
 
 
 def _used_check(account: ArenaAccount, run: TflmRun) -> CheckInfo:
-    told = run.allocation
+    used = run.allocation
     predicted = (account.used_bytes, account.head_bytes, account.tail_bytes)
-    same = predicted == (told.total, told.head, told.tail)
-    message = f"on {HOST_ABI} TFLM uses {told.total:,} bytes of its arena ({told.head:,} head, {told.tail:,} tail)"
+    same = predicted == (used.total, used.head, used.tail)
+    message = f"on {HOST_ABI} TFLM uses {used.total:,} bytes of its arena ({used.head:,} head, {used.tail:,} tail)"
     if not same:
         message += ", but {:,} ({:,} head, {:,} tail) were predicted".format(*predicted)
     return CheckInfo("arena-used", same, message)
 
 
 def _failure_in(planned: Source, samples: Samples, run: TflmRun, size: int) -> str | None:
-    """Why the planned file does not work in an arena of that size; None when it does."""
+    """Return why the planned file does not work in an arena of that size; None if it does."""
     if size <= 0:
         return "the arena size is not positive"
     try:
         outputs = run_model(planned.blob, samples.arrays, engine="tflm", arena_bytes=size)
-    except (ModelError, ConversionError) as error:  # a refusal, or the death of the process
-        return _told(error)
+    except (ModelError, ConversionError) as error:  # TFLM refused it, or the process died
+        return _error_line(error)
     return None if first_difference(run.outputs, outputs) is None else "its outputs are wrong"
 
 
@@ -435,18 +471,18 @@ def _arena_check(name: str, size: int, failure: str | None) -> CheckInfo:
 
 
 def _on_litert(original: Source, samples: Samples, reference: TflmRun) -> RuntimeInfo:
-    """The distance of LiteRT's reference kernels from TFLM's: they round differently here and there."""
+    """Return the distance of LiteRT's outputs from TFLM's; their reference kernels round differently in some cases."""
     try:
         outputs = run_model(original.blob, samples.arrays, engine=litert_engine(original.model))
     except (ModelError, ConversionError, MissingExtraError) as error:
-        return RuntimeInfo("LiteRT", _told(error))
+        return RuntimeInfo("LiteRT", _error_line(error))
     rows = []
     for name, micro, lite in zip(_output_names(original), reference.outputs, outputs, strict=True):
         if micro.shape != lite.shape or micro.dtype != lite.dtype:
-            told = f"its output {name!r} is {lite.dtype} {list(lite.shape[1:])}, not {micro.dtype}"
-            return RuntimeInfo("LiteRT", f"{told} {list(micro.shape[1:])}")
-        apart = distance(micro, lite)
-        rows.append(OutputDistance(name, apart.unit, apart.largest, apart.differing, apart.elements))
+            mismatch = f"its output {name!r} is {lite.dtype} {list(lite.shape[1:])}, not {micro.dtype}"
+            return RuntimeInfo("LiteRT", f"{mismatch} {list(micro.shape[1:])}")
+        gap = distance(micro, lite)
+        rows.append(OutputDistance(name, gap.unit, gap.largest, gap.differing, gap.elements))
     return RuntimeInfo("LiteRT", None, tuple(rows))
 
 
@@ -469,17 +505,17 @@ def _output_names(source: Source) -> tuple[str, ...]:
     return tuple(source.model.argument_name(0, index) or graph.tensors[index].name for index in graph.outputs)
 
 
-def _file(source: Source) -> VerifiedFile:
+def _file_info(source: Source) -> VerifiedFile:
     return VerifiedFile(source.name, source.sha256, len(source.blob))
 
 
-def _number(value: object) -> int | float | None:
-    """The value as JSON has it; None for NaN and infinity."""
+def _json_number(value: object) -> int | float | None:
+    """Return the value as JSON can represent it; None for NaN and infinity."""
     return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _told(error: EdgetoolError) -> str:
-    """The error in a line, with what the runtime itself said last."""
+def _error_line(error: EdgetoolError) -> str:
+    """Return the error in one line, with the last message of the runtime."""
     return f"{error.what} ({error.details[-1].strip()})" if error.details else error.what
 
 

@@ -1,4 +1,4 @@
-"""The versions of Python and of the packages that each extra brings, for reports of bugs."""
+"""List the versions of Python and of the packages that each extra requires, for bug reports."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def _versions(requirements: list[str]) -> Iterator[PackageVersion]:
         if parts is None:
             continue
         marker = parts["marker"] or ""
-        extra = found["extra"] if (found := _EXTRA.search(marker)) else ""
+        extra = match["extra"] if (match := _EXTRA.search(marker)) else ""
         if extra not in _WITHOUT_ROW and _applies(marker):
             yield PackageVersion(extra, parts["package"], _installed(parts["package"]))
 
 
 def _applies(marker: str) -> bool:
-    """Whether the platform conditions hold: ours are all joined by "and", or all by "or"."""
+    """Return whether the platform conditions hold; in our metadata, all are joined by "and", or all by "or"."""
     here = {"sys_platform": sys.platform, "platform_machine": platform.machine()}
     conditions = [
         (here[item["name"]] == item["value"]) == (item["sign"] == "==") for item in _CONDITION.finditer(marker)

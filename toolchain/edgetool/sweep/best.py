@@ -211,5 +211,5 @@ def _options(record: SweepRecord, row: Row, request: PlanRequest, destination: D
         "offline_plan": True,
         "replan": False,
         **request.as_options(),
-        **destination.firmware.told(),
+        **destination.firmware.as_options(),
     }

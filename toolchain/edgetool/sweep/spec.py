@@ -52,7 +52,7 @@ from edgetool.target.types import Target
 
 def read_toml_text(path: Path, *, what: str) -> str:
     """The file's text. what: "a sweep.toml", for messages. Raises UsageError for what is not a text file."""
-    blob = read_file(path, what=what, most_bytes=MAX_FILE_BYTES)
+    blob = read_file(path, what=what, max_bytes=MAX_FILE_BYTES)
     return toml_text(blob, where=str(path), fix=f"specify {what}", error=SettingsError)
 
 
