@@ -20,7 +20,7 @@ from edgetool.pipeline.convert import convert_file, hash_of_path
 from edgetool.pipeline.firmware import FirmwareRequest
 from edgetool.report.document import Band
 from edgetool.report.json import plain
-from edgetool.sweep.best import TIES, best_row, write_best
+from edgetool.sweep.best import TIE_BREAKERS, best_row, write_best
 from edgetool.sweep.front import AXES, front
 from edgetool.sweep.jobs import Outcome
 from edgetool.sweep.metrics import Judged, Metrics, Row
@@ -87,7 +87,9 @@ def test_nothing_accepted_is_better_in_the_axis(drawn: list[tuple[int, int, int]
         assert value is not None
         assert all(axis.sign * (axis.value(item) or 0) >= axis.sign * value for item in found)
         # Nor in all axes at once, so that what is chosen is always on the front of them all.
-        values = [tuple(AXES[name].sign * (AXES[name].value(item) or 0) for name in TIES) for item in (best, *found)]
+        values = [
+            tuple(AXES[name].sign * (AXES[name].value(item) or 0) for name in TIE_BREAKERS) for item in (best, *found)
+        ]
         assert not any(all(a <= b for a, b in zip(v, values[0], strict=True)) and v != values[0] for v in values[1:])
 
 

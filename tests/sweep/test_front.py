@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
 from edgetool.report.document import Band
-from edgetool.sweep.front import AXES, DEFAULT_AXES, default_axes, front, unbeaten
+from edgetool.sweep.front import AXES, DEFAULT_AXES, default_axes, front, pareto_optimal
 from edgetool.sweep.metrics import Row
 from tests.sweep.made_rows import REJECTED, row, variant
 
@@ -31,7 +31,7 @@ def defined(points: list[tuple[float, ...]]) -> list[bool]:
 @settings(deadline=None)
 @given(st.integers(1, 5).flatmap(lambda axes: st.lists(st.tuples(*[FIGURES] * axes), min_size=1, max_size=40)))
 def test_the_unbeaten_points_are_those_of_the_definition(points: list[tuple[float, ...]]) -> None:
-    assert unbeaten(points) == defined(points)
+    assert pareto_optimal(points) == defined(points)
 
 
 @pytest.mark.parametrize("axes", [2, 3, 4])
@@ -43,7 +43,7 @@ def test_more_points_than_are_compared_at_once(axes: int) -> None:
         points.append((*map(float, figures), float(rng.choice([0, 0, 3]) - sum(figures))))
     expected = defined(points)
     assert sum(expected) > (2 if axes == 2 else 256)
-    assert unbeaten(points) == expected
+    assert pareto_optimal(points) == expected
 
 
 def made(number: int, accuracy: float | None, latency: float | None, **more: object) -> Row:
@@ -85,8 +85,8 @@ def test_only_accepted_rows_with_both_figures_and_within_a_target(
 
 
 def test_no_points_and_no_axes_have_no_front() -> None:
-    assert unbeaten([]) == []
-    assert unbeaten([(), ()]) == [False, False]
+    assert pareto_optimal([]) == []
+    assert pareto_optimal([(), ()]) == [False, False]
 
 
 def test_rows_that_are_not_done_are_on_no_front() -> None:

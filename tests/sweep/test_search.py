@@ -20,7 +20,7 @@ from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
 from edgetool.sweep.judge import judge
 from edgetool.sweep.metrics import Metrics, Row, Variant
-from edgetool.sweep.search import OptunaProposer, constraints, excess, grid, space_of
+from edgetool.sweep.search import OptunaProposer, constraints, grid, limit_overruns, space_of
 from edgetool.sweep.spec import Builder, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
 from tests.sweep.made_rows import metrics as made_metrics
 
@@ -294,7 +294,7 @@ bands = st.none() | st.sampled_from((0.0, 10.0, 20.0, 20.000001)).map(lambda val
 def test_nothing_is_exceeded_exactly_where_the_judge_accepts(limits, quality, **cost) -> None:  # type: ignore[no-untyped-def]
     made = made_metrics(quality=quality, arena_least_bytes=cost["arena_bytes"] or 4096, **cost)
     judged = judge(made, limits)
-    assert all(value <= 0 for value in excess(made, limits).values()) == judged.accepted
+    assert all(value <= 0 for value in limit_overruns(made, limits).values()) == judged.accepted
     told = constraints(Row(1, Variant((), 0.0, "int8", "a"), "done", metrics=made, judged=judged), limits)
     assert all(value <= 0 for value in told.values()) == judged.accepted
 
@@ -317,7 +317,7 @@ def test_an_excess_is_a_share_of_its_limit() -> None:
         sram_bytes=65_536,
         flash_bytes=262_144,
     )
-    assert excess(made, limits) == pytest.approx(
+    assert limit_overruns(made, limits) == pytest.approx(
         {
             "runtime": 0.0,
             "arena unknown": 0.0,

@@ -249,7 +249,7 @@ def test_a_locked_store_is_told_after_a_while(store: Store, monkeypatch: pytest.
         with pytest.raises(UsageError, match="locked by another process"):
             open_store(store.path)
         other.execute("ROLLBACK")
-    with open_store(store.path, create=True) as second, store.at_once():
+    with open_store(store.path, create=True) as second, store.read_transaction():
         store.outcomes()
         with pytest.raises(UsageError, match="locked by another process"):
             second.record(job("b"), Outcome())
@@ -261,7 +261,7 @@ def test_a_locked_store_is_told_after_a_while(store: Store, monkeypatch: pytest.
 def test_what_is_read_at_once_is_of_one_moment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgetool.sweep.store.BUSY_SECONDS", 0.05)
     store.begin(RECORD)
-    with open_store(store.path) as reader, reader.at_once():
+    with open_store(store.path) as reader, reader.read_transaction():
         assert reader.entries() == ()
         with pytest.raises(UsageError, match="locked"), open_store(store.path, create=True) as writer:
             writer.add([Entry(1, Variant((), 0.0, "int8", "m4"), ())])

@@ -35,16 +35,16 @@ from edgetool.sweep.store import Entry, SweepRecord, open_store
 from edgetool.sweep.table import (
     CHECKED,
     COLUMNS,
-    ELSEWHERE,
+    FINE_TUNING_NOTE,
     budget_columns,
-    cautions,
-    made_rows,
+    build_rows,
     record_of_row,
     rows,
     rows_csv,
     rows_json,
     saved,
     savings_notes,
+    sweep_warnings,
 )
 from tests.sweep.made_rows import chain, metrics, outcomes, record, row, variant, write_store
 
@@ -248,7 +248,7 @@ def table(made: dict[Entry, Any], limits: SweepLimits = NO_LIMITS, **options: An
     results: dict[str, Outcome] = {}
     for entry, found in made.items():
         results |= outcomes(entry, found) if not isinstance(found, dict) else found
-    return {row.number: row for row in made_rows(list(made), results, limits, **options)}
+    return {row.number: row for row in build_rows(list(made), results, limits, **options)}
 
 
 def test_a_store_gives_back_what_was_measured_judged_and_marked(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_note_says_that_fine_tuning_depends_on_the_machine() -> None:
             tuned: outcomes(tuned, metrics(arena_bytes=8000), history=[0.7, 0.3]),
         }
     )
-    assert [number for number, row in found.items() if ELSEWHERE in row.notes] == [3]
+    assert [number for number, row in found.items() if FINE_TUNING_NOTE in row.notes] == [3]
 
 
 def test_notes_tell_of_layers_left_alone_of_jobs_and_of_levels_that_save_nothing() -> None:
@@ -367,15 +367,15 @@ def changed(path: tuple[str, ...], value: Any) -> dict[str, Outcome]:
 def test_results_that_cannot_be_read_are_named(path: tuple[str, ...], value: Any, what: str) -> None:
     results = changed(path, value)
     with pytest.raises(UsageError, match=rf"words.sqlite: job (convert|analyse) .*: {what}.*; run the sweep again"):
-        made_rows([chain(1, variant())], results, NO_LIMITS, where="words.sqlite")
+        build_rows([chain(1, variant())], results, NO_LIMITS, where="words.sqlite")
 
 
 def test_results_of_a_later_version_are_read() -> None:
     results = changed(("cost", "novelty"), 5)
-    (row,) = made_rows([chain(1, variant())], results, NO_LIMITS)
+    (row,) = build_rows([chain(1, variant())], results, NO_LIMITS)
     assert row.metrics == metrics()
     older = changed(("cost", "warnings"), ...)  # a field with a default
-    assert made_rows([chain(1, variant())], older, NO_LIMITS)[0].metrics == metrics()
+    assert build_rows([chain(1, variant())], older, NO_LIMITS)[0].metrics == metrics()
 
 
 FIGURES = {"model_parameters": "parameters", "macs": "macs", "model_bytes": "model_bytes", "arena_bytes": "arena_bytes"}
@@ -464,7 +464,7 @@ def test_a_row_is_told_of_just_where_its_sizes_are_not_all_smaller_or_equal_and_
 
 def test_an_uncalibrated_quantization_is_told_once_with_all_variants() -> None:
     synthetic = {"calibrated": False, "samples": 100}
-    found = cautions(
+    found = sweep_warnings(
         [
             row(1, quality={**synthetic, "accuracy": None}),
             row(2, quality={**synthetic, "accuracy": None}),
@@ -480,6 +480,6 @@ def test_an_uncalibrated_quantization_is_told_once_with_all_variants() -> None:
 
 def test_agreement_does_not_compare_sets_of_parameters() -> None:
     wide = Variant((("width", 1.0),), 0.0, "int8", "board")
-    found = cautions([row(1, wide, quality={"accuracy": None}), row(2, wide), row(3, quality={"accuracy": None})])
+    found = sweep_warnings([row(1, wide, quality={"accuracy": None}), row(2, wide), row(3, quality={"accuracy": None})])
     assert [item.numbers for item in found] == [(1,)]
     assert "same parameters" in found[0].message

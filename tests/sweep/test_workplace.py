@@ -62,7 +62,7 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path, temporary: 
     left = Path(told.read_text())
     assert (left / "data.npz").exists()
     with exclusive(tmp_path / "s.sqlite") as lock:
-        assert lock.left == str(left)
+        assert lock.previous_note == str(left)
         with working_directory(lock) as folder:
             assert folder != left
             assert not left.exists()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from edgetool.convert.lowering.cut_open import (
     CELL_BITS,
-    LARGEST_CELL_BITS,
+    MAX_CELL_BITS,
     add_state_variables,
     cell_bits,
     join_lstm,
@@ -113,7 +113,7 @@ def a_cut(seed: int = 0, *, stateful: bool = False, weight: float = 1.0) -> Lstm
     return LstmCut("lstm", kernel * np.float32(weight), recurrent * np.float32(weight), bias, stateful, False)
 
 
-@given(st.floats(0, 2.0**LARGEST_CELL_BITS / 1.26))
+@given(st.floats(0, 2.0**MAX_CELL_BITS / 1.26))
 def test_the_cell_state_fits_its_scale(largest: float) -> None:
     bits = cell_bits(largest)
     assert bits is not None
@@ -122,7 +122,7 @@ def test_the_cell_state_fits_its_scale(largest: float) -> None:
 
 
 def test_a_cell_state_beyond_the_kernels_has_no_scale() -> None:
-    assert cell_bits(2.0**LARGEST_CELL_BITS) is None
+    assert cell_bits(2.0**MAX_CELL_BITS) is None
 
 
 def one_by_one(cut: LstmCut, sequence: np.ndarray) -> tuple[np.ndarray, float]:  # type: ignore[type-arg]

@@ -14,7 +14,7 @@ from edgetool.cli.sweep import AXIS, axes_help, find_store, named, read_rows, so
 from edgetool.cli.text import wrapped
 from edgetool.cli.view_sweep import AXIS_WORDS, accuracy_word, layout, table_lines, target_heading, variant_text
 from edgetool.errors import UsageError
-from edgetool.sweep.front import AXES, INSTEAD
+from edgetool.sweep.front import AXES, FALLBACK_AXES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def best_view(chosen: Row, every: Sequence[Row], by: str, *, everything: bool = 
         if row.judged is not None and row.judged.accepted and row.variant.target == chosen.variant.target
     ]
     has_values = any(AXES[by].value(row) is not None for row in accepted)
-    by = by if has_values else INSTEAD.get(by, by)
+    by = by if has_values else FALLBACK_AXES.get(by, by)
     word = accuracy_word(every) if by == "accuracy" else AXIS_WORDS[by]
     best = "highest" if AXES[by].better == "higher" else "lowest"
     text = f"variant {chosen.number} ({variant_text(chosen.variant)}), the {best} {word} of {len(accepted)} accepted"

@@ -395,13 +395,14 @@ def _front_axes(rows: Sequence[Row]) -> str:
 
 def remarks(rows: Sequence[Row], *, everything: bool) -> list[str]:
     """Show why variants failed and notes on others; with `everything` also each reason for rejection, once."""
-    from edgetool.sweep.table import cautions
+    from edgetool.sweep.table import sweep_warnings
 
     failed = _grouped((row.reason or "for an unknown reason", row.number) for row in rows if row.status == "failed")
     notes = _grouped((note, row.number) for row in rows for note in row.notes)
     lines = [_remark("warning", "yellow", f"{_subject(numbers)} failed: {plain(text)}") for text, numbers in failed]
     lines += [
-        _remark("warning", "yellow", f"{plain(item.message)} ({_subject(item.numbers)})") for item in cautions(rows)
+        _remark("warning", "yellow", f"{plain(item.message)} ({_subject(item.numbers)})")
+        for item in sweep_warnings(rows)
     ]
     shown = notes if everything else notes[:MOST_NOTES]
     lines += [_remark("note", "cyan", f"{plain(text)} ({_subject(numbers)})") for text, numbers in shown]

@@ -18,9 +18,9 @@ MAX_FILE_BYTES = 2**28
 
 
 def read_csv(path: Path, spec: InputSpec) -> SampleSet:
-    """The samples of one input. A first row without any number is a header.
+    """Read the samples of one input. A first row without any number is a header.
 
-    Values are separated by commas, or by semicolons or tabs where the first row has no comma.
+    Values are separated by commas, or by semicolons or tabs if the first row has no comma.
     """
     width = math.prod(spec.shape)
     rows: list[Array] = []
@@ -65,7 +65,7 @@ def read_csv(path: Path, spec: InputSpec) -> SampleSet:
 
 
 def _rows(text: str, path: Path) -> Iterator[tuple[int, Sequence[str]]]:
-    """Every row that is not blank, with its number from 1."""
+    """Yield every row that is not blank, with its number from 1."""
     lines = text.splitlines(keepends=True)
     first = next((line for line in lines if line.strip()), "")
     if "," in first and ";" in first:
@@ -81,7 +81,7 @@ def _rows(text: str, path: Path) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def _number(cell: str) -> float | None:
-    if "_" in cell:  # which Python takes between digits
+    if "_" in cell:  # Python accepts it between digits
         return None
     try:
         return float(cell)
@@ -89,7 +89,7 @@ def _number(cell: str) -> float | None:
         return None
 
 
-# What Pillow may take a file for, whatever its name: others have it start programs (EPS) or hold other files.
+# The formats that Pillow may read, whatever the file name: others start programs (EPS) or contain other files.
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP")
 IMAGE_SUFFIXES = frozenset([".png", ".jpg", ".jpeg", ".bmp"])
 # Number of channels -> Pillow's mode.
@@ -100,7 +100,7 @@ KINDS = "use .npy, .npz or .csv, or a directory of images (.png, .jpg, .bmp) or 
 
 
 def read_samples(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
-    """The samples in `path` for a model with these inputs. CalibrationError says what is wrong and where."""
+    """Read the samples in `path` for a model with these inputs. Raises CalibrationError if they are invalid."""
     if path.is_dir():
         return _from_directory(path, specs)
     reader = _READERS.get(path.suffix.lower())
@@ -111,7 +111,7 @@ def read_samples(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
 
 @dataclass(frozen=True, slots=True)
 class LabelledSamples:
-    """Samples with labels, (N,) or (N, classes), for one output: its index in the model's order."""
+    """Samples with labels, (N,) or (N, classes), of one output. output: its index in the model's order."""
 
     samples: SampleSet
     labels: Array
@@ -119,22 +119,24 @@ class LabelledSamples:
 
 
 def read_evaluation(path: Path, specs: Sequence[InputSpec], outputs: Sequence[str]) -> LabelledSamples:
-    """The content of an .npz: x (or one array per input name), and the labels y of the first output, or y_NAME of the
-    output called NAME. CalibrationError says what is wrong and where."""
+    """Read an .npz file: x (or one array per input name), and labels y of the first output or y_NAME of output NAME.
+
+    Raises CalibrationError if the data is invalid.
+    """
     if path.suffix.lower() != ".npz":
         raise CalibrationError(
             "evaluation data must be an .npz file with x and y", where=str(path), fix="use numpy.savez"
         )
     arrays = load_npz(path)
-    found = find_labels(path, arrays, specs, outputs)
-    if found is None:
+    array = find_labels(path, arrays, specs, outputs)
+    if array is None:
         raise CalibrationError(
             f"has no labels: there is no array named {LABELS!r}",
             where=str(path),
             fix="save it with numpy.savez(x=, y=); labels for a single output may be named "
             + _listed([f"{LABELS}_{output}" for output in outputs]),
         )
-    name, output = found
+    name, output = array
     labels = arrays.pop(name)
     samples = from_arrays(path, arrays, specs)
     if labels.dtype.kind not in "fiub" or labels.ndim not in (1, 2) or len(labels) != samples.count:
@@ -151,18 +153,18 @@ def read_evaluation(path: Path, specs: Sequence[InputSpec], outputs: Sequence[st
 def find_labels(
     path: Path, arrays: Mapping[str, Array], specs: Sequence[InputSpec], outputs: Sequence[str]
 ) -> tuple[str, int] | None:
-    """Which array has the labels, and the index of the output that they are for; None where there is none."""
+    """Return the name of the array with labels, and the index of their output; None if there is none."""
     inputs = {spec.name for spec in specs}
-    named = {f"{LABELS}_{output}": index for index, output in enumerate(outputs)}
-    found = [name for name in arrays if name in named and name not in inputs]
-    if len(found) > 1:
+    outputs_by_array = {f"{LABELS}_{output}": index for index, output in enumerate(outputs)}
+    names = [name for name in arrays if name in outputs_by_array and name not in inputs]
+    if len(names) > 1:
         raise CalibrationError(
-            f"has labels for {len(found)} outputs ({', '.join(found)})",
+            f"has labels for {len(names)} outputs ({', '.join(names)})",
             where=str(path),
             fix="provide labels for one output only",
         )
-    if found:
-        return found[0], named[found[0]]
+    if names:
+        return names[0], outputs_by_array[names[0]]
     return (LABELS, 0) if LABELS in arrays else None
 
 
@@ -206,9 +208,9 @@ def from_arrays(path: Path, arrays: Mapping[str, Array], specs: Sequence[InputSp
     columns = [arrays[name] for name in names]
     for array, spec, name in zip(columns, specs, names, strict=True):
         if array.ndim != len(spec.shape) + 1 or array.shape[1:] != spec.shape:
-            told = f" ({name})" if len(specs) > 1 else ""
+            name_text = f" ({name})" if len(specs) > 1 else ""
             raise CalibrationError(
-                f"has shape {array.shape}{told}, but input {spec.name!r} takes samples of shape {spec.shape}",
+                f"has shape {array.shape}{name_text}, but input {spec.name!r} takes samples of shape {spec.shape}",
                 where=str(path),
                 fix=f"save an array of shape {_with_count(spec.shape)}",
             )
@@ -259,7 +261,7 @@ def _images(files: Sequence[Path], path: Path, spec: InputSpec) -> SampleSet:
 
 
 def _image(file: Path, spec: InputSpec) -> Array:
-    """Pixels 0 to 255 as uint8 in the input's shape; resized bilinearly, not cropped."""
+    """Return pixels 0 to 255 as uint8 in the shape of the input; resized bilinearly, not cropped."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
@@ -290,7 +292,7 @@ def _image(file: Path, spec: InputSpec) -> Array:
             where=str(file),
             fix="save it in one of these formats",
         ) from error
-    except Exception as error:  # Pillow's decoders raise many kinds on damaged files
+    except Exception as error:  # Pillow's decoders raise many kinds of exceptions for damaged files
         raise CalibrationError(
             f"cannot be read as an image ({_short(error)})", where=str(file), fix="repair or remove it"
         ) from error

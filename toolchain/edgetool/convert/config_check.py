@@ -1,4 +1,4 @@
-"""Reject a model configuration that carries code or that Keras 3 cannot rebuild, before anything is loaded."""
+"""Reject a model configuration that contains code or that Keras 3 cannot rebuild, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLUSTERED = (
 )
 OUTSIDE = "do it outside the model and pass the result in"
 
-# Class -> why a file with it runs code that the file or its author brings.
+# Class -> why loading it runs code from the file or its author.
 CARRIES_CODE = {
     "Lambda": "it contains Python code",
     "__lambda__": "it contains Python code",
@@ -41,7 +41,7 @@ CARRIES_CODE = {
     "Cond": "it takes functions as arguments",
     "Switch": "it takes functions as arguments",
 }
-# Class -> why no flag helps, and what to use instead.
+# Class -> why it is not supported even with flags, and what to use instead.
 UNSUPPORTED = {
     "TFOpLambda": ("it is a raw TensorFlow call, which Keras 3 cannot rebuild", OPERATIONS_OF_KERAS),
     "SlicingOpLambda": ("it is a raw TensorFlow slice, which Keras 3 cannot rebuild", f"use Cropping, or {EXPORT}"),
@@ -69,7 +69,7 @@ UNSUPPORTED = {
     "Hashing": ("it operates on strings, which TensorFlow Lite Micro does not support", OUTSIDE),
     "HashedCrossing": ("it operates on strings, which TensorFlow Lite Micro does not support", OUTSIDE),
 }
-# What Keras writes for plain values.
+# Classes that Keras writes for plain values.
 VALUES = frozenset(
     """
     __tuple__ __tensor__ __keras_tensor__ __numpy__ __bytes__ __ellipsis__ __slice__ __complex__ TensorShape
@@ -77,8 +77,8 @@ VALUES = frozenset(
 )
 FUNCTIONS = ACTIVATIONS | {HARD_SIGMOID}
 FUNCTION_KEYS = ("activation", "recurrent_activation")
-# The whole model's optimizer, loss and metrics in a .keras file: taken out before it is loaded. In an .h5 file they are
-# an attribute of their own, and what stands there in the configuration could be loaded.
+# The optimizer, loss and metrics of a .keras file, which are removed before it is loaded. In an .h5 file they are in a
+# separate attribute, and this key of the configuration could be loaded.
 NOT_LOADED = {"keras": frozenset(["compile_config"]), "h5": frozenset[str]()}
 DEPTH_LIMIT = 200
 
@@ -86,10 +86,13 @@ DEPTH_LIMIT = 200
 def check_config(
     config: dict[str, Any], kind: str, *, trust_model_code: bool = False, tf_keras: bool = False
 ) -> tuple[str, ...]:
-    """Check a model's JSON configuration; kind is "h5" or "keras", tf_keras says that this library is to load it.
+    """Check a model's JSON configuration; return one sentence for each part that only trust_model_code permits.
 
-    Returns what only trust_model_code let pass, one sentence each. Raises UnsupportedModelError that names
-    layer and reason.
+    Args:
+        kind: "h5" or "keras".
+        tf_keras: whether tf_keras will load the model instead of Keras 3.
+
+    Raises UnsupportedModelError naming layer and reason.
     """
     trusted: dict[str | None, str] = {}
     loaded = {key: value for key, value in config.items() if key not in NOT_LOADED[kind]}
@@ -121,7 +124,7 @@ def check_config(
 
 
 def _check_allowed(where: str, node: dict[str, Any]) -> None:
-    """Refuse a raw call of anything but mathematics, and a class that only bears the name of one that is allowed."""
+    """Reject raw calls of functions that are not allowed, and classes that only have the name of an allowed class."""
     name, module = node["class_name"], node.get("module")
     alias = _alias(name, node)
     if alias is not None:
@@ -132,13 +135,13 @@ def _check_allowed(where: str, node: dict[str, Any]) -> None:
             f"{where} was rejected: it calls {call}, which is not on the list of side-effect-free TensorFlow functions",
             fix=f"use a Keras layer, or {EXPORT}",
         )
-    own = TFMOT_MODULE if name in QUANTIZED | TFMOT_PARTS else "tf_keras."
-    if not (_is_keras(module, tf_keras=True) or (isinstance(module, str) and module.startswith(own))):
+    prefix = TFMOT_MODULE if name in QUANTIZED | TFMOT_PARTS else "tf_keras."
+    if not (_is_keras(module, tf_keras=True) or (isinstance(module, str) and module.startswith(prefix))):
         raise UnsupportedModelError(f"{where} was rejected: its class comes from {module}", fix=EXPORT)
 
 
 def _objects(value: Any, layer: str | None, depth: int) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Every serialized object in a configuration, with the name of the layer around it."""
+    """Yield every serialized object in a configuration, with the name of the layer that contains it."""
     if depth > DEPTH_LIMIT:
         raise UnsupportedModelError(f"the configuration is nested more than {DEPTH_LIMIT} levels deep")
     if isinstance(value, list):
@@ -159,7 +162,7 @@ def _objects(value: Any, layer: str | None, depth: int) -> Iterator[tuple[str | 
 
 
 def _layer_name(class_name: str, node: dict[str, Any]) -> str | None:
-    """The object's own name where it is a layer, and not an initializer or the like."""
+    """Return the name of the object if it is a layer; None for an initializer or similar."""
     config = node.get("config")
     if class_name in PARTS or class_name in VALUES or not isinstance(config, dict):
         return None
@@ -168,19 +171,19 @@ def _layer_name(class_name: str, node: dict[str, Any]) -> str | None:
 
 
 def _code(name: str, node: dict[str, Any], *, tf_keras: bool) -> str | None:
-    """Why loading this object would run code from outside stock Keras, or None."""
+    """Return why loading this object would run code that is not part of Keras, or None."""
     if name in CARRIES_CODE:
         return CARRIES_CODE[name]
     if name in VALUES:
         return None
-    alias = _alias(name, node) if tf_keras else None  # Keras 3 goes by the class alone
+    alias = _alias(name, node) if tf_keras else None  # Keras 3 uses only the class
     if alias is not None:
         return alias
     module = node.get("module")
     if name == "function":
         function = node.get("config")
-        stock = function in FUNCTIONS and _is_keras(module, tf_keras=tf_keras)
-        return None if stock else f"its function {function!r} is not part of Keras"
+        is_built_in = function in FUNCTIONS and _is_keras(module, tf_keras=tf_keras)
+        return None if is_built_in else f"its function {function!r} is not part of Keras"
     if name in LAYERS or name in PARTS or name in OPERATIONS:
         return (
             None
@@ -191,11 +194,11 @@ def _code(name: str, node: dict[str, Any], *, tf_keras: bool) -> str | None:
 
 
 def _alias(name: str, node: dict[str, Any]) -> str | None:
-    """Why the object may be another than its class says: tf_keras looks in the module for its registered name too."""
+    """Return why the object may not be of its class, or None: tf_keras also searches for its registered name."""
     registered = node.get("registered_name")
     plain = registered.rpartition(">")[2] if isinstance(registered, str) else registered  # of "package>name"
-    own = (None, name, node.get("config") if name == "function" else None)
-    return None if plain in own else f"it is registered under a different name, {registered!r}"
+    expected = (None, name, node.get("config") if name == "function" else None)
+    return None if plain in expected else f"it is registered under a different name, {registered!r}"
 
 
 def _is_keras(module: Any, *, tf_keras: bool) -> bool:

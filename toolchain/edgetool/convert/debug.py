@@ -208,12 +208,12 @@ def _outputs(tf: Any, content: bytes, samples: Sequence[Mapping[str, Any]]) -> l
 
 
 def _worst_output(expected: Sequence[Reals], actual: Sequence[Reals]) -> float | None:
-    found = []
+    ratios_db = []
     for reference, quantized in zip(expected, actual, strict=True):
         signal, noise = float(np.square(reference).sum()), float(np.square(reference - quantized).sum())
         if signal > 0 and noise > 0:
-            found.append(10 * math.log10(signal / noise))
-    return min(found, default=None)
+            ratios_db.append(10 * math.log10(signal / noise))
+    return min(ratios_db, default=None)
 
 
 class _Runner:

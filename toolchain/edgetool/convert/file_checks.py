@@ -12,26 +12,30 @@ from typing import Any
 
 from edgetool.errors import UnsupportedModelError
 
-# A .tflite is a flatbuffer with 32-bit offsets: no array beyond this can reach it.
+# A .tflite is a flatbuffer with 32-bit offsets, which cannot contain a larger array.
 ARRAY_LIMIT_BYTES = 2 * 2**30
-# All arrays of a file: those, twice more for an optimizer's state, and something beside.
+# All arrays of a file: the weights, twice their size for the state of an optimizer, and a margin.
 TOTAL_LIMIT_BYTES = 4 * ARRAY_LIMIT_BYTES
-# Attributes hold a configuration or names.
+# Attributes contain a configuration or names.
 ATTRIBUTE_LIMIT_BYTES = 64 * 2**20
-# Texts of any length in one attribute, which may all be the same one in the file: Keras writes single ones.
+# Variable-length strings in one attribute, which can all be the same one in the file; Keras writes only one.
 TEXTS_LIMIT = 2**16
-# Deflate makes nothing more than 1032 times as small: what claims more was never written. Small arrays may do so.
-MOST_EXPANSION, EXPANDING_BYTES = 1100, 16 * 2**20
-# h5py's own filters; for any other HDF5 loads a library from the machine. hdf5's H5Zpublic.h, h5py's lzf_filter.h.
+# Deflate compresses by a factor of at most 1032: more data than that is not stored. Smaller arrays than EXPANDING_BYTES
+# are accepted anyway.
+MAX_EXPANSION, EXPANDING_BYTES = 1100, 16 * 2**20
+# Filters in h5py; for others, HDF5 loads a library from the machine. Sources: H5Zpublic.h (HDF5), lzf_filter.h (h5py).
 FILTERS = frozenset([1, 2, 3, 4, 5, 6, 32000])
 AGAIN = "save the model again"
 
 
 def check_hdf5(file: Any, path: Path, prefix: str = "") -> None:
-    """Visit every object of the open h5py.File once; prefix: for names in messages, of the file inside an archive.
+    """Check every object of the open h5py.File once.
 
-    Raises UnsupportedModelError naming the object: a link, data in other files, a filter that is not h5py's own, and
-    sizes beyond the limits or beyond all that is stored.
+    Args:
+        prefix: the name of the file inside an archive, for messages.
+
+    Raises UnsupportedModelError naming an object that is a link, has its data in another file, uses a filter that h5py
+    does not contain, or declares a size beyond the limits or beyond the stored data.
     """
     import h5py
 
@@ -75,7 +79,7 @@ def _check_dataset(entry: Any, where: str, path: Path) -> None:
             f"{where} declares {size_bytes} bytes, more than a .tflite file can contain", where=str(path)
         )
     stored_bytes = entry.id.get_storage_size()
-    if size_bytes > max(EXPANDING_BYTES, MOST_EXPANSION * stored_bytes):
+    if size_bytes > max(EXPANDING_BYTES, MAX_EXPANSION * stored_bytes):
         raise UnsupportedModelError(
             f"{where} declares {size_bytes} bytes, but the file contains only {stored_bytes}",
             where=str(path),
@@ -85,9 +89,9 @@ def _check_dataset(entry: Any, where: str, path: Path) -> None:
     for index in range(properties.get_nfilters()):
         code, _, _, name = properties.get_filter(index)
         if code not in FILTERS:
-            told = name.decode("utf-8", "replace") or f"number {code}"
+            filter_name = name.decode("utf-8", "replace") or f"number {code}"
             raise UnsupportedModelError(
-                f"{where} is stored with the filter {told!r}, which is not one of HDF5's standard filters",
+                f"{where} is stored with the filter {filter_name!r}, which is not one of HDF5's standard filters",
                 where=str(path),
                 fix=AGAIN,
             )
@@ -109,20 +113,20 @@ def _check_attributes(entry: Any, where: str, path: Path) -> None:
 
 
 METHODS = frozenset([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-ENCRYPTED = 1  # in the flags of an entry
+ENCRYPTED = 1  # bit in the flags of an entry
 
 
 def leads_out(name: str) -> bool:
-    """Whether the name of an inner file leads out of the folder it belongs to, on any system."""
+    """Return whether the name of an inner file is a path out of its folder on any operating system."""
     windows = PureWindowsPath(name)
     return ".." in windows.parts or bool(windows.drive or windows.root) or PurePosixPath(name).is_absolute()
 
 
 def check_entries(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:
-    """Raise UnsupportedModelError naming the first entry of an archive that is not to be trusted.
+    """Raise UnsupportedModelError naming the first entry of an archive that cannot be trusted.
 
-    What zipfile reads of an entry never exceeds the size that the entry claims, whatever entries share, and it makes a
-    file of a symbolic link.
+    The sizes that entries declare are sufficient, because zipfile reads no more than that, even if entries overlap.
+    Symbolic links need no check, because it unpacks them as files.
     """
     seen: set[str] = set()
     for entry in entries:
@@ -139,7 +143,7 @@ def check_entries(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:
 
 
 def _reason(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
-    """What is wrong with an entry, after the names before it."""
+    """Return what is wrong with an entry, None if nothing is. seen: the names of the entries before it."""
     if leads_out(entry.filename) or "\\" in entry.filename:
         return "points outside the archive"
     if entry.filename in seen:
@@ -148,6 +152,6 @@ def _reason(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
         return "is encrypted"
     if entry.compress_type not in METHODS:
         return "uses a compression method that Keras does not use"
-    if entry.file_size > max(EXPANDING_BYTES, MOST_EXPANSION * entry.compress_size):
+    if entry.file_size > max(EXPANDING_BYTES, MAX_EXPANSION * entry.compress_size):
         return f"declares {entry.file_size} bytes but occupies only {entry.compress_size}"
     return None

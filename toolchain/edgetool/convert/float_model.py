@@ -20,18 +20,18 @@ from edgetool.convert.input_shapes import DeclaredShape, require_fixed
 from edgetool.convert.samples import Array, InputSpec, Range
 from edgetool.errors import ConversionError, UnsupportedModelError
 
-# How messages of Keras name a layer.
+# How Keras names a layer in messages.
 LAYER_NAMES = (r"'name': '([^']{1,80})'", r"[Ll]ayer [\"']([^\"']{1,80})[\"']")
-# Keras nests its messages: of an object in a model the innermost, which stands last, tells.
+# Keras nests its messages: the last, innermost one names the object.
 _LOADING = re.compile(r"when deserializing class '\w+' using config={'name': '([^']{1,80})'")
-# How Keras begins the message of an error inside a layer's or model's call; the reason is what follows.
+# How Keras begins the message of an error in the call of a layer or model; the reason follows.
 _CALLED = re.compile(
     r"Exception encountered when calling (?:layer '[^']+' \(type )?(\w+)(?:\)|\.call\(\))\.\s*(?=\S)(.*)", re.DOTALL
 )
-# What terminals and TensorFlow add to a message: colours, where in its own graph, and which of its operations.
+# Parts of a message that are removed: terminal colours, and nodes and operations of TensorFlow's graph.
 _ADDED = re.compile(r"\x1b\[[0-9;]*m|\{\{[^{}]*\}\}\s*|\s*\[Op:\w+\](?: name:.*)?")
 MESSAGE_LENGTH = 200
-# Types of inputs that a sample file can hold.
+# Types of inputs that a sample file can contain.
 NUMERIC = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split())
 
 
@@ -39,11 +39,11 @@ NUMERIC = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 floa
 class FloatModel:
     """A loaded model.
 
-    specs: its inputs, by the names that its maker gave. output_names: likewise. ranges: for synthetic samples.
-    call: tensors in the order of specs -> tensors in the order of output_names. chunk: samples per call that
-    it takes. tracked: what holds its variables and tables, for saving. traced: `call` with layers replaced by equal
-    ones that convert better; None for `call` itself. notes: what the user should know, one sentence each. reset:
-    puts layers that carry a state from call to call back to its start; None where there are none.
+    specs, output_names: inputs and outputs, with their names in the model. ranges: for synthetic samples. call: tensors
+    in the order of specs -> tensors in the order of output_names. chunk: the number of samples per call. tracked:
+    objects with its variables and tables, for saving. traced: `call` with layers replaced by equivalent ones that
+    convert better; None for `call` itself. notes: for the user, one sentence each. reset: resets the states of stateful
+    layers; None if there are none.
     """
 
     specs: tuple[InputSpec, ...]
@@ -58,17 +58,20 @@ class FloatModel:
 
     @property
     def signature_inputs(self) -> tuple[str, ...]:
-        """Names for the inputs that a signature takes."""
+        """Valid names for the inputs in a signature."""
         return signature_names([spec.name for spec in self.specs])
 
     @property
     def signature_outputs(self) -> tuple[str, ...]:
-        """Names for the outputs that a signature takes."""
+        """Valid names for the outputs in a signature."""
         return signature_names(self.output_names)
 
 
 def input_spec(name: str, shape: DeclaredShape, dtype: str, path: Path) -> InputSpec:
-    """An input with its batch removed. UnsupportedModelError for what has none, an open size, or holds no numbers."""
+    """Return an input without its batch.
+
+    Raises UnsupportedModelError if it has no batch, a size that is not fixed, or a type that is not numeric.
+    """
     if not shape:
         raise UnsupportedModelError(
             f"input {name!r} is a scalar without a batch dimension", where=str(path), fix="add a batch dimension"
@@ -83,50 +86,52 @@ def input_spec(name: str, shape: DeclaredShape, dtype: str, path: Path) -> Input
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The names as they are, or told apart by numbers where two are equal."""
+    """Return the names, changed as by signature_names if two are equal."""
     return tuple(names) if len(set(names)) == len(names) else signature_names(names)
 
 
 def signature_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that a signature takes: letters, digits and _, unique, and as near as possible to the given ones."""
-    taken: dict[str, None] = {}
+    """Return unique names of letters, digits and _, as a signature requires, as similar as possible to `names`."""
+    unique: dict[str, None] = {}
     for name in names:
         plain = re.sub(r"\W", "_", name, flags=re.ASCII)[:80]
         plain = plain if plain[:1].isalpha() else f"t_{plain}"
         candidate, number = plain, 1
-        while candidate in taken:
+        while candidate in unique:
             candidate, number = f"{plain}_{number}", number + 1
-        taken[candidate] = None
-    return tuple(taken)
+        unique[candidate] = None
+    return tuple(unique)
 
 
 def _find_layer_name(text: str) -> re.Match[str] | None:
-    return next((found for pattern in LAYER_NAMES if (found := re.search(pattern, text))), None)
+    return next((match for pattern in LAYER_NAMES if (match := re.search(pattern, text))), None)
 
 
 def explain_keras_error(error: Exception) -> tuple[str, str]:
-    """The heart of a Keras or TensorFlow message in one line, and the layer that it speaks of."""
+    """Return the reason in a Keras or TensorFlow message as one line, and the layer that it names."""
     text = _ADDED.sub("", str(error.args[0]) if type(error) is KeyError and error.args else str(error))
-    heart = text.rpartition("Exception encountered: ")[2] or text
-    called = _CALLED.match(heart)
-    heart = called[2] if called else heart
-    layer = _find_layer_name(heart) or next(reversed([*_LOADING.finditer(text)]), None) or _find_layer_name(text)
-    lines = [line.strip() for line in heart.splitlines() if line.strip()]
+    reason = text.rpartition("Exception encountered: ")[2] or text
+    called = _CALLED.match(reason)
+    reason = called[2] if called else reason
+    layer = _find_layer_name(reason) or next(reversed([*_LOADING.finditer(text)]), None) or _find_layer_name(text)
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
     what = lines[0] if lines else type(error).__name__
-    if what.startswith("Graph execution error"):  # then comes where, the reason, and the node in double brackets
-        what = next((reason for reason, line in pairwise(lines) if line.startswith("[[")), what)
+    if what.startswith(
+        "Graph execution error"
+    ):  # followed by the location, the reason, and the node in double brackets
+        what = next((previous for previous, line in pairwise(lines) if line.startswith("[[")), what)
     if len(what) > MESSAGE_LENGTH:
         what = what[:MESSAGE_LENGTH].rpartition(". ")[0] or what[:MESSAGE_LENGTH]
     where = f"layer {layer[1]!r}" if layer else f"a layer of class {called[1]}" if called else "the model"
     return what.rstrip("."), where
 
 
-# What lowered layers may differ by, relative to the largest output: sums in another order, over a whole network.
+# The allowed difference of lowered layers, relative to the largest output: a whole network sums in another order.
 TRACED_TOLERANCE = 1e-5
 
 
 def output_shape(tf: Any, model: FloatModel, samples: Sequence[Array], output: int, log: Path) -> tuple[int, ...]:
-    """The shape of one output without batch, found by running the first sample. ConversionError as below."""
+    """Run the first sample, and return the shape of one output without batch. Raises as run_float_model does."""
     return tuple(_first(tf, model, samples, log)[output].shape[1:])
 
 
@@ -135,7 +140,7 @@ def run_float_model(
 ) -> None:
     """Write every output for all samples, (N, ...), to one .npy file per output of the float model.
 
-    Holds one chunk in memory at a time. Raises ConversionError when the model does not run.
+    Only one chunk at a time is in memory. Raises ConversionError if the model fails.
     """
     count = len(samples[0])
     stored: list[Any] = []
@@ -157,34 +162,34 @@ def run_float_model(
 
 
 def check_traced(tf: Any, model: FloatModel, samples: Sequence[Array], log: Path) -> tuple[str, ...]:
-    """A warning where what is to be converted says something else to the first sample than the model itself."""
+    """Return a warning if the traced model's outputs for the first sample differ from those of the model."""
     if model.traced is None:
         return ()
     original, traced = (_first(tf, replace(model, call=call), samples, log) for call in (model.call, model.traced))
     notes = []
-    for name, expected, found in zip(model.output_names, original, traced, strict=True):
-        known = np.isfinite(expected)
-        largest = float(np.abs(expected).max(initial=0.0, where=known))
-        same = np.isfinite(found) == known
-        off = float(np.abs(expected.astype(np.float64) - found).max(initial=0.0, where=known & same))
-        off = off if same.all() else math.inf
-        if off > TRACED_TOLERANCE * largest:
+    for name, expected, actual in zip(model.output_names, original, traced, strict=True):
+        is_finite = np.isfinite(expected)
+        largest = float(np.abs(expected).max(initial=0.0, where=is_finite))
+        same = np.isfinite(actual) == is_finite
+        error = float(np.abs(expected.astype(np.float64) - actual).max(initial=0.0, where=is_finite & same))
+        error = error if same.all() else math.inf
+        if error > TRACED_TOLERANCE * largest:
             notes.append(
-                f"after rewriting for conversion, output {name!r} differs by {off:.2g} (its largest value is "
+                f"after rewriting for conversion, output {name!r} differs by {error:.2g} (its largest value is "
                 f"{largest:.2g}): a rewrite is not exact for this model"
             )
     return tuple(notes)
 
 
 def _first(tf: Any, model: FloatModel, samples: Sequence[Array], log: Path) -> list[Any]:
-    """What a model says to the first sample, from its start."""
+    """Reset the model, and return its outputs for the first sample."""
     if model.reset is not None:
         model.reset()
     return _call(tf, model, samples, slice(0, 1), log)
 
 
 def _call(tf: Any, model: FloatModel, samples: Sequence[Array], rows: slice, log: Path) -> list[Any]:
-    """Every output for some samples, as numpy arrays with batch."""
+    """Return every output for some samples, as numpy arrays with batch."""
     try:
         return [output.numpy() for output in model.call([tf.constant(array[rows]) for array in samples])]
     except MemoryError:

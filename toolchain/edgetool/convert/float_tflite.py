@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from edgetool import child
 
 SIGNATURE = "serving_default"
-# The type of quantized activations -> what --quantize calls it; the first that a file has counts.
+# The type of quantized activations -> its name for --quantize; the first type that a file contains counts.
 SCHEMES = {DType.INT16: "int16x8", DType.INT8: "int8", DType.UINT8: "uint8", DType.INT4: "int4"}
-# Operators whose bodies or contents TensorFlow's calibrator does not follow, or dies of.
+# Operators whose bodies or contents TensorFlow's calibrator ignores, or with which it crashes.
 LOOP_OPERATORS = frozenset(["CALL", "CALL_ONCE", "IF", "STABLEHLO_WHILE", "WHILE"])
 RESOURCE_OPERATORS = frozenset(["ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE"])
-# The one custom operator that TensorFlow has a kernel of.
+# The only custom operator for which TensorFlow has a kernel.
 WITH_KERNEL = frozenset(["TFLite_Detection_PostProcess"])
 WITH_TABLE = {
     "EMBEDDING_LOOKUP": (0, 1),
     "GATHER": (1, 0),
-}  # operators -> their inputs with indices, and with the table
-# Operators that TensorFlow quantizes to int8 alone.
+}  # operator -> the positions of its inputs with indices, and with the table
+# Operators that TensorFlow quantizes only to int8.
 WITHOUT_INT16 = frozenset(
     [
         "BIDIRECTIONAL_SEQUENCE_LSTM",
@@ -65,7 +65,7 @@ KERAS = "convert the Keras model"
 
 
 def quantized_as(model: Model) -> str | None:
-    """How a file is quantized, in the words of --quantize ("uint8", "int4" for what that has not); None for float."""
+    """Return how a file is quantized: a value of --quantize, or "uint8" or "int4", which are not; None for float."""
     types = {
         tensor.dtype
         for graph in model.subgraphs
@@ -76,7 +76,7 @@ def quantized_as(model: Model) -> str | None:
 
 
 def computes_in_float(model: Model) -> bool:
-    """Whether any operator gives numbers in float32."""
+    """Return whether any operator has a float32 output."""
     return any(
         graph.tensors[index].dtype is DType.FLOAT32
         for graph in model.subgraphs
@@ -87,7 +87,7 @@ def computes_in_float(model: Model) -> bool:
 
 
 def check_quantizable(model: Model, scheme: str, where: str) -> None:
-    """Raise UnsupportedModelError at `where`, naming what TensorFlow cannot calibrate, or quantize in that way."""
+    """Raise UnsupportedModelError at `where`, naming what TensorFlow cannot calibrate or quantize in this scheme."""
     operators = [(graph, operator) for graph in model.subgraphs for operator in graph.operators]
     for graph, operator in operators:
         if operator.code in LOOP_OPERATORS:
@@ -130,10 +130,11 @@ def check_quantizable(model: Model, scheme: str, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FloatTflite:
-    """A float32 .tflite in the form that TensorFlow gets.
+    """A float32 .tflite in the form that TensorFlow receives.
 
-    model, content: that form, and its bytes. layers: groups of operators by the names of their tensors. specs: the
-    inputs in the graph's order; a first dimension of 1 is the batch. ranges: of synthetic samples. notes: sentences.
+    model, content: the model in that form, and its bytes. layers: groups of operators by the names of their tensors.
+    specs: the inputs in the graph's order; a first dimension of 1 is the batch. ranges: for synthetic samples. notes:
+    sentences for the user.
     """
 
     model: Model
@@ -150,7 +151,7 @@ class FloatTflite:
 
 
 def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
-    """A model that the reader accepted, made ready to be quantized. Raises as check_quantizable does."""
+    """Prepare a model that the reader accepted for quantization. Raises the same errors as check_quantizable."""
     check_quantizable(model, scheme, where)
     ready, count = _with_float_constants(model)
     for name in (PLAN, PLAN_RECORD):
@@ -177,7 +178,7 @@ def _expanded_note(count: int) -> str:
 
 
 def _with_float_constants(model: Model) -> tuple[Model, int]:
-    """The model with weights in float16 or in quantized integers as the float32 that they stand for; how many."""
+    """Return the model with float16 and quantized weights as float32, and their number."""
     count = 0
     for subgraph in range(len(model.subgraphs)):
         draft = Draft(model, subgraph)
@@ -188,23 +189,23 @@ def _with_float_constants(model: Model) -> tuple[Model, int]:
             if not operator.outputs or draft.tensors[operator.outputs[0]].dtype is not DType.FLOAT32:
                 continue
             inputs = tuple(_in_float(draft, tensor) for tensor in operator.inputs)
-            made = len(inputs) - inputs.count(None)
+            converted = len(inputs) - inputs.count(None)
             if operator.code == "DEQUANTIZE" and inputs[0] is not None and operator.outputs[0] not in draft.outputs:
                 draft.redirect(operator.outputs[0], inputs[0])
                 draft.replace(operator)
-            elif operator.code != "DEQUANTIZE" and made:
-                own = (old if new is None else new for old, new in zip(operator.inputs, inputs, strict=True))
-                draft.replace(operator, replace(operator, inputs=tuple(own)))
+            elif operator.code != "DEQUANTIZE" and converted:
+                new_inputs = (old if new is None else new for old, new in zip(operator.inputs, inputs, strict=True))
+                draft.replace(operator, replace(operator, inputs=tuple(new_inputs)))
             else:
-                made = 0
-            changed += made
+                converted = 0
+            changed += converted
         if changed:
             model, count = draft.finish(), count + changed
     return model, count
 
 
 def _in_float(draft: Draft, index: int) -> int | None:
-    """The float32 constant that a constant in float16 or with a scale stands for; None for any other tensor."""
+    """Return a float16 or quantized constant as a float32 constant; None for any other tensor."""
     values = draft.values(index)
     if values is None or draft.tensors[index].data is None:
         return None
@@ -224,7 +225,7 @@ def _in_float(draft: Draft, index: int) -> int | None:
 
 
 def _with_signature(model: Model) -> Model:
-    """The model with one signature, of all inputs and outputs in their order: its own names, or those of tensors."""
+    """Return the model with one signature of all inputs and outputs, with the names in the file or those of tensors."""
     sides = []
     for indices in (model.main.inputs, model.main.outputs):
         sides.append(signature_names(unique_names([_name(model, index) for index in indices])))
@@ -236,7 +237,7 @@ def _with_signature(model: Model) -> Model:
 
 
 def _name(model: Model, index: int) -> str:
-    """What the user calls an input or output: converters put a prefix and a number around it."""
+    """Return the user's name of an input or output, without the prefix and the number that converters add."""
     tensor = model.main.tensors[index].name
     return model.argument_name(0, index) or re.sub(r":\d+$", "", tensor.removeprefix(f"{SIGNATURE}_")) or "tensor"
 
@@ -246,20 +247,20 @@ def _sample_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _index_range(graph: Graph, index: int) -> Range | None:
-    """The rows of the table that an input of integers chooses from; None for other inputs."""
+    """Return the range of an input that contains indices of a table; None for other inputs."""
     sizes = []
     for operator in graph.operators:
-        if (places := WITH_TABLE.get(operator.code)) and operator.inputs[places[0]] == index:
-            shape = graph.tensors[operator.inputs[places[1]]].shape
+        if (positions := WITH_TABLE.get(operator.code)) and operator.inputs[positions[0]] == index:
+            shape = graph.tensors[operator.inputs[positions[1]]].shape
             axis = operator.options.integer("axis") if operator.code == "GATHER" and operator.options else 0
             sizes.append(shape[axis] if shape else 1)
     return Range(0, min(sizes) - 1, whole=True) if sizes else None
 
 
 def _scopes(model: Model) -> dict[str, str]:
-    """What tensors' names say of the layers that they are of: "block/conv" of "block/conv/Conv2D", with the last part.
+    """Return layers according to the names of tensors: "block/conv" -> "Conv2D" for "block/conv/Conv2D".
 
-    Of several operations in one layer the one with weights counts.
+    If a layer has several operations, the one with weights counts.
     """
     scopes: dict[str, str] = {}
     for operator in model.main.operators:
@@ -272,7 +273,7 @@ def _scopes(model: Model) -> dict[str, str]:
 
 
 def loaded_tflite(tf: Any, tflite: FloatTflite) -> FloatModel:
-    """The file as a float model that runs on TensorFlow Lite, sample after sample as on a device: states live on."""
+    """Return the file as a float model that runs on TensorFlow Lite; as on a device, states persist between samples."""
     graph = tflite.model.main
     interpreter: Any = None
 
@@ -306,7 +307,7 @@ def loaded_tflite(tf: Any, tflite: FloatTflite) -> FloatModel:
 
 
 def _with_batch(values: Any) -> Any:
-    """An output with a batch of 1, whether its first dimension is one or not."""
+    """Return an output with a batch of 1, which is added if its first dimension is not 1."""
     return values if values.shape[:1] == (1,) else values[None]
 
 
@@ -318,9 +319,9 @@ def quantize_tflite(
     workdir: Path,
     progress: child.Progress,
 ) -> ConversionResult:
-    """The file calibrated and quantized; `samples` has one array (N, ...) per input.
+    """Calibrate and quantize the file; `samples` has one array (N, ...) per input.
 
-    Raises ConversionError with what TensorFlow says, and UsageError for a layer in keep_float that there is not.
+    Raises ConversionError with TensorFlow's message, and UsageError for a layer in keep_float that does not exist.
     """
     if options.quantize not in INTEGER:
         raise UnsupportedModelError(f"a .tflite cannot be converted to {options.quantize}", fix="omit --quantize")

@@ -1,7 +1,7 @@
 """A loaded Keras model as a FloatModel: its inputs and outputs by name, and how to call it. In the child process only.
 
-It works with Keras 3 and tf_keras, which name a few things differently. The first layers behind an input tell the range
-of its values, and the size to which an image of any size is resized.
+It supports Keras 3 and tf_keras, whose names differ in places. The first layers behind an input determine the range of
+its values, and the size to which an image of any size is resized.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgetool.convert.lowering.recurrent import reset_of
 from edgetool.convert.samples import PIXEL_RANGE, InputSpec, Range, default_range
 from edgetool.errors import UnsupportedModelError, UsageError
 
-# Layers that give what they take in its own size, whatever that is; augmentation does nothing at inference.
+# Layers whose output has the size of their input, whatever it is; augmentation does nothing at inference.
 SIZE_PRESERVING = frozenset(
     """
     Rescaling Normalization AugMix AutoContrast CutMix Equalization MixUp RandAugment RandomBrightness
@@ -30,16 +30,16 @@ SIZE_PRESERVING = frozenset(
     GaussianDropout AlphaDropout Dropout SpatialDropout2D Identity
     """.split()
 )
-# Layers that give pictures of a size of their own. At that size already, they change nothing.
+# Layers whose output images have a fixed size. They do not change images that have it already.
 SIZE_CHANGING = {"Resizing": "resizes", "CenterCrop": "crops", "RandomCrop": "crops"}
-# Interpolations that TensorFlow Lite has an operator for.
+# Interpolations for which TensorFlow Lite has an operator.
 OPERATORS = ("bilinear", "nearest")
-# A uniform distribution reaches this many standard deviations from its mean.
+# The distance of the ends of a uniform distribution from its mean, in standard deviations.
 UNIFORM_REACH = 3**0.5
 
 
 def input_range(keras: Any, model: Any, tensor: Any, spec: InputSpec) -> Range | None:
-    """What the first layers behind an input say about its values: indices below input_dim, pixels, or statistics."""
+    """Return the range of an input from its first layers: indices below input_dim, pixels, or statistics; or None."""
     for layer in _reached_layers(keras, model, tensor, {*SIZE_PRESERVING, *SIZE_CHANGING})[0]:
         kind = type(layer).__name__
         if kind == "Embedding":
@@ -52,7 +52,7 @@ def input_range(keras: Any, model: Any, tensor: Any, spec: InputSpec) -> Range |
 
 
 def _statistics(layer: Any) -> Range | None:
-    """From a Normalization's means and variances: the range of a uniform distribution with the same; None if bare."""
+    """Return the range of a uniform distribution with the means and variances of a Normalization; None without them."""
     import numpy as np
 
     mean, variance = (np.asarray(part, np.float64) for part in (layer.mean, layer.variance))
@@ -64,12 +64,12 @@ def _statistics(layer: Any) -> Range | None:
 def without_resizing(
     keras: Any, model: Any, names: Sequence[str], tensors: Sequence[Any], shapes: Sequence[DeclaredShape], where: str
 ) -> tuple[tuple[DeclaredShape, ...], tuple[str, ...]]:
-    """The inputs' shapes, with those left open taken from a layer that resizes or crops them first, and notes.
+    """Return the inputs' shapes and notes; a layer that resizes or crops an input first determines unknown sizes.
 
-    That layer then changes nothing, and is made to do nothing. Raises UnsupportedModelError at `where` naming a layer
-    that resizes or crops as no operator does.
+    Such a layer no longer changes anything, so it is disabled. Raises UnsupportedModelError at `where` naming a layer
+    that resizes or crops in a way for which there is no operator.
     """
-    taken, notes, idle = [], [], set()
+    fixed_shapes, notes, disabled = [], [], set()
     for name, tensor, shape in zip(names, tensors, shapes, strict=True):
         layer = _leading_resize(keras, model, tensor)
         sized = None if layer is None else _with_size(layer, shape)
@@ -80,21 +80,21 @@ def without_resizing(
                     f"input {name!r} accepts any size in Keras, because layer {layer.name!r} {does} it; the "
                     f".tflite expects {layer.height}x{layer.width} (height x width), so the firmware must do this"
                 )
-            idle.add(id(layer))
+            disabled.add(id(layer))
             layer.call = _unchanged(layer)
-        taken.append(shape if sized is None else sized)
+        fixed_shapes.append(shape if sized is None else sized)
     for layer in all_layers(keras, model):
-        if id(layer) in idle:
+        if id(layer) in disabled:
             continue
         if type(layer).__name__ == "Resizing":
             _check_interpolation(layer, where)
-        elif type(layer).__name__ == "RandomCrop" and hasattr(keras, "tree"):  # Keras 3 alone
+        elif type(layer).__name__ == "RandomCrop" and hasattr(keras, "tree"):  # only in Keras 3
             _check_crop(layer, where)
-    return tuple(taken), tuple(notes)
+    return tuple(fixed_shapes), tuple(notes)
 
 
 def _unchanged(layer: Any) -> Any:
-    """What the layer does, with pictures of its own size left as they are but for the layer's type."""
+    """Return the layer's call, but images that have its size already are only cast to its type."""
     resize = layer.call
 
     def call(inputs: Any, *rest: Any, **named: Any) -> Any:
@@ -107,24 +107,24 @@ def _unchanged(layer: Any) -> Any:
 
 
 def _leading_resize(keras: Any, model: Any, tensor: Any) -> Any:
-    """The one layer giving a size that all uses of an input lead to, past layers that keep its size; or None."""
+    """Return the one layer of a fixed output size that all uses of an input reach via size-preserving ones, if any."""
     layers, ends = _reached_layers(keras, model, tensor, SIZE_PRESERVING)
     last = [layer for layer in layers if type(layer).__name__ not in (*SIZE_PRESERVING, "InputLayer")]
     return last[0] if len(last) == 1 and not ends and type(last[0]).__name__ in SIZE_CHANGING else None
 
 
 def _with_size(layer: Any, shape: DeclaredShape) -> DeclaredShape | None:
-    """A picture's shape at the layer's output size; None where it has another size of its own."""
+    """Return an image's shape with the layer's output size; None if the image has another fixed size."""
     if len(shape) != 3:
         return None
-    first = getattr(layer, "data_format", "channels_last") == "channels_first"
-    size = (shape[0], layer.height, layer.width) if first else (layer.height, layer.width, shape[2])
-    agree = all(own in (None, wanted) for own, wanted in zip(shape, size, strict=True))
+    channels_first = getattr(layer, "data_format", "channels_last") == "channels_first"
+    size = (shape[0], layer.height, layer.width) if channels_first else (layer.height, layer.width, shape[2])
+    agree = all(old in (None, new) for old, new in zip(shape, size, strict=True))
     return size if agree else None
 
 
 def _check_crop(layer: Any, where: str) -> None:
-    """Refuse a RandomCrop that gets another size than it gives: at inference Keras 3 lets that pass as it is."""
+    """Reject a RandomCrop whose input and output sizes differ: Keras 3 does not crop at inference."""
     shapes = [tuple(t.shape[1:]) for node in layer._inbound_nodes for t in _listed(node.input_tensors)]
     if all(_with_size(layer, shape) is not None for shape in shapes):
         return
@@ -151,18 +151,20 @@ def _check_interpolation(layer: Any, where: str) -> None:
 
 
 def _reached_layers(keras: Any, model: Any, tensor: Any, past: Container[str]) -> tuple[list[Any], list[int]]:
-    """Layers that take the tensor, or what layers of the classes `past` make of it, into nested models and out of
-    them; and the positions of the model's outputs that it reaches so."""
+    """Return the layers that the tensor reaches, and the positions of the model's outputs that it reaches.
+
+    Tensors are followed through layers of the classes `past`, and into and out of nested models.
+    """
     layers: list[Any] = []
     ends = [position for position, output in enumerate(model.outputs) if output is tensor]
-    for layer, position, made in _uses(model, tensor):
+    for layer, position, outputs in _uses(model, tensor):
         if isinstance(layer, keras.Model) and position < len(layer.inputs or ()):
             inner, exits = _reached_layers(keras, layer, layer.inputs[position], past)
             layers += inner
-            onward = [made[index] for index in exits]
+            onward = [outputs[index] for index in exits]
         else:
             layers.append(layer)
-            onward = made if type(layer).__name__ in past else []
+            onward = outputs if type(layer).__name__ in past else []
         for further in onward:
             beyond, exits = _reached_layers(keras, model, further, past)
             layers += beyond
@@ -171,25 +173,25 @@ def _reached_layers(keras: Any, model: Any, tensor: Any, past: Container[str]) -
 
 
 def _uses(model: Any, tensor: Any) -> Iterator[tuple[Any, int, list[Any]]]:
-    """Each operation of the model that takes the tensor, at which position, and what it makes of it."""
+    """Yield each operation of the model that reads the tensor, with the position of the input and its outputs."""
     for operation in getattr(model, "operations", None) or model.layers:
         for node in getattr(operation, "_inbound_nodes", ()):
             inputs = _listed(getattr(node, "input_tensors", None))
-            for position, taken in enumerate(inputs):
-                if taken is tensor:
+            for position, read in enumerate(inputs):
+                if read is tensor:
                     yield operation, position, _listed(getattr(node, "output_tensors", None))
 
 
 def all_layers(keras: Any, model: Any) -> list[Any]:
-    """The layers of a model, and of the models in it."""
-    found: list[Any] = []
+    """Return the layers of a model and of its nested models."""
+    layers: list[Any] = []
     for layer in getattr(model, "layers", ()):
-        found += all_layers(keras, layer) if isinstance(layer, keras.Model) else [layer]
-    return found
+        layers += all_layers(keras, layer) if isinstance(layer, keras.Model) else [layer]
+    return layers
 
 
 def _listed(tensors: Any) -> list[Any]:
-    """A list, where tf_keras gives a single tensor or a structure."""
+    """Return the tensors as a list; in tf_keras they are a single tensor or a structure."""
     if tensors is None:
         return []
     if isinstance(tensors, dict):
@@ -197,15 +199,15 @@ def _listed(tensors: Any) -> list[Any]:
     return list(tensors) if isinstance(tensors, list | tuple) else [tensors]
 
 
-# What TensorFlow takes as a name in a graph.
+# A valid name in a TensorFlow graph.
 _GRAPH_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
-CHUNK = 32  # samples per call of a model that takes any batch
+CHUNK = 32  # samples per call of a model without a fixed batch size
 EXPORT = "build it with keras.Input, or export a SavedModel with model.export()"
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """An input as the model declares it: its shape with batch; tensor is None in a model without symbolic inputs."""
+    """An input as declared by the model. shape: with batch. tensor: None in a model without symbolic inputs."""
 
     name: str
     shape: DeclaredShape
@@ -214,10 +216,13 @@ class _Argument:
 
 
 def float_model(keras: Any, model: Any, path: Path, input_shapes: RequestedShapes = ()) -> FloatModel:
-    """A keras.Model with fixed inputs.
+    """Return a keras.Model as a FloatModel, whose inputs have fixed shapes.
 
-    input_shapes: sizes without batch for inputs that leave theirs open. Raises UnsupportedModelError at `path` when
-    its inputs are unknown or of no fixed shape, UsageError when the shapes given do not fit the model.
+    Args:
+        input_shapes: shapes without batch for inputs whose shapes are not fixed.
+
+    Raises UnsupportedModelError at `path` if its inputs are unknown or have no fixed shapes, UsageError if the
+    requested shapes do not match the model.
     """
     if not all_layers(keras, model) and not model.variables:
         raise UnsupportedModelError(
@@ -229,7 +234,7 @@ def float_model(keras: Any, model: Any, path: Path, input_shapes: RequestedShape
 
 
 def _symbolic(keras: Any, model: Any, path: Path, input_shapes: RequestedShapes) -> FloatModel:
-    """A functional or Sequential model, which knows its inputs and outputs."""
+    """Describe a functional or Sequential model, which has symbolic inputs and outputs."""
     inputs, outputs = list(model.inputs), list(model.outputs)
     for tensor in inputs:
         if getattr(tensor, "sparse", False) or getattr(tensor, "ragged", False):
@@ -244,8 +249,8 @@ def _symbolic(keras: Any, model: Any, path: Path, input_shapes: RequestedShapes)
     shapes = resolve_shapes(names, [tensor.shape[1:] for tensor in inputs], input_shapes, str(path))
     shapes, notes = without_resizing(keras, model, names, inputs, shapes, str(path))
     specs = _specs(arguments, shapes, path)
-    own = list(getattr(model, "output_names", None) or [model.layers[-1].name])
-    own = own if len(own) == len(outputs) else [tensor.name for tensor in outputs]
+    output_names = list(getattr(model, "output_names", None) or [model.layers[-1].name])
+    output_names = output_names if len(output_names) == len(outputs) else [tensor.name for tensor in outputs]
 
     def call(tensors: Sequence[Any]) -> list[Any]:
         return _flat(keras, model(pack_inputs(keras, model, tensors), training=False))
@@ -255,7 +260,7 @@ def _symbolic(keras: Any, model: Any, path: Path, input_shapes: RequestedShapes)
     reset = reset_of(model)
     return FloatModel(
         specs=specs,
-        output_names=unique_names(_names(keras, getattr(model, "output", None), own)),
+        output_names=unique_names(_names(keras, getattr(model, "output", None), output_names)),
         ranges=tuple(
             input_range(keras, model, tensor, spec) or default_range(spec)
             for tensor, spec in zip(inputs, specs, strict=True)
@@ -269,20 +274,22 @@ def _symbolic(keras: Any, model: Any, path: Path, input_shapes: RequestedShapes)
 
 
 def _subclassed(keras: Any, model: Any, path: Path, input_shapes: RequestedShapes) -> FloatModel:
-    """A class of its own, or a Sequential without Input: what it was built with, or is said to take, and a call."""
+    """Describe a subclassed model, or a Sequential without Input, from the shapes that it was built with and a call."""
     structure = _call_structure(model, input_shapes) if getattr(model, "built", False) else None
-    if structure is None:  # one that was never built has no weights to convert, whatever shape is given
+    if structure is None:  # a model that was never built has no weights to convert, even if shapes are requested
         raise UnsupportedModelError(
             "the model does not declare its inputs: it was never built, or it is a subclassed model",
             where=str(path),
             fix=EXPORT,
         )
-    given = dict(input_shapes)
+    requested = dict(input_shapes)
     declared = _leaves(structure)
-    own = ["input" if len(declared) == 1 else "inputs"] * len(declared)
-    names = unique_names(_names(keras, _mapped(structure, str), own))
+    defaults = ["input" if len(declared) == 1 else "inputs"] * len(declared)
+    names = unique_names(_names(keras, _mapped(structure, str), defaults))
     resolve_shapes(names, [(None,) * len(shape[1:]) for shape in declared], input_shapes, str(path))
-    shapes = [tuple(given.get(name, given.get(None, shape[1:]))) for name, shape in zip(names, declared, strict=True)]
+    shapes = [
+        tuple(requested.get(name, requested.get(None, shape[1:]))) for name, shape in zip(names, declared, strict=True)
+    ]
     arguments = [_Argument(name, (None, *shape), "float32") for name, shape in zip(names, shapes, strict=True)]
     specs = _specs(arguments, shapes, path)
 
@@ -294,14 +301,14 @@ def _subclassed(keras: Any, model: Any, path: Path, input_shapes: RequestedShape
         return model(_mapped(structure, lambda shape: next(rest)), training=False)
 
     try:
-        made = _check_runs(keras, model, nested, specs)
+        results = _check_runs(keras, model, nested, specs)
     except UsageError as error:
         if input_shapes:
             raise
         raise UnsupportedModelError(error.what, where=str(path), fix=EXPORT) from error
     return FloatModel(
         specs=specs,
-        output_names=unique_names(_names(keras, made, ["output"] * len(_flat(keras, made)))),
+        output_names=unique_names(_names(keras, results, ["output"] * len(_flat(keras, results)))),
         ranges=tuple(default_range(spec) for spec in specs),
         call=call,
         chunk=1,
@@ -310,7 +317,7 @@ def _subclassed(keras: Any, model: Any, path: Path, input_shapes: RequestedShape
 
 
 def _call_structure(model: Any, input_shapes: RequestedShapes) -> Any:
-    """The shapes with batch that the model was built with, in the structure that its call takes; None if unknown."""
+    """Return the shapes (with batch) that the model was built with, in the structure of its call; None if unknown."""
     config = model.get_build_config() if hasattr(model, "get_build_config") else None
     shapes = (config or {}).get("input_shape")
     if shapes is not None:
@@ -325,7 +332,7 @@ def _is_shape(value: Any) -> bool:
 
 
 def _mapped(structure: Any, change: Callable[[Any], Any]) -> Any:
-    """The structure with each shape in it changed; dictionaries in the order of their sorted keys."""
+    """Apply a function to each shape in a structure; dictionaries in the order of their sorted keys."""
     if _is_shape(structure):
         return change(structure)
     if isinstance(structure, dict):
@@ -334,9 +341,9 @@ def _mapped(structure: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _leaves(structure: Any) -> list[Any]:
-    found: list[Any] = []
-    _mapped(structure, found.append)
-    return found
+    leaves: list[Any] = []
+    _mapped(structure, leaves.append)
+    return leaves
 
 
 def _specs(arguments: Sequence[_Argument], shapes: Sequence[DeclaredShape], path: Path) -> tuple[InputSpec, ...]:
@@ -347,7 +354,7 @@ def _specs(arguments: Sequence[_Argument], shapes: Sequence[DeclaredShape], path
 
 
 def _check_runs(keras: Any, model: Any, call: Callable[[Sequence[Any]], Any], specs: Sequence[InputSpec]) -> Any:
-    """What the model gives for zeros of these shapes; UsageError naming the layer that does not take them."""
+    """Return the model's result for zeros of these shapes. Raises UsageError naming a layer that rejects them."""
     import tensorflow as tf
 
     zeros = [tf.zeros((1, *spec.shape), spec.dtype) for spec in specs]
@@ -369,7 +376,7 @@ def _check_runs(keras: Any, model: Any, call: Callable[[Sequence[Any]], Any], sp
 
 @contextlib.contextmanager
 def report_failing_layers(layers: Iterable[Any], report: Callable[[str], None]) -> Iterator[None]:
-    """Tell the name of each layer whose call raises, the innermost first: messages often hold its class alone."""
+    """Report the name of each layer whose call fails, the innermost first: messages often contain only its class."""
     calls = [(layer, layer.call) for layer in layers]
     for layer, call in calls:
         layer.call = _reporting(layer.name, call, report)
@@ -382,9 +389,9 @@ def report_failing_layers(layers: Iterable[Any], report: Callable[[str], None]) 
 
 def _reporting(name: str, call: Callable[..., Any], report: Callable[[str], None]) -> Callable[..., Any]:
     @functools.wraps(call)
-    def reporting_call(*given: Any, **named: Any) -> Any:
+    def reporting_call(*positional: Any, **named: Any) -> Any:
         try:
-            return call(*given, **named)
+            return call(*positional, **named)
         except Exception:
             report(name)
             raise
@@ -393,14 +400,14 @@ def _reporting(name: str, call: Callable[..., Any], report: Callable[[str], None
 
 
 def pack_inputs(keras: Any, model: Any, tensors: Sequence[Any]) -> Any:
-    """One tensor per input, in Keras's order, in the structure that the model takes."""
+    """Return one tensor per input, in Keras's order, in the structure that the model expects."""
     structure = getattr(model, "input", None)  # absent in a Sequential, which takes one tensor
     nested = isinstance(structure, list | tuple | dict)
     return _tree(keras).pack_sequence_as(structure, list(tensors)) if nested else tensors[0]
 
 
 def _tree(keras: Any) -> Any:
-    """What flattens structures: keras.tree, or TensorFlow's own for tf_keras."""
+    """Return the module that flattens structures: keras.tree, or that of TensorFlow for tf_keras."""
     if hasattr(keras, "tree"):
         return keras.tree
     import tensorflow as tf
@@ -412,22 +419,22 @@ def _flat(keras: Any, structure: Any) -> list[Any]:
     return list(_tree(keras).flatten(structure))
 
 
-def _names(keras: Any, structure: Any, own: Sequence[str]) -> list[str]:
-    """A name for each tensor of a structure, in Keras's order: its keys in dictionaries, otherwise its own."""
-    if not isinstance(structure, list | tuple | dict) or len(_flat(keras, structure)) != len(own):
-        return list(own)
+def _names(keras: Any, structure: Any, defaults: Sequence[str]) -> list[str]:
+    """Return a name for each tensor of a structure, in Keras's order: its keys in dictionaries, else its default."""
+    if not isinstance(structure, list | tuple | dict) or len(_flat(keras, structure)) != len(defaults):
+        return list(defaults)
     tree = _tree(keras)
-    places = tree.pack_sequence_as(structure, list(range(len(own))))
-    names = list(own)
-    for path, place in _paths(places):
+    positions = tree.pack_sequence_as(structure, list(range(len(defaults))))
+    names = list(defaults)
+    for path, position in _paths(positions):
         keyed = next((index for index, part in enumerate(path) if isinstance(part, str)), None)
         if keyed is not None:
-            names[place] = "_".join(str(part) for part in path[keyed:])
+            names[position] = "_".join(str(part) for part in path[keyed:])
     return names
 
 
 def _paths(structure: Any, path: tuple[str | int, ...] = ()) -> list[tuple[tuple[str | int, ...], int]]:
-    """Every leaf with the keys and positions that lead to it."""
+    """Return every leaf with the keys and positions of its path."""
     if isinstance(structure, dict):
         items: list[tuple[str | int, Any]] = [(str(key), part) for key, part in structure.items()]
     elif isinstance(structure, list | tuple):
@@ -438,14 +445,14 @@ def _paths(structure: Any, path: tuple[str | int, ...] = ()) -> list[tuple[tuple
 
 
 def _dtype(tensor: Any) -> str:
-    """The name of its type: a string in Keras 3, a tf.DType in tf_keras."""
+    """Return the name of a tensor's type, which is a string in Keras 3 and a tf.DType in tf_keras."""
     return str(getattr(tensor.dtype, "name", tensor.dtype))
 
 
 def _tracked(model: Any) -> list[Any]:
-    """Its variables as TensorFlow's: `value` is one in Keras 3, a method in tf_keras, whose variables are.
+    """Return the model's variables as TensorFlow variables: `value` in Keras 3, the variables themselves in tf_keras.
 
-    Their names, made of the layers', become such as TensorFlow's graphs take: any letters do in Keras.
+    Names that contain layer names which TensorFlow's graphs reject are replaced; Keras accepts any characters.
     """
     variables = [variable if callable(variable.value) else variable.value for variable in model.variables]
     for number, variable in enumerate(variables):

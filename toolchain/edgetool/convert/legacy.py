@@ -21,11 +21,11 @@ from edgetool.errors import UnsupportedModelError
 
 
 class _Any:
-    """Stands for every value."""
+    """Represents any value."""
 
 
 ANY: Final = _Any()
-Droppable = dict[str, tuple[Any, ...] | _Any]  # key -> the values that may be dropped with it
+Droppable = dict[str, tuple[Any, ...] | _Any]  # key -> the values with which it may be dropped
 _NO_GROUPS: Droppable = {"groups": (1, None)}
 _RECURRENT: Droppable = {"time_major": (False, None), "implementation": ANY}
 _SAMPLING: Droppable = {"rng_type": ANY, "force_generator": ANY}
@@ -37,7 +37,7 @@ _DEPTHWISE: Droppable = {
     "kernel_constraint": ANY,
 }
 
-# Class -> keys that Keras 2 wrote and Keras 3 does not take.
+# Class -> keys that Keras 2 wrote and Keras 3 rejects.
 # Source: get_config of every tf_keras 2.21 layer against the constructors of Keras 3.15, and older files.
 DROPPED_KEYS: dict[str, Droppable] = {
     "DepthwiseConv1D": _DEPTHWISE,
@@ -84,13 +84,13 @@ DROPPED_KEYS: dict[str, Droppable] = {
 
 
 def droppable(node: ConfigNode) -> list[str]:
-    """The keys of this layer's configuration that mean nothing to what it computes."""
+    """Return the keys of this layer's configuration that do not affect what it computes."""
     config = node["config"]
     return [key for key in _dropped_keys(node) if key in config and not _matters(node, key)]
 
 
 def meaningful(node: ConfigNode) -> dict[str, Any]:
-    """Keys that Keras 3 does not take, with values that change what the layer computes."""
+    """Return keys that Keras 3 rejects, with values that affect what the layer computes."""
     config = node["config"]
     return {key: config[key] for key in _dropped_keys(node) if key in config and _matters(node, key)}
 
@@ -104,7 +104,7 @@ def _matters(node: ConfigNode, key: str) -> bool:
     return not isinstance(harmless, _Any) and node["config"][key] not in harmless
 
 
-# Our own function, since hard_sigmoid of Keras 2 is clip(0.2 x + 0.5) and that of Keras 3 is clip(x / 6 + 0.5).
+# A separate function, because hard_sigmoid is clip(0.2 x + 0.5) in Keras 2 and clip(x / 6 + 0.5) in Keras 3.
 HARD_SIGMOID = "keras_2_hard_sigmoid"
 FUNCTIONAL_MODULE = "keras.src.models.functional"
 _MODULES = {"Functional": FUNCTIONAL_MODULE, "Model": "keras", "Sequential": "keras"}
@@ -112,7 +112,7 @@ _SINGLE_AXIS = frozenset(["BatchNormalization", "LayerNormalization"])
 MODELS = frozenset(["Functional", "Model", "Network", "Sequential"])
 PRUNING_WRAPPER = "PruneLowMagnitude"
 CLUSTERING_WRAPPER = "ClusterWeights"
-# Wrappers that only hold a layer while it is trained.
+# Wrappers that are used only in training.
 TRAINING_WRAPPERS = frozenset([CLUSTERING_WRAPPER, PRUNING_WRAPPER])
 _FUNCTION_KEYS = ("activation", "recurrent_activation")
 _OLD_NAMES = {
@@ -127,26 +127,26 @@ _OLD_NAMES = {
 
 
 def unwrap_training(node: ConfigNode) -> None:
-    """The layer inside a wrapper that only training needs takes the wrapper's place."""
+    """Replace a wrapper that is used only in training by the layer inside."""
     config = node["config"]
     inner = config.get("layer") if isinstance(config, dict) and not config.get("cluster_per_channel") else None
     if node["class_name"] in TRAINING_WRAPPERS and isinstance(inner, dict) and "class_name" in inner:
-        place = {key: node[key] for key in ("name", "inbound_nodes") if key in node}
+        connections = {key: node[key] for key in ("name", "inbound_nodes") if key in node}
         shape = config.get("batch_input_shape")
         node.clear()
-        node.update(inner | place)
+        node.update(inner | connections)
         if shape is not None and isinstance(node["config"], dict):
             node["config"].setdefault("batch_input_shape", shape)
 
 
 def use_config_object(node: ConfigNode) -> None:
-    """The first Keras 2 releases wrote a Sequential as a bare list of layers."""
+    """Replace the list of layers that the first Keras 2 releases wrote for a Sequential by an object."""
     if node["class_name"] == "Sequential" and isinstance(node["config"], list):
         node["config"] = {"name": "sequential", "layers": node["config"]}
 
 
 def use_new_class(node: ConfigNode) -> None:
-    """Layers that Keras 3 has under another name."""
+    """Replace layers that have another name in Keras 3."""
     node["class_name"] = _OLD_NAMES.get(node["class_name"], node["class_name"])
     replace = _REPLACED.get(node["class_name"])
     if replace is not None:
@@ -170,7 +170,7 @@ def _identity(_: ConfigNode) -> tuple[str, ConfigNode]:
 
 
 def _random_crop(config: ConfigNode) -> tuple[str, ConfigNode]:
-    """Outside training, Keras 2 resizes to the wanted size after cutting what exceeds its aspect ratio."""
+    """Return the equivalent at inference: Keras 2 crops to the aspect ratio of the size, and then resizes to it."""
     sizes = _subset(config, "height", "width")
     return "Resizing", {**sizes, "interpolation": "bilinear", "crop_to_aspect_ratio": True}
 
@@ -201,17 +201,17 @@ _REPLACED: dict[str, Callable[[ConfigNode], tuple[str, ConfigNode]]] = {
 
 
 def use_keras_2_functions(node: ConfigNode) -> None:
-    """Functions that share a name with one of Keras 3 and differ from it."""
+    """Replace functions that differ from those with the same name in Keras 3."""
     config = node["config"]
     for key in _FUNCTION_KEYS:
         value = config.get(key)
-        own = isinstance(value, dict) and value.get("config") == "hard_sigmoid" and _is_keras(value.get("module"))
-        if value == "hard_sigmoid" or own:
+        is_object = isinstance(value, dict) and value.get("config") == "hard_sigmoid" and _is_keras(value.get("module"))
+        if value == "hard_sigmoid" or is_object:
             config[key] = _function(HARD_SIGMOID)
 
 
 def _is_keras(module: Any) -> bool:
-    """Whether an object of that module is one of Keras; anything else is left for the check of the configuration."""
+    """Return whether a module is part of Keras; check_config handles all others."""
     return module in (None, "builtins") or str(module).partition(".")[0] in ("keras", "tf_keras")
 
 
@@ -220,13 +220,13 @@ def _function(name: str) -> ConfigNode:
 
 
 def name_defaults(node: ConfigNode) -> None:
-    """A GRU from before reset_after was written had it off; Keras 3 takes it as on."""
+    """Add defaults that changed: a GRU without reset_after had it off, but Keras 3 assumes that it is on."""
     if node["class_name"] in ("GRU", "GRUCell"):
         node["config"].setdefault("reset_after", False)
 
 
 def use_plain_initializers(node: ConfigNode) -> None:
-    """TensorFlow 1 wrote a dtype into initializers, and called the truncated normal distribution normal."""
+    """Rewrite initializers of TensorFlow 1, which have a dtype and call the truncated normal distribution normal."""
     for key, value in node["config"].items():
         inner = value.get("config") if key.endswith("_initializer") and isinstance(value, dict) else None
         if isinstance(inner, dict):
@@ -236,7 +236,7 @@ def use_plain_initializers(node: ConfigNode) -> None:
 
 
 def use_batch_shape(node: ConfigNode) -> None:
-    """Only an InputLayer says the shape of its input: one is put before a Sequential that has none."""
+    """Leave input shapes only in InputLayers, and insert an InputLayer into a Sequential that has none."""
     config = node["config"]
     if node["class_name"] == "InputLayer":
         if "batch_input_shape" in config:
@@ -272,21 +272,21 @@ def _input_layer(first: ConfigNode, shape: Any) -> ConfigNode:
 
 
 def use_axis(node: ConfigNode) -> None:
-    """One axis as a number."""
+    """Replace a list of one axis by a number."""
     axis = node["config"].get("axis")
     if isinstance(axis, list) and len(axis) == 1 and node["class_name"] in _SINGLE_AXIS:
         node["config"]["axis"] = axis[0]
 
 
 def use_policy_name(node: ConfigNode) -> None:
-    """Old dtype policies become their name."""
+    """Replace old dtype policies by their names."""
     policy = node["config"].get("dtype")
     if isinstance(policy, dict) and policy.get("class_name") in ("Policy", "PolicyV1"):
         node["config"]["dtype"] = (policy.get("config") or {}).get("name", "float32")
 
 
 def use_module(node: ConfigNode) -> None:
-    """Keras 2 kept its classes in modules that Keras 3 does not have, or did not name them."""
+    """Set the modules of classes, which are missing in files of Keras 2, or do not exist in Keras 3."""
     node.pop("build_config", None)  # layers build themselves when they are called
     name, module = node["class_name"], node.get("module")
     if (
@@ -300,7 +300,7 @@ def use_module(node: ConfigNode) -> None:
         node["module"] = module.removeprefix("tf_")
 
 
-# In this order, on a node whose configuration may still be a list, and on those whose configuration is an object.
+# In this order; the first steps also accept a node whose configuration is still a list, the others only an object.
 WRAPPING_STEPS: tuple[Callable[[ConfigNode], None], ...] = (unwrap_training, use_config_object)
 STEPS: tuple[Callable[[ConfigNode], None], ...] = (
     use_new_class,
@@ -320,9 +320,9 @@ CONSTANT_MARKER = "_CONSTANT_VALUE"
 
 
 def connect(node: ConfigNode) -> None:
-    """Rewrite the calls in the configuration of a functional model; in place.
+    """Rewrite the calls in the configuration of a functional model, in place.
 
-    Raises UnsupportedModelError naming the layer whose inputs cannot be told.
+    Raises UnsupportedModelError naming a layer whose inputs are not all tensors.
     """
     config = node["config"]
     layers = config.get("layers")
@@ -330,7 +330,7 @@ def connect(node: ConfigNode) -> None:
         return
     named = {entry["name"]: entry for entry in layers if isinstance(entry, dict) and isinstance(entry.get("name"), str)}
     old = {name: calls for name, entry in named.items() if isinstance(calls := entry.get("inbound_nodes"), list)}
-    # Files of Keras 2.13 that were read with safe_mode hold Keras 3's form already.
+    # Files of Keras 2.13 that were read with safe_mode already have the form of Keras 3.
     old = {name: calls for name, calls in old.items() if all(isinstance(call, list | dict) for call in calls)}
     first = {name: _first_call(name, calls, old, config["output_layers"]) for name, calls in old.items()}
     for name, calls in old.items():
@@ -340,14 +340,14 @@ def connect(node: ConfigNode) -> None:
 
 
 def _first_call(name: str, calls: list[Any], all_calls: dict[str, list[Any]], outputs: Any) -> int:
-    """The number that Keras 2 gave to a layer's first call: a nested model that was built by itself starts at 1."""
-    found = (
+    """Return the number of a layer's first call in Keras 2, which is 1 for a nested model that was built separately."""
+    numbers = (
         reference[1]
         for source in (*all_calls.values(), outputs)
         for reference in _references(source)
         if reference[0] == name
     )
-    return max(0, max(found, default=0) - (len(calls) - 1)) if calls else 0
+    return max(0, max(numbers, default=0) - (len(calls) - 1)) if calls else 0
 
 
 def _references(value: Any) -> Iterator[TensorReference]:
@@ -362,7 +362,7 @@ def _references(value: Any) -> Iterator[TensorReference]:
 
 
 def is_reference(value: Any) -> bool:
-    """Whether this is [name, call, output] or the same with keywords."""
+    """Return whether this is [name, call, output], possibly followed by keywords."""
     return (
         isinstance(value, list)
         and len(value) in (3, 4)
@@ -377,18 +377,18 @@ def _call(entry: ConfigNode, call: Any, first: dict[str, int]) -> Any:
     if isinstance(call, dict) and set(call) == {"args", "kwargs"}:
         return call
     keywords: ConfigNode = {}
-    given = _tensors(entry, call, first, keywords)
+    inputs = _tensors(entry, call, first, keywords)
     keywords = _with_tensors(keywords, first)
-    if isinstance(given, list) and len(given) == 1 and not isinstance(given[0], list):
-        given = given[0]
-    if isinstance(given, list) and entry.get("class_name") in STATEFUL:
-        given, *states = given
+    if isinstance(inputs, list) and len(inputs) == 1 and not isinstance(inputs[0], list):
+        inputs = inputs[0]
+    if isinstance(inputs, list) and entry.get("class_name") in STATEFUL:
+        inputs, *states = inputs
         keywords["initial_state"] = states
-    return {"args": [given], "kwargs": keywords}
+    return {"args": [inputs], "kwargs": keywords}
 
 
 def _tensors(entry: ConfigNode, value: Any, first: dict[str, int], keywords: ConfigNode) -> Any:
-    """The first argument of a call, in its structure; the keywords, which Keras 2 put beside each tensor, apart."""
+    """Return the first argument of a call, in its structure, and add the keywords beside its tensors to `keywords`."""
     if is_reference(value):
         keywords.update(value[3] if len(value) == 4 else {})
         return _tensor(value, first)
@@ -403,7 +403,7 @@ def _tensors(entry: ConfigNode, value: Any, first: dict[str, int], keywords: Con
 
 
 def _with_tensors(value: Any, first: dict[str, int]) -> Any:
-    """Keyword arguments with their tensors."""
+    """Return keyword arguments with references replaced by tensors."""
     if is_reference(value) and len(value) == 3 and value[0] in first:
         return _tensor(value, first)
     if isinstance(value, dict):
@@ -412,14 +412,14 @@ def _with_tensors(value: Any, first: dict[str, int]) -> Any:
 
 
 def _tensor(reference: TensorReference, first: dict[str, int]) -> ConfigNode:
-    """Keras looks the tensor up by its history; shape and type only have to be there."""
+    """Return a tensor, which Keras finds by its history; shape and type are required but not used."""
     name, call, output = reference[:3]
     history = [name, call - first.get(name, 0), output]
     return {"class_name": "__keras_tensor__", "config": {"shape": [], "dtype": "float32", "keras_history": history}}
 
 
 def _renumbered(value: Any, first: dict[str, int], named: dict[str, ConfigNode]) -> Any:
-    """References to outputs; Keras 3 still counts from 1 there, for a nested functional model only."""
+    """Renumber references to outputs, in which Keras 3 still counts from 1, but only for nested functional models."""
     if is_reference(value):
         name, call, output = value[:3]
         nested = named.get(name, {}).get("class_name") in MODELS - {"Sequential"}
@@ -430,7 +430,7 @@ def _renumbered(value: Any, first: dict[str, int], named: dict[str, ConfigNode])
 
 
 MIXED_POLICIES = frozenset(["mixed_float16", "mixed_bfloat16"])
-# What Keras 2.12 wrapped numbers in, where Keras 3 takes numbers.
+# Wrappers of numbers in Keras 2.12, instead of which Keras 3 expects numbers.
 PLAIN_VALUES = frozenset(["__numpy__", "__tensor__"])
 NAMES_SHOWN = 4
 WRAPPER_PURPOSES = {CLUSTERING_WRAPPER: "clustering", PRUNING_WRAPPER: "pruning"}
@@ -438,7 +438,10 @@ WRAPPER_PURPOSES = {CLUSTERING_WRAPPER: "clustering", PRUNING_WRAPPER: "pruning"
 
 @dataclass(slots=True)
 class _Changes:
-    """What was changed: class -> dropped keys and the layers that had them; wrapper -> layers; and sentences."""
+    """Changes of a configuration.
+
+    keys, layers: dropped keys by class, and the layers that had them. unwrapped: layers by wrapper. notes: sentences.
+    """
 
     keys: dict[str, dict[str, None]] = field(default_factory=dict)
     layers: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -462,10 +465,12 @@ class _Changes:
 
 
 def modernise(config: ConfigNode, *, legacy: bool) -> tuple[ConfigNode, tuple[str, ...]]:
-    """The configuration that Keras 3 loads with batch size 1 or unknown, and a sentence per change worth telling.
+    """Return a configuration that Keras 3 can load, with a batch size of 1 or unknown, and notes on relevant changes.
 
-    legacy says that Keras 2 wrote it. Raises UnsupportedModelError naming the layer where a dropped key would
-    change what the model computes.
+    Args:
+        legacy: whether Keras 2 wrote the configuration.
+
+    Raises UnsupportedModelError naming a layer with a key that Keras 3 rejects and that affects what it computes.
     """
     changes = _Changes()
     batch = _fixed_batch(config)
@@ -477,11 +482,11 @@ def modernise(config: ConfigNode, *, legacy: bool) -> tuple[ConfigNode, tuple[st
 
 
 def for_tf_keras(config: ConfigNode) -> ConfigNode:
-    """The same for tf_keras, which takes what Keras 2 wrote; Keras 2.12 to 2.15 named modules of their own."""
+    """Return the configuration for tf_keras, which reads that of Keras 2, but not the modules of Keras 2.12 to 2.15."""
     result, _ = modernise(config, legacy=False)
     for node in objects(result):
         if node["class_name"] in TRAINED_FOR_INTEGERS:
-            node.pop("build_config", None)  # built twice, it would have its variables twice
+            node.pop("build_config", None)  # if it were built twice, it would have its variables twice
         module = node.get("module")
         if isinstance(module, str) and module.startswith(("keras.src.", "keras.engine.")):
             node["module"] = f"tf_keras.src.{module.removeprefix('keras.').removeprefix('src.')}"
@@ -507,7 +512,7 @@ def _rewritten(value: Any, legacy: bool, batch: int | None, changes: _Changes) -
 
 
 def _translate(node: ConfigNode, changes: _Changes) -> None:
-    """Say a node of Keras 2 in the words of Keras 3."""
+    """Translate a node of Keras 2 to Keras 3."""
     before = node["class_name"]
     for wrapping in WRAPPING_STEPS:
         wrapping(node)
@@ -535,7 +540,7 @@ def _translate(node: ConfigNode, changes: _Changes) -> None:
 
 
 def _use_float32(config: ConfigNode, changes: _Changes) -> None:
-    """Mixed precision is for training; a converted half would keep casts that no quantizer removes."""
+    """Replace mixed precision, which serves training only: it would leave casts that no quantizer removes."""
     policy = config.get("dtype")
     name = policy
     if isinstance(policy, dict) and isinstance(policy.get("config"), dict):
@@ -546,14 +551,14 @@ def _use_float32(config: ConfigNode, changes: _Changes) -> None:
 
 
 def _fixed_batch(config: ConfigNode) -> int | None:
-    """The batch size above 1 that the model was built for, or None."""
+    """Return the batch size that the model was built for if it is above 1, otherwise None."""
     inner = config.get("config")
     layers = inner.get("layers") if isinstance(inner, dict) else inner
     shapes = [inner.get("build_input_shape")] if isinstance(inner, dict) else []
     for layer in layers if isinstance(layers, list) else ():
-        own = layer.get("config") if isinstance(layer, dict) else None
-        if isinstance(own, dict):
-            shapes += [own.get("batch_shape"), own.get("batch_input_shape")]
+        layer_config = layer.get("config") if isinstance(layer, dict) else None
+        if isinstance(layer_config, dict):
+            shapes += [layer_config.get("batch_shape"), layer_config.get("batch_input_shape")]
     sizes = [shape[0] for shape in shapes if isinstance(shape, list) and shape and type(shape[0]) is int]
     return next((size for size in sizes if size > 1), None)
 
@@ -568,7 +573,7 @@ def _use_batch_of_one(node: ConfigNode, batch: int) -> None:
 
 
 def _with_batch_of_one(value: Any, batch: int) -> Any:
-    """Every shape in `value` that starts with `batch` starts with 1."""
+    """Return `value` with 1 instead of `batch` at the start of every shape in it."""
     if isinstance(value, dict):
         return {key: _with_batch_of_one(item, batch) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""Loads one signature of a SavedModel directory: in the child process only.
+"""Load one signature of a SavedModel directory. In the child process only.
 
-Refuses a SavedModel whose graphs reach out of themselves, before TensorFlow loads it and runs some of them.
+A SavedModel whose graphs access external resources is rejected before TensorFlow loads it, which runs some of them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from edgetool.convert.input_shapes import OPTION, DeclaredShape, RequestedShapes
 from edgetool.convert.samples import default_range
 from edgetool.errors import InvalidModelError, UnsupportedModelError, UsageError
 
-# What a protocol buffer can be.
+# The largest size of a protocol buffer.
 LIMIT_BYTES = 2**31 - 1
 AGAIN = "export it again"
 TRUST = "use --trust-model-code if you trust its source"
-# Which operations reach out, by name, and what they do.
+# Operations that access external resources, by name, and what they do.
 FILES, PYTHON, OTHERS = "reads or writes files", "calls Python or native code", "communicates with other processes"
-REACHES_OUT = {
+EXTERNAL_ACCESS = {
     re.compile(pattern): does
     for pattern, does in (
-        # Every data set: those in memory alone cannot be told from those of files, and none belongs into a model.
+        # All data sets: those in memory cannot be distinguished from those of files, and models need none.
         (r"\w*Dataset\w*", FILES),
         (r"ReadFile|WriteFile|MatchingFiles|RecordInput|FileSystemSetConfiguration", FILES),
         (r"\w*Reader(V2)?|Reader(Read|Restore|Serialize|Reset|Num)\w*", FILES),
@@ -40,11 +40,11 @@ REACHES_OUT = {
         (r"Collective\w+|_?Nccl\w+|RemoteCall|WorkerHeartbeat|(Configure|Shutdown)\w*TPU\w*", OTHERS),
     )
 }
-# How TensorFlow saves and loads checkpoints: in every SavedModel, in functions of their own.
+# Operations that save and load checkpoints. Every SavedModel contains them, in separate functions.
 SAVER = frozenset(["Save", "SaveSlices", "SaveV2", "MergeV2Checkpoints", "Restore", "RestoreSlice", "RestoreV2"])
 RESTORE = frozenset(["Restore", "RestoreSlice", "RestoreV2"])
-# Operations that reach out with an attribute alone: the attribute, and the beginnings with which they do not.
-HARMLESS = {
+# Operations that access external resources only by an attribute: the attribute, and the prefixes of harmless values.
+HARMLESS_PREFIXES = {
     "PrintV2": ("output_stream", ("stdout", "stderr", "log(")),
     "DecodeProtoV2": ("descriptor_source", ("local://", "bytes://")),
     "EncodeProto": ("descriptor_source", ("local://", "bytes://")),
@@ -53,15 +53,16 @@ HARMLESS = {
 
 
 def check_graphs(path: Path) -> None:
-    """Look at all graphs and functions of the SavedModel in the directory.
+    """Check all graphs and functions of the SavedModel in the directory.
 
-    Raises InvalidModelError for a damaged file, UnsupportedModelError naming the operation that reaches out.
+    Raises InvalidModelError for a damaged file, UnsupportedModelError naming an operation that accesses external
+    resources.
     """
     for graph in _read(path).meta_graphs:
         for name in _assets(graph):
             _check_asset(name, path)
         functions = {function.signature.name: function.node_def for function in graph.graph_def.library.function}
-        # TensorFlow 2 loads objects and their functions, and leaves the graph alone that is around those.
+        # TensorFlow 2 loads objects and their functions, and does not run the graph around them.
         has_objects = graph.HasField("object_graph_def")
         runs = _called_functions(graph, functions) if has_objects else set(functions)
         hostile = set() if has_objects else _hostile_savers(graph)
@@ -94,58 +95,59 @@ def _read(path: Path) -> Any:
 
 
 def _assets(graph: Any) -> Iterator[str]:
-    """The names of the model's other files, where TensorFlow 2 and where TensorFlow 1 keeps them."""
+    """Yield the names of the model's assets, in the forms of TensorFlow 2 and TensorFlow 1."""
     from tensorflow.core.protobuf import meta_graph_pb2
 
     yield from (asset.filename for asset in graph.asset_file_def)
-    for kept in graph.collection_def.values():
-        for value in kept.any_list.value:
+    for collection in graph.collection_def.values():
+        for value in collection.any_list.value:
             asset = meta_graph_pb2.AssetFileDef()
             if value.Unpack(asset):
                 yield asset.filename
 
 
 def _check_asset(name: str, path: Path) -> None:
-    """Refuse a file of the model's that lies elsewhere."""
+    """Raise UnsupportedModelError if an asset is outside the SavedModel."""
     if leads_out(name):
         raise UnsupportedModelError(f"its asset {name!r} is outside the SavedModel", where=str(path), fix=AGAIN)
 
 
 def _reason(node: Any) -> str | None:
-    """What the operation does outside of its graph."""
-    if node.op in HARMLESS:
-        attribute, beginnings = HARMLESS[node.op]
+    """Return which external resources the operation accesses, None if it does not."""
+    if node.op in HARMLESS_PREFIXES:
+        attribute, prefixes = HARMLESS_PREFIXES[node.op]
         value = node.attr[attribute].s.decode("utf-8", "replace") if attribute in node.attr else ""
-        return FILES if value and not value.startswith(beginnings) else None
-    return next((does for pattern, does in REACHES_OUT.items() if pattern.fullmatch(node.op)), None)
+        return FILES if value and not value.startswith(prefixes) else None
+    return next((does for pattern, does in EXTERNAL_ACCESS.items() if pattern.fullmatch(node.op)), None)
 
 
 def _hostile_savers(graph: Any) -> set[str]:
-    """The nodes of TensorFlow 1's saver that do more than load the model's own variables.
+    """Return the nodes of TensorFlow 1's saver that do more than load the model's variables.
 
-    Loading the SavedModel restores with the file that TensorFlow gives, starts what initialises, and calls signatures.
+    When a SavedModel is loaded, TensorFlow restores variables from a file that it specifies, runs initializers, and
+    calls signatures.
     """
     inputs = {node.name: [_node_name(name) for name in node.input] for node in graph.graph_def.node}
     started = _closure(set(map(_node_name, _run_by_name(graph))), inputs)
     restored = _closure({_node_name(graph.saver_def.restore_op_name)}, inputs)
-    given = _node_name(graph.saver_def.filename_tensor_name)
-    own = {node.name for node in graph.graph_def.node if node.op in RESTORE and given in inputs[node.name][:1]}
+    file_name = _node_name(graph.saver_def.filename_tensor_name)
+    harmless = {node.name for node in graph.graph_def.node if node.op in RESTORE and file_name in inputs[node.name][:1]}
     savers = {node.name for node in graph.graph_def.node if node.op in SAVER}
-    return savers & (started | (restored - own))
+    return savers & (started | (restored - harmless))
 
 
 def _run_by_name(graph: Any) -> Iterator[str]:
-    """What is run by name: the outputs of signatures, and all that collections keep, as tables and variables."""
+    """Yield the nodes that run by name: outputs of signatures, and all in collections, such as tables and variables."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.framework import variable_pb2
 
     for signature in graph.signature_def.values():
         for output in signature.outputs.values():
             yield from _tensors(output)
-    for key, kept in graph.collection_def.items():
-        yield from kept.node_list.value
-        for value in kept.bytes_list.value if key != "savers" else ():  # a SaverDef reads as a variable too
-            with contextlib.suppress(DecodeError):  # something else is kept here
+    for key, collection in graph.collection_def.items():
+        yield from collection.node_list.value
+        for value in collection.bytes_list.value if key != "savers" else ():  # a SaverDef parses as a variable too
+            with contextlib.suppress(DecodeError):  # it is not a variable
                 variable = variable_pb2.VariableDef.FromString(value)
                 yield variable.variable_name
                 yield variable.initial_value_name
@@ -154,7 +156,7 @@ def _run_by_name(graph: Any) -> Iterator[str]:
 
 
 def _tensors(output: Any) -> Iterator[str]:
-    """The names of a TensorInfo: one for a tensor, several for a sparse one or another that is made of some."""
+    """Yield the names in a TensorInfo: one for a tensor, several for a sparse or composite one."""
     sparse = output.coo_sparse
     yield from (output.name, sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name)
     for component in output.composite_tensor.components:
@@ -162,7 +164,7 @@ def _tensors(output: Any) -> Iterator[str]:
 
 
 def _called_functions(graph: Any, functions: Mapping[str, Iterable[Any]]) -> set[str]:
-    """The functions that an object or a signature of the SavedModel calls, directly or through others."""
+    """Return the functions that an object or a signature of the SavedModel calls, directly or indirectly."""
     calls = {name: [called for node in nodes for called in _calls(node)] for name, nodes in functions.items()}
     for gradient in graph.graph_def.library.gradient:
         calls.setdefault(gradient.function_name, []).append(gradient.gradient_func)
@@ -174,7 +176,7 @@ def _called_functions(graph: Any, functions: Mapping[str, Iterable[Any]]) -> set
 
 
 def _calls(node: Any) -> Iterator[str]:
-    """What the node may call: a function of its operation's name, and those in its attributes."""
+    """Yield the functions that the node may call: one named like its operation, and those in its attributes."""
     yield node.op
     for value in node.attr.values():
         yield value.func.name
@@ -182,27 +184,27 @@ def _calls(node: Any) -> Iterator[str]:
 
 
 def _closure(start: set[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    found, pending = set(start), list(start)
+    reached, pending = set(start), list(start)
     while pending:
-        new = set(edges.get(pending.pop(), ())) - found
-        found |= new
+        new = set(edges.get(pending.pop(), ())) - reached
+        reached |= new
         pending += new
-    return found
+    return reached
 
 
 def _node_name(tensor: str) -> str:
-    """ "read" of "read:0" and "^read"."""
+    """Return "read" for "read:0" and "^read"."""
     return tensor.removeprefix("^").partition(":")[0]
 
 
 SERVING = "serving_default"
-# For a module of TensorFlow's own, whose maker has to name what it is called with.
+# For a tf.Module, whose author must specify the inputs.
 EXPORT = "tf.saved_model.save(module, path, signatures=module.function.get_concrete_function(tf.TensorSpec(...)))"
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """An input of a signature as it is declared: sizes without batch."""
+    """An input as declared by a signature. shape: without batch."""
 
     name: str
     shape: DeclaredShape
@@ -212,10 +214,13 @@ class _Argument:
 def load_saved_model(
     tf: Any, path: Path, *, trust_model_code: bool, signature: str | None = None, input_shapes: RequestedShapes = ()
 ) -> FloatModel:
-    """A signature of a SavedModel: the one named, the serving one, or the only one.
+    """Load a signature of a SavedModel: the requested one, the serving one, or the only one.
 
-    input_shapes: sizes without batch for inputs that leave theirs open. Raises InvalidModelError for a damaged file,
-    UnsupportedModelError saying what the model lacks, UsageError for a signature or shape that it does not have.
+    Args:
+        input_shapes: shapes without batch for inputs whose shapes are not fixed.
+
+    Raises InvalidModelError for a damaged file, UnsupportedModelError naming what the model lacks, UsageError for a
+    signature that does not exist or a shape that does not match.
     """
     if not trust_model_code:
         check_graphs(path)
@@ -259,9 +264,9 @@ def load_saved_model(
 
 
 def _tracked_objects(function: Any, loaded: Any) -> Any:
-    """What the signature reads: its variables, or all that was loaded where it reads more than those, as tables.
+    """Return the objects that the signature reads: its variables, or everything loaded if it also reads, e.g., tables.
 
-    What other signatures read would be saved and converted with it.
+    Everything loaded would include what other signatures read, which is then saved and converted too.
     """
     variables = list(function.variables)
     handles = {id(variable.handle) for variable in variables}
@@ -270,7 +275,7 @@ def _tracked_objects(function: Any, loaded: Any) -> Any:
 
 
 def _choose_signature(signatures: Mapping[str, Any], requested: str | None, path: Path) -> Any:
-    """The signature to convert; the errors list what there is."""
+    """Return the signature to convert. Errors list the available ones."""
     if requested is not None and requested in signatures:
         return signatures[requested]
     available = "; ".join(_describe(name, signatures[name]) for name in sorted(signatures)) or "none"
@@ -300,7 +305,7 @@ def _choose_signature(signatures: Mapping[str, Any], requested: str | None, path
 
 
 def _describe(name: str, function: Any) -> str:
-    """ "serve(x: float32 (None, 4)) -> y: float32 (None, 2)"."""
+    """Return, for example, "serve(x: float32 (None, 4)) -> y: float32 (None, 2)"."""
     inputs, outputs = (
         ", ".join(f"{key}: {spec.dtype.name} {_shape_text(spec.shape)}" for key, spec in sorted(specs.items()))
         for specs in (function.structured_input_signature[1], function.structured_outputs)
@@ -338,7 +343,7 @@ def _argument(name: str, spec: Any, path: Path) -> _Argument:
 
 
 def _check_runs(tf: Any, call: Any, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> None:
-    """Refuse shapes with which the graph does not run, naming the operation that says so."""
+    """Raise UsageError with TensorFlow's reason if the graph does not run with these shapes."""
     try:
         call([tf.zeros(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)])
     except MemoryError:

@@ -97,7 +97,7 @@ def _config_of(node: ConfigNode) -> ConfigNode:
 
 
 def snake_case(class_name: str) -> str:
-    """The name that Keras gives to the group of a layer of this class."""
+    """Return the name that Keras gives to the group of a layer of this class."""
     name = re.sub(r"\W+", "", class_name)
     name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
@@ -106,30 +106,30 @@ def snake_case(class_name: str) -> str:
 def _apply_masks(wrapper: WeightGroup, layer: WeightGroup) -> None:
     """Multiply pruned weights by their masks, as the wrapper does in every call.
 
-    The wrapper's own weights have no names: a mask is what holds zeros and ones only.
+    The weights of the wrapper have no names: masks are those that contain only zeros and ones.
     """
-    own = [wrapper[VARIABLES][name][()] for name in wrapper[VARIABLES]] if VARIABLES in wrapper else []
-    masks = [array for array in own if array.ndim > 1 and np.isin(array, (0, 1)).all()]
+    arrays = [wrapper[VARIABLES][name][()] for name in wrapper[VARIABLES]] if VARIABLES in wrapper else []
+    masks = [array for array in arrays if array.ndim > 1 and np.isin(array, (0, 1)).all()]
     weights = [layer[VARIABLES][name] for name in layer[VARIABLES]] if VARIABLES in layer else []
     for weight, mask in _match_masks(weights, masks):
         weight[...] = weight[()] * mask
 
 
 def _match_masks(weights: Sequence[Any], masks: Sequence[Weights]) -> Iterator[tuple[Any, Weights]]:
-    """Each mask with the first weight of its shape that has none yet."""
+    """Yield each mask with the first weight of its shape that has no mask yet."""
     free = list(weights)
     for mask in masks:
-        found = next((weight for weight in free if weight.shape == mask.shape), None)
-        if found is not None:
-            free.remove(found)
-            yield found, mask
+        masked = next((weight for weight in free if weight.shape == mask.shape), None)
+        if masked is not None:
+            free.remove(masked)
+            yield masked, mask
 
 
 # ---- .h5: a group per layer that lists its weights by name
 
 
 def convert_groups(weights: WeightGroup, before: ConfigNode) -> None:
-    """Change the weights of training wrappers and CuDNN layers of the model `before`, in a copy of its file."""
+    """Convert the weights of training wrappers and CuDNN layers, in a copy of the file of the model `before`."""
     layers = dict(_named(before))
     pruned = {name for name, kind in layers.items() if kind == PRUNING_WRAPPER}
     clustered = {name for name, kind in layers.items() if kind == CLUSTERING_WRAPPER}
@@ -148,7 +148,7 @@ def convert_groups(weights: WeightGroup, before: ConfigNode) -> None:
 
 
 def _named(node: Any) -> Iterator[tuple[str, str]]:
-    """The name and class of every layer, however deep."""
+    """Yield name and class of every layer, at any depth."""
     if isinstance(node, dict):
         config = node.get("config")
         if isinstance(config, dict) and isinstance(config.get("name"), str):
@@ -161,23 +161,23 @@ def _named(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def _without_wrappers(group: WeightGroup, names: list[str], wrapped: set[str]) -> list[str]:
-    """The weights that remain when pruning wrappers are taken off; masks are applied."""
+    """Apply the masks of pruning wrappers, and return the names of the weights without those of the wrappers."""
     added = [name for name in names if PRUNING_WEIGHTS.search(name) and wrapped & set(name.split("/")[:-1])]
     masks: dict[str, list[Weights]] = {}
     for name in added:
         if MASK.search(name):
             masks.setdefault(_owner(name, wrapped), []).append(group[name][()])
     kept = [name for name in names if name not in added]
-    for wrapper, own in masks.items():
+    for wrapper, wrapper_masks in masks.items():
         inner = wrapper.removeprefix("prune_low_magnitude_")
         candidates = [group[name] for name in kept if {wrapper, inner} & set(name.split("/"))]
-        for weight, mask in _match_masks(candidates, own):
+        for weight, mask in _match_masks(candidates, wrapper_masks):
             weight[...] = weight[()] * mask
     return kept
 
 
 def _without_clusters(group: WeightGroup, names: list[str], wrapped: set[str]) -> list[str]:
-    """The weights that remain when clustering wrappers are taken off: each element is the centroid nearest to it."""
+    """Replace clustered weights by their nearest centroids; return the names of weights without those of wrappers."""
     added = [name for name in names if "cluster_centroids_" in name or "pulling_indices_" in name]
     kept = [name for name in names if name not in added]
     for name in (name for name in added if "cluster_centroids_" in name):
@@ -211,7 +211,7 @@ def _parts(name: str) -> set[str]:
 
 
 def _base(name: str) -> str:
-    """A weight's own name: "kernel" of "dense/kernel:0"."""
+    """Return the last part of a weight's name: "kernel" for "dense/kernel:0"."""
     return re.sub(r"(?:_\d+)?:\d+$", "", name.rpartition("/")[2])
 
 
@@ -222,8 +222,8 @@ def _owner(name: str, layers: set[str]) -> str:
 def _from_cudnn(group: WeightGroup, names: Sequence[str], gates: Mapping[str, int]) -> None:
     """Lay out the weights of CuDNN layers as those of plain LSTM and GRU layers.
 
-    CuDNN keeps each gate's matrices transposed, and one bias for the input and one for the state: a plain LSTM has
-    their sum, a plain GRU with reset_after both.
+    CuDNN stores the matrices of each gate transposed, and two biases, for the input and for the state: a plain LSTM has
+    their sum, a plain GRU with reset_after has both.
     """
     for name in names:
         parts = [re.sub("^(?:forward|backward)_", "", part) for part in name.split("/")[:-1]]
@@ -250,7 +250,7 @@ CONFIG, WEIGHTS = "config.json", "model.weights.h5"
 
 
 def copy_with(source: ModelFile, config: ConfigNode, path: Path, *, convert_weights: bool = False) -> None:
-    """Write the copy at `path`; the user's own stays as it is. A link where nothing changes."""
+    """Write a changed copy of the user's file at `path`, or a link if nothing changes."""
     if config == source.config and not convert_weights:
         link(source.path, path)
     elif source.kind == "h5":
@@ -290,8 +290,8 @@ def _copy_weights(
 
     moved = folder / f"moved-{WEIGHTS}"
     try:
-        with old.open(WEIGHTS) as reader, h5py.File(reader, "r") as given, h5py.File(moved, "w") as made:
-            copy_tree(given, made, before, after)
+        with old.open(WEIGHTS) as reader, h5py.File(reader, "r") as source, h5py.File(moved, "w") as copy:
+            copy_tree(source, copy, before, after)
         new.write(moved, WEIGHTS)
     finally:
         moved.unlink(missing_ok=True)

@@ -25,16 +25,16 @@ import numpy.typing as npt
 from edgetool.convert.samples import Array
 from edgetool.errors import CalibrationError
 
-# Opening a pipe would wait for whoever writes to it; Windows reads text unless told otherwise.
+# Without O_NONBLOCK, opening a pipe waits for a writer; without O_BINARY, Windows reads text.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 @contextlib.contextmanager
 def open_data(path: Path) -> Iterator[BinaryIO]:
-    """The open file. Raises CalibrationError for what cannot be read, and for pipes and devices: they may never end."""
+    """Open a file. Raises CalibrationError if it cannot be read, or is a pipe or a device, which may never end."""
     try:
         descriptor = os.open(path, _FLAGS)
-    except (OSError, ValueError) as error:  # the latter for a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError for a name that no file can have
         what = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else "is not a path"
         raise CalibrationError(what, where=str(path), fix="specify a readable file") from error
     with os.fdopen(descriptor, "rb") as stream:
@@ -44,36 +44,36 @@ def open_data(path: Path) -> Iterator[BinaryIO]:
 
 
 def size_bytes(stream: BinaryIO) -> int:
-    """The size of an open file."""
+    """Return the size of an open file."""
     return os.fstat(stream.fileno()).st_size
 
 
 NPY_START = b"\x93NUMPY"
 ZIP_START = b"PK"
-MAX_HEADER_BYTES = 10_000  # as numpy has it
+MAX_HEADER_BYTES = 10_000  # the limit of numpy
 MAX_DIMENSIONS = 32
 MAX_DIMENSION = 2**48
 MAX_MEMBERS = 1000
-# An archive may unpack to this, or to so many times its own size where that is more.
+# An archive may expand to FREE_BYTES, or to MAX_RATIO times its size if that is more.
 FREE_BYTES = 2**28
 MAX_RATIO = 100
 CHUNK_BYTES = 2**20
 
-_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # of the header's length, by the format's version
+_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # size of the field with the header's length, by version of the format
 _ENTRY = (
     rb"'descr'\s*:\s*'(?P<descr>[^']{1,32})'"
     rb"|'fortran_order'\s*:\s*(?P<fortran>True|False)"
     rb"|'shape'\s*:\s*\((?P<shape>(?:\s*\d{1,18}\s*,){0,31}(?:\s*\d{1,18}\s*)?)\)"
 )
 _HEADER = re.compile(rb"\s*\{\s*(?:(?:" + _ENTRY + rb")\s*(?:,\s*|(?=\}))){3}\}\s*")
-# Numbers, and text, which labels that nobody asks for may be.
+# Numbers, and text, which labels that are not used may contain.
 _PLAIN = re.compile(r"[<>|=]?[fiubcUS][1-9]\d{0,8}")
 _OBJECTS = re.compile(r"[|<>=]?O\d?")
 
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What a .npy file says of its array; length_bytes is the header's own."""
+    """The header of a .npy file, which describes its array. length_bytes: the length of the header."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -86,14 +86,17 @@ class _Header:
 
 
 class _BadArrayError(Exception):
-    """What is wrong with an array, and what to do about it."""
+    """An invalid array: what is wrong with it, and how to fix it."""
 
     def __init__(self, what: str, fix: str = "save it again") -> None:
         super().__init__(what, fix)
 
 
 def load_npy(path: Path) -> Array:
-    """The array of a .npy file, mapped. CalibrationError when it is none, is damaged or holds Python objects."""
+    """Return the array of a .npy file, memory-mapped.
+
+    Raises CalibrationError if the file is not a .npy file, is damaged, or contains Python objects.
+    """
     with open_data(path) as stream, _explain_errors(path):
         header = _read_header(stream, size_bytes(stream))
         if not header.data_bytes:
@@ -102,7 +105,7 @@ def load_npy(path: Path) -> Array:
 
 
 def load_npz(path: Path) -> dict[str, Array]:
-    """Every array of an .npz file in its order. CalibrationError as for a .npy file."""
+    """Return the arrays of an .npz file in order. Raises CalibrationError as load_npy does."""
     with open_data(path) as stream, _explain_errors(path):
         start = stream.read(len(NPY_START))
         if start == NPY_START:
@@ -116,21 +119,21 @@ def load_npz(path: Path) -> dict[str, Array]:
 
 
 class _BoundedReader:
-    """A file for zipfile, which reads a whole table of contents at once and makes twenty times its size of it."""
+    """A file for zipfile, which reads a whole table of contents at once and expands it to twenty times its size."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.seek, self.tell, self.seekable = stream.seek, stream.tell, stream.seekable
         self._read = stream.read
 
     def read(self, size: int = -1) -> bytes:
-        """At most a chunk."""
+        """Read at most CHUNK_BYTES."""
         if size > CHUNK_BYTES:
             raise zipfile.BadZipFile("its zip directory is too large")
         return self._read(size)
 
 
 def _check_members(members: list[zipfile.ZipInfo], archive_bytes: int) -> None:
-    """Refuse what numpy.savez does not write, and a bomb, by what the table of contents says."""
+    """Raise an error if the table of contents lists a zip bomb, or anything that numpy.savez does not write."""
     fix = "save the arrays with numpy.savez"
     names = [info.filename for info in members]
     for info in members:
@@ -148,7 +151,7 @@ def _check_members(members: list[zipfile.ZipInfo], archive_bytes: int) -> None:
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
     with archive.open(info) as stream:
         header = _read_header(cast(BinaryIO, stream), info.file_size)
-        if header.length_bytes + header.data_bytes != info.file_size:  # zipfile checks its sum at the end alone
+        if header.length_bytes + header.data_bytes != info.file_size:  # zipfile checks the checksum only at the end
             raise EOFError
         data = np.empty(header.data_bytes, np.uint8)
         filled = 0
@@ -161,8 +164,8 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
     return data.view(header.dtype).reshape(header.shape, order=header.order)
 
 
-def _read_header(stream: BinaryIO, most_bytes: int) -> _Header:
-    """The header at the stream's start; the array that it tells of ends within most_bytes."""
+def _read_header(stream: BinaryIO, max_bytes: int) -> _Header:
+    """Return the header at the start of the stream, whose array must end within `max_bytes`."""
     start = stream.read(len(NPY_START) + 2)
     if not start.startswith(NPY_START):
         raise _BadArrayError("is not a .npy file", "save the array with numpy.save")
@@ -185,7 +188,7 @@ def _read_header(stream: BinaryIO, most_bytes: int) -> _Header:
     )
     if len(shape) > MAX_DIMENSIONS or any(size >= MAX_DIMENSION for size in shape):
         raise _BadArrayError("has an invalid shape")
-    if header.length_bytes + header.data_bytes > most_bytes:
+    if header.length_bytes + header.data_bytes > max_bytes:
         raise EOFError
     return header
 
@@ -201,7 +204,7 @@ def _dtype(descr: str) -> np.dtype[Any]:
 
 @contextmanager
 def _explain_errors(path: Path) -> Iterator[None]:
-    """What is wrong, with its place, in our own words: numpy's advise to allow pickles."""
+    """Replace errors by CalibrationErrors that name the path: numpy's messages advise to allow pickles."""
     try:
         yield
     except _BadArrayError as error:

@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 from edgetool.errors import CalibrationError, InternalError
 
 Reals: TypeAlias = NDArray[Any]
-LEAST_SAMPLES = 8  # whose variation says something
-FLOAT32_DB = 120.0  # from a value to the rounding of what a network computes in float32
+MIN_SAMPLES = 8  # for a meaningful variation
+FLOAT32_DB = 120.0  # between a value and the rounding errors of a network in float32
 
 
 @dataclass(frozen=True, slots=True)
 class OutputComparison:
-    """One output over all samples.
+    """A comparison of one output over all samples.
 
-    sqnr_db: 10 log10(sum of float^2 / sum of (float - quantized)^2) in dB; None when the outputs are equal (no
-        noise) or the float output is all zero (no signal).
-    cosine: of the two outputs as vectors over all samples, -1 to 1; None when either is all zero.
-    top1_agreement: share of samples, 0 to 1, in which both give the same class: that at the maximum of (N, classes),
-        or of one score, (N, 1) or (N,), as `accuracy` has it; None for other shapes. Whether the output gives
-        classes at all is for the caller to know.
+    sqnr_db: 10 log10(sum of float^2 / sum of (float - quantized)^2) in dB; None if the outputs are equal (no noise) or
+        the float output is all zero (no signal).
+    cosine: the cosine similarity of the outputs as vectors over all samples, -1 to 1; None if either is all zero.
+    top1_agreement: the fraction of samples, 0 to 1, with the same class in both: at the maximum of (N, classes), or by
+        the threshold for one score, (N, 1) or (N,), as in `accuracy`; None for other shapes. The caller must know
+        whether the output is a class at all.
     max_abs_error: the largest difference, in the output's unit.
 
-    All but top1_agreement are None when either output holds NaN or infinity. No field is ever NaN or infinite, so
-    that JSON can hold it.
+    All but top1_agreement are None if either output contains NaN or infinity. No field is ever NaN or infinite, so that
+    JSON can represent it.
     """
 
     sqnr_db: float | None
@@ -39,7 +39,7 @@ class OutputComparison:
 
 
 def compare_outputs(float_outputs: Sequence[Reals], quantized_outputs: Sequence[Reals]) -> tuple[OutputComparison, ...]:
-    """Compare per output, (N, ...) each, the quantized ones dequantized. InternalError when shapes differ."""
+    """Compare outputs (N, ...); those of the quantized model are dequantized. Raises InternalError if shapes differ."""
     if [array.shape for array in float_outputs] != [array.shape for array in quantized_outputs]:
         raise InternalError("the float and the quantized model have outputs of different shapes")
     return tuple(_compare(*pair) for pair in zip(float_outputs, quantized_outputs, strict=True))
@@ -62,12 +62,12 @@ def _compare(reference: Reals, quantized: Reals) -> OutputComparison:
 
 
 def variation_db(reference: Reals, quantized: Reals) -> float | None:
-    """The SQNR in dB of what varies over the samples, (N, ...) each: of both, each element's mean is taken off.
+    """Return the SQNR in dB of the variation over the samples, (N, ...): the mean of each element is subtracted.
 
-    None where there are too few samples to tell, nothing varies by more than float32's own rounding, nothing of it is
-    lost, or values are not finite.
+    Return None if there are too few samples, if nothing varies by more than the rounding errors of float32, if there is
+    no noise, or if values are not finite.
     """
-    if len(reference) < LEAST_SAMPLES:
+    if len(reference) < MIN_SAMPLES:
         return None
     expected, actual = (array.astype(np.float64) for array in (reference, quantized))
     if not (np.isfinite(expected).all() and np.isfinite(actual).all()):
@@ -81,7 +81,7 @@ def variation_db(reference: Reals, quantized: Reals) -> float | None:
 
 
 def _power_db(values: Reals) -> float | None:
-    """10 log10 of the sum of squares; None for all zeros. Scaled first: no square overflows or vanishes."""
+    """Return 10 log10 of the sum of squares; None for all zeros. Scaling prevents that a square over- or underflows."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0:
         return None
@@ -104,12 +104,16 @@ def _agreement(expected: Reals, actual: Reals) -> float | None:
 
 
 def accuracy(outputs: Reals, labels: Reals, *, original: Reals | None = None) -> float:
-    """The share of samples, 0 to 1, whose class is right.
+    """Return the fraction of samples, 0 to 1, with the correct class.
 
-    outputs: (N, classes) with the class at the maximum, or (N, 1) or (N,) with class 1 above 0.5 (above 0 when
-    values lie outside 0 to 1: logits). original: the float model's outputs, which decide that of a quantized model's;
-    by default the outputs themselves. labels: integers (N,) or (N, 1), or one row per sample, (N, classes).
-    Raises CalibrationError when the labels do not fit the outputs.
+    Args:
+        outputs: (N, classes) with the class at the maximum; or (N, 1) or (N,) with class 1 above 0.5, or above 0 for
+            logits (values outside 0 to 1).
+        labels: integers (N,) or (N, 1), or one row per sample, (N, classes).
+        original: the float model's outputs, which decide whether those of a quantized model are logits; by default
+            `outputs`.
+
+    Raises CalibrationError if the labels do not match the outputs.
     """
     if not len(outputs) or len(outputs) != len(labels):
         raise CalibrationError(f"{len(labels)} labels for {len(outputs)} samples", fix="provide one label per sample")
@@ -118,9 +122,9 @@ def accuracy(outputs: Reals, labels: Reals, *, original: Reals | None = None) ->
 
 
 def class_indices(labels: Reals, output_shape: tuple[int, ...], *, where: str | None = None) -> Reals:
-    """The class index per sample, (N,), of labels for an output of this shape (without batch).
+    """Return the class index per sample, (N,), from labels for an output of this shape (without batch).
 
-    Raises CalibrationError at `where` when the output is not one row of scores or a label is none of its classes.
+    Raises CalibrationError at `where` if the output is not one row of scores, or a label is not one of its classes.
     """
     if len(output_shape) > 1 or 0 in output_shape:
         raise CalibrationError(
@@ -149,7 +153,7 @@ def class_indices(labels: Reals, output_shape: tuple[int, ...], *, where: str | 
 
 
 def _classes(outputs: Reals, original: Reals) -> Reals:
-    """The class per sample, (N,); of one score, by the threshold that the original's scores call for."""
+    """Return the class per sample, (N,); for one score, the threshold follows from the original's scores."""
     scores = outputs.reshape(len(outputs), -1)
     if scores.shape[1] > 1:
         return np.asarray(scores.argmax(axis=1))

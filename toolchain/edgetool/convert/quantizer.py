@@ -310,8 +310,8 @@ def _make_int8(draft: Draft, operator: Operator, after: Operator) -> None:
             inputs.append(index)
             continue
         if index not in steps:
-            made = draft.tensor(f"{tensor.name}_requantized", tensor.shape, DType.INT8, _without_range(common))
-            steps[index] = draft.make("QUANTIZE", [index], [made])
+            requantized = draft.tensor(f"{tensor.name}_requantized", tensor.shape, DType.INT8, _without_range(common))
+            steps[index] = draft.make("QUANTIZE", [index], [requantized])
         inputs.append(steps[index].outputs[0])
     version = max(operator.version, INT8_VERSION)
     form = replace(operator, inputs=tuple(inputs), outputs=after.outputs, version=version)
@@ -434,10 +434,10 @@ def quantize_calibrated(
 
     keep_float: layers whose operators stay in float. Raises UsageError for a layer without operators.
     """
-    made = quantize(tf, settings, calibrated, denied=layer_tensors(calibrated, layers, keep_float))
+    output = quantize(tf, settings, calibrated, denied=layer_tensors(calibrated, layers, keep_float))
     model = read_model(calibrated)
-    requantized = tuple((operator.label, layers.layer_of(operator, model) or "") for operator in made.requantized)
-    return Int8Model(made.content, calibrated, requantized)
+    requantized = tuple((operator.label, layers.layer_of(operator, model) or "") for operator in output.requantized)
+    return Int8Model(output.content, calibrated, requantized)
 
 
 def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Sequence[str]) -> Int8Model:
@@ -445,24 +445,24 @@ def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Se
 
     keep_float: layers whose operators stay in float. Raises UsageError for a layer without operators.
     """
-    calibrate, made = converter._quantize, None
+    calibrate, int8_model = converter._quantize, None
 
     def quantized(*arguments: Any, **named: Any) -> bytes:
-        nonlocal made
+        nonlocal int8_model
         converter._experimental_calibrate_only = True
         try:
             captured = bytes(calibrate(*arguments, **named))
         finally:
             converter._experimental_calibrate_only = False
-        made = quantize_calibrated(tf, settings_of(converter), captured, layers, keep_float)
-        return made.content
+        int8_model = quantize_calibrated(tf, settings_of(converter), captured, layers, keep_float)
+        return int8_model.content
 
     converter._quantize = quantized
     try:
         content = bytes(converter.convert())
     finally:
         converter._quantize = calibrate
-    return Int8Model(content, None) if made is None else replace(made, content=content)
+    return Int8Model(content, None) if int8_model is None else replace(int8_model, content=content)
 
 
 def quantize(
@@ -476,7 +476,7 @@ def quantize(
     """
     from tensorflow.lite.python.convert import mlir_quantize
 
-    def made(float_model: bytes) -> bytes:
+    def quantized(float_model: bytes) -> bytes:
         content = mlir_quantize(
             float_model,
             False,
@@ -488,7 +488,7 @@ def quantize(
         )
         return bytes(content)
 
-    return quantize_with_hidden_operators(lambda float_model: quantize_in_order(made, float_model), calibrated)
+    return quantize_with_hidden_operators(lambda float_model: quantize_in_order(quantized, float_model), calibrated)
 
 
 def layer_tensors(calibrated: bytes, layers: LayerMap, requested: Sequence[str]) -> tuple[str, ...]:
@@ -497,20 +497,22 @@ def layer_tensors(calibrated: bytes, layers: LayerMap, requested: Sequence[str])
     Raises UsageError for a layer without operators.
     """
     model = read_model(calibrated)
-    made = [(layer, op) for op in model.main.operators if (layer := layers.layer_of(op, model)) is not None]
-    found: dict[str, list[str]] = {}
+    operators = [(layer, op) for op in model.main.operators if (layer := layers.layer_of(op, model)) is not None]
+    tensors: dict[str, list[str]] = {}
     for name in requested:
-        chosen = _scopes_of(name, {layer for layer, _ in made})
-        found[name] = [model.main.tensors[index].name for layer, op in made if layer in chosen for index in op.outputs]
-    missing = [name for name in requested if not found[name]]
+        scopes = _scopes_of(name, {layer for layer, _ in operators})
+        tensors[name] = [
+            model.main.tensors[index].name for layer, op in operators if layer in scopes for index in op.outputs
+        ]
+    missing = [name for name in requested if not tensors[name]]
     if missing:
-        known = sorted({layer for layer, _ in made})
+        available = sorted({layer for layer, _ in operators})
         raise UsageError(
             f"no operator belongs to layer {missing[0]!r}, so there is nothing to keep in float",
             where="--keep-float",
-            fix=f"the layers with operators are {', '.join(known[:20]) or 'unknown for this model'}",
+            fix=f"the layers with operators are {', '.join(available[:20]) or 'unknown for this model'}",
         )
-    return tuple(dict.fromkeys(name for names in found.values() for name in names))
+    return tuple(dict.fromkeys(name for names in tensors.values() for name in names))
 
 
 def _scopes_of(name: str, scopes: Collection[str]) -> set[str]:
@@ -518,29 +520,29 @@ def _scopes_of(name: str, scopes: Collection[str]) -> set[str]:
 
     A Keras name may contain other characters ("first conv"), and may omit the models around the layer.
     """
-    for own in dict.fromkeys([name, "/".join(sanitised(part) for part in name.split("/")), sanitised(name)]):
-        found = {scope for scope in scopes if f"{scope}/".startswith(f"{own}/")}
-        found = found or {scope for scope in scopes if f"/{own}/" in f"/{scope}/"}
-        if found:
-            return found
+    for scope_name in dict.fromkeys([name, "/".join(sanitised(part) for part in name.split("/")), sanitised(name)]):
+        matching = {scope for scope in scopes if f"{scope}/".startswith(f"{scope_name}/")}
+        matching = matching or {scope for scope in scopes if f"/{scope_name}/" in f"/{scope}/"}
+        if matching:
+            return matching
     return set()
 
 
 def reading_layers(calibrated: bytes, layers: LayerMap, layer: str) -> tuple[str, ...]:
     """Return the layers that read a layer's results, in the order of the graph."""
     model = read_model(calibrated)
-    made: set[int] = set()
-    found: dict[str, None] = {}
+    results: set[int] = set()
+    readers: dict[str, None] = {}
     for operator in model.main.operators:
-        own = layers.layer_of(operator, model)
-        if own == layer:
-            made |= set(operator.outputs)
-        elif made & set(operator.inputs):
-            if own is None or "Concatenate" in layers.classes.get(own, ""):
-                made |= set(operator.outputs)  # values pass through
-            if own is not None:
-                found[own] = None
-    return tuple(found)
+        operator_layer = layers.layer_of(operator, model)
+        if operator_layer == layer:
+            results |= set(operator.outputs)
+        elif results & set(operator.inputs):
+            if operator_layer is None or "Concatenate" in layers.classes.get(operator_layer, ""):
+                results |= set(operator.outputs)  # values pass through
+            if operator_layer is not None:
+                readers[operator_layer] = None
+    return tuple(readers)
 
 
 def _with_sources(tensors: Collection[int], graph: Graph) -> set[int]:

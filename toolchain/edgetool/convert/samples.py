@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from edgetool.errors import CalibrationError
 
 Array: TypeAlias = NDArray[np.generic]
-# The difference between a float input's largest and smallest value below which no scale can be had of it.
-SMALLEST_RANGE = 1e-9
+# The smallest difference between maximum and minimum of a float input from which a scale can be computed.
+MIN_RANGE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class InputSpec:
 class SampleSet:
     """Raw samples: `get(i)` has one array per input, in the model's order; `where(i)` names the sample.
 
-    notes: what the user should know about how they were read.
+    notes: for the user, about how they were read.
     """
 
     count: int
@@ -62,7 +62,7 @@ class Normalisation:
         scale: Sequence[float] | None,
         offset: Sequence[float] | None,
     ) -> Normalisation | None:
-        """From (x - mean) / std or x * scale + offset; None when nothing is given."""
+        """Return the normalisation (x - mean) / std or x * scale + offset; None if all are None."""
         if mean is None and std is None and scale is None and offset is None:
             return None
         if mean is None and std is None:
@@ -71,7 +71,7 @@ class Normalisation:
         return cls(tuple((1.0 / stds).tolist()), tuple((-means / stds).tolist()))
 
     def apply(self, values: Array, spec: InputSpec) -> NDArray[np.float64]:
-        """The normalised values, in double precision; CalibrationError when the channel counts differ."""
+        """Return the normalised values in double precision. Raises CalibrationError if the channel counts differ."""
         for numbers in (self.scale, self.offset):
             if len(numbers) > 1 and (not spec.shape or len(numbers) != spec.shape[-1]):
                 raise CalibrationError(
@@ -93,7 +93,7 @@ def _same_length(mean: Sequence[float] | None, std: Sequence[float] | None) -> t
 
 
 def prepare_sample(values: Array, spec: InputSpec, normalisation: Normalisation | None, where: str) -> Array:
-    """One sample as the model takes it: its shape and type, finite. CalibrationError names the sample."""
+    """Return a sample in the shape and type of the input. Raises CalibrationError at `where` if it is invalid."""
     if values.dtype.kind not in "fiub":
         raise CalibrationError(f"contains {values.dtype} instead of numbers", where=where, fix="save it as float32")
     if values.shape == (1, *spec.shape):
@@ -114,14 +114,14 @@ def prepare_sample(values: Array, spec: InputSpec, normalisation: Normalisation 
         if result.dtype.kind == "f":
             _check_finite(result, where, f"does not fit {spec.dtype}: conversion results in")
         return result
-    return _whole(values, spec, where)
+    return _as_integers(values, spec, where)
 
 
-def _whole(values: Array, spec: InputSpec, where: str) -> Array:
-    """The values as the integers of an integer input; anything that would change is refused."""
+def _as_integers(values: Array, spec: InputSpec, where: str) -> Array:
+    """Convert the values to the type of an integer input. Raises CalibrationError if that would change a value."""
     result = values.astype(spec.dtype)
-    same = np.array_equal(result.astype(np.float64), values.astype(np.float64))
-    if not same:
+    is_exact = np.array_equal(result.astype(np.float64), values.astype(np.float64))
+    if not is_exact:
         raise CalibrationError(
             f"contains values that input {spec.name!r} of type {spec.dtype} cannot represent",
             where=where,
@@ -145,9 +145,9 @@ def store(
     normalisation: Normalisation | None,
     files: Sequence[Path],
 ) -> tuple[Array, ...]:
-    """Check and convert every sample into one .npy file per input; returns them mapped, (N, ...) each.
+    """Check and convert all samples into one .npy file per input, and return them memory-mapped, (N, ...) each.
 
-    Raises CalibrationError naming the sample. Holds one sample in memory at a time.
+    Only one sample at a time is in memory. Raises CalibrationError naming the sample.
     """
     if samples.count == 0:
         raise CalibrationError("contains no samples", where=samples.where(0), fix="provide at least one")
@@ -164,13 +164,13 @@ def store(
 
 
 def check_varied(arrays: Sequence[Array], specs: Sequence[InputSpec], where: str, fix: str) -> None:
-    """Refuse a float input that hardly varies over all samples: its scale would be 0, with which no runtime starts."""
+    """Raise CalibrationError if a float input hardly varies: its scale would be 0, which no runtime accepts."""
     for array, spec in zip(arrays, specs, strict=True):
         if not spec.is_float or not array.size:
             continue
         low, high = float(array.min()), float(array.max())
-        if high - low < SMALLEST_RANGE:
-            values = f"is {low:g} in all samples" if low == high else f"varies by less than {SMALLEST_RANGE:g}"
+        if high - low < MIN_RANGE:
+            values = f"is {low:g} in all samples" if low == high else f"varies by less than {MIN_RANGE:g}"
             raise CalibrationError(f"input {spec.name!r} {values}: it has no range to quantize", where=where, fix=fix)
 
 
@@ -185,7 +185,7 @@ PIXEL_RANGE = (0.0, 255.0)
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Where an input's values lie: low to high, both inclusive; whole numbers only for indices."""
+    """The range of an input's values, inclusive. whole: whether the values are integers."""
 
     low: float
     high: float
@@ -193,7 +193,7 @@ class Range:
 
 
 def default_range(spec: InputSpec) -> Range:
-    """-1 to 1 for floats, all values of 8-bit types, 0 and 1 for wider integers and bool."""
+    """Return -1 to 1 for floats, all values of 8-bit types, and 0 to 1 for wider integers and bool."""
     dtype = np.dtype(spec.dtype)
     if dtype.kind == "f":
         return Range(*FLOAT_RANGE)
@@ -203,7 +203,7 @@ def default_range(spec: InputSpec) -> Range:
 
 
 def synthetic_samples(specs: Sequence[InputSpec], ranges: Sequence[Range], count: int, seed: int) -> SampleSet:
-    """`count` samples, uniform in each input's range. Sample i depends on seed, i and the input's position only."""
+    """Return samples uniform in each input's range. Sample i depends only on seed, i and the input's position."""
 
     def get(index: int) -> list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
         arrays = []

@@ -1,4 +1,4 @@
-"""Reads what kind of model file this is and its configuration, without Keras: in the child process only."""
+"""Read the kind of a model file and its configuration, without Keras. In the child process only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TFLITE_IDENTIFIER = b"TFL3"
 CONFIG_LIMIT_BYTES = 64 * 2**20
 CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"
 TEXT_LIMIT_BYTES = {CONFIG: CONFIG_LIMIT_BYTES, METADATA: 2**20}
-# Reading a configuration takes milliseconds; libhdf5 can loop for ever on a damaged file.
+# Reading a configuration takes milliseconds, but libhdf5 can loop forever on a damaged file.
 READ_SECONDS = 20
 CONVERT_EXTRA = "pip install 'edgetool[convert]'"
 FORMATS = "provide a complete model as .h5, .keras or a SavedModel directory"
@@ -41,10 +41,9 @@ FORMATS = "provide a complete model as .h5, .keras or a SavedModel directory"
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A model file as found: its kind, the configuration it holds and the Keras that wrote it.
+    """The kind of a model file, its configuration, and the version of Keras that wrote it.
 
-    config is the JSON object {"class_name", "config", ...}; None for a SavedModel. keras_version is "" when
-    the file does not tell.
+    config: the JSON object {"class_name", "config", ...}; None for a SavedModel. keras_version: "" if unknown.
     """
 
     path: Path
@@ -54,15 +53,15 @@ class ModelFile:
 
     @property
     def legacy(self) -> bool:
-        """Whether Keras 1 or 2 wrote it; tf_keras counts its own versions on as 2.x."""
+        """Whether Keras 1 or 2 or tf_keras, whose versions are 2.x, wrote the file."""
         major = self.keras_version.split(".", maxsplit=1)[0]
         return not major.isdigit() or int(major) < 3
 
 
 def read_model_file(path: Path) -> ModelFile:
-    """Look at the file.
+    """Read the kind and the configuration of a model file.
 
-    InvalidModelError or UnsupportedModelError says what is wrong with it, UsageError that it cannot be opened.
+    Raises InvalidModelError or UnsupportedModelError if the file is rejected, UsageError if it cannot be opened.
     """
     try:
         if path.is_dir():
@@ -131,7 +130,7 @@ def _read_hdf5(path: Path) -> ModelFile:
 
 @contextmanager
 def time_limit(seconds: int) -> Iterator[None]:
-    """Let the kernel end this process when the block takes longer: no Python code runs inside a C loop."""
+    """Have the kernel end this process if the block takes longer: no Python code could run during a loop in C."""
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)
     try:
@@ -143,7 +142,7 @@ def time_limit(seconds: int) -> Iterator[None]:
 
 @contextmanager
 def _hdf5(opened: Any, path: Path) -> Iterator[Any]:
-    """The h5py.File of a path or a stream, whose errors are told of the model at `path`, for READ_SECONDS."""
+    """Open a path or a stream as h5py.File for at most READ_SECONDS; errors name the model at `path`."""
     try:
         import h5py
     except ModuleNotFoundError as error:
@@ -157,7 +156,7 @@ def _hdf5(opened: Any, path: Path) -> Iterator[Any]:
             yield file
     except (EdgetoolError, MemoryError):
         raise
-    except Exception as error:  # h5py raises many kinds on damaged files
+    except Exception as error:  # h5py raises many kinds of exceptions for damaged files
         reason = "the HDF5 file is truncated" if "truncated" in str(error) else "the HDF5 file is damaged"
         raise InvalidModelError(f"{reason} ({_short(error)})", where=str(path), fix="copy or save it again") from error
 
@@ -199,7 +198,7 @@ def _read_zip(path: Path) -> ModelFile:
 
 
 def _check_weights(archive: zipfile.ZipFile, path: Path) -> None:
-    """Look at the weights as at any HDF5 file, in a copy where they are compressed: HDF5 reads here and there."""
+    """Check the weights as an HDF5 file; compressed ones are copied first, because HDF5 requires random access."""
     with archive.open(WEIGHTS) as packed, tempfile.TemporaryFile() as copy:
         stored = archive.getinfo(WEIGHTS).compress_type == zipfile.ZIP_STORED
         if not stored:
@@ -238,5 +237,5 @@ def _short(error: Exception) -> str:
 
 
 def link(path: Path, target: Path) -> None:
-    """Make `target` stand for `path`, under a name whose suffix Keras knows."""
+    """Link `target` to `path`; its name has a suffix that Keras recognizes."""
     os.symlink(path.resolve(), target)

@@ -96,9 +96,9 @@ LOCAL = {
     "LocallyConnected1D": "this layer does not exist in Keras 3",
     "LocallyConnected2D": "this layer does not exist in Keras 3",
 }
-# What tensorflow-model-optimization puts around layers that are trained for quantization.
+# Wrappers of tensorflow-model-optimization for quantization-aware training.
 TRAINED_FOR_INTEGERS = frozenset(["QuantizeAnnotate", "QuantizeLayer", "QuantizeWrapper", "QuantizeWrapperV2"])
-# ... and what those hold.
+# The objects in these wrappers.
 TFMOT_PARTS = frozenset(
     """
     AllValuesQuantizer Default8BitActivationQuantizeConfig Default8BitConvQuantizeConfig
@@ -109,14 +109,14 @@ TFMOT_PARTS = frozenset(
     """.split()
 )
 TFMOT_MODULE = "tensorflow_model_optimization."
-# What Keras 3 gets in another form, and tf_keras still has.
+# Classes that are rewritten for Keras 3, but exist in tf_keras.
 REWRITTEN = frozenset(["ThresholdedReLU"])
-# Classes that check_config lets pass where tf_keras is to load the file.
+# Classes that check_config accepts if tf_keras loads the file.
 ALLOWED = frozenset(CALLS) | frozenset(LOCAL) | REWRITTEN | TRAINED_FOR_INTEGERS | TFMOT_PARTS
 
 
 def needs_tf_keras(config: Any) -> Iterator[tuple[str, str, str]]:
-    """Each layer that Keras 3 cannot rebuild: its name, its class and the reason."""
+    """Yield name, class and reason for each layer that Keras 3 cannot rebuild."""
     for node in objects(config):
         name = node["class_name"]
         inner = node.get("config")
@@ -134,12 +134,12 @@ def needs_tf_keras(config: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def needs_tfmot(config: Any) -> bool:
-    """Whether the model was trained for quantization."""
+    """Return whether the model comes from quantization-aware training."""
     return any(node["class_name"] in TRAINED_FOR_INTEGERS for node in objects(config))
 
 
 def forbidden_call(node: ConfigNode) -> str | None:
-    """The TensorFlow function of a raw call that is none of those allowed."""
+    """Return the TensorFlow function of a raw call if it is not allowed, otherwise None."""
     name = node.get("class_name")
     inner = node.get("config")
     config = inner if isinstance(inner, dict) else {}
@@ -154,7 +154,7 @@ def forbidden_call(node: ConfigNode) -> str | None:
 
 
 def objects(value: Any) -> Iterator[ConfigNode]:
-    """Every serialized object in a configuration, however deep."""
+    """Yield every serialized object in a configuration, at any depth."""
     pending = [value]
     while pending:
         item = pending.pop()

@@ -109,8 +109,8 @@ def explain_converter_error(
         lines = [(_sentence(item, layers), _fix(item, layers)) for item in refused]
         (reason, fix), *others = lines
         return Explanation(reason[:MAX_REASON], fix, tuple(f"{line}; {advice}" for line, advice in others))
-    for explain_errors in _other_explanations(message, layers, outputs or {}):
-        return explain_errors
+    for explanation in _other_explanations(message, layers, outputs or {}):
+        return explanation
     return Explanation(_first_error(message), "replace the named layers, or try another --quantize")
 
 
@@ -118,8 +118,8 @@ def _other_explanations(message: str, layers: Mapping[str, str], outputs: Mappin
     """Yield explanations of other known errors, the most specific first."""
     if match := _REFUSED.search(message):
         place = match["before"] or match["place"] or ""
-        made = next((outputs[name] for name in _QUOTED.findall(place) if outputs.get(name)), None)
-        where = _in_layer(_layer(place, layers) or made, layers)
+        output_layer = next((outputs[name] for name in _QUOTED.findall(place) if outputs.get(name)), None)
+        where = _in_layer(_layer(place, layers) or output_layer, layers)
         if _SAME_SCALE in match["what"]:
             yield Explanation(
                 f"its quantizer cannot find a common scale for the inputs of {match['name'].upper()}{where}",
@@ -251,9 +251,9 @@ def convert(
             converter.representative_dataset = lambda: sample_rows(model.signature_inputs, samples, progress)
         if options.quantize != "int8":
             return ConversionResult(bytes(converter.convert()))
-        made = convert_calibrated(tf, converter, layers, options.keep_float)
+        int8_model = convert_calibrated(tf, converter, layers, options.keep_float)
         debug_rows = lambda: list(islice(sample_rows(model.signature_inputs, samples, progress), MAX_SAMPLES))  # noqa: E731
-        return with_layer_losses(tf, made, settings_of(converter), layers, options, debug_rows, progress)
+        return with_layer_losses(tf, int8_model, settings_of(converter), layers, options, debug_rows, progress)
 
 
 @contextlib.contextmanager

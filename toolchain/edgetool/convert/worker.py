@@ -151,11 +151,11 @@ def convert_loaded(
         fused_error = error
     progress("unrolling recurrent layers")
     try:
-        found = _convert_form(tf, loaded.unrolled(), samples, options, workdir, progress)
+        converted = _convert_form(tf, loaded.unrolled(), samples, options, workdir, progress)
     except (ConversionError, UnsupportedModelError):
         raise fused_error from None
-    told = f"the recurrent layers were unrolled because fusing each into one operator failed: {fused_error.what}"
-    return replace(found, notes=(told, *found.notes))
+    note = f"the recurrent layers were unrolled because fusing each into one operator failed: {fused_error.what}"
+    return replace(converted, notes=(note, *converted.notes))
 
 
 def _convert_form(

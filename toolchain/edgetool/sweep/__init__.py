@@ -1,1 +1,1 @@
-"""Many variants of a model: which fits where, what it costs and what it loses."""
+"""Sweeps: convert many variants of a model, and compare their quality and their cost on each target."""

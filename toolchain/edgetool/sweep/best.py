@@ -1,4 +1,4 @@
-"""The best accepted variant for a target, and its firmware files, made by the same way as those of `convert`."""
+"""Choose the best accepted variant for a target, and write its firmware files as `convert` writes them."""
 
 from __future__ import annotations
 
@@ -23,27 +23,32 @@ from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_na
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo
-from edgetool.sweep.front import AXES, INSTEAD, axis
+from edgetool.sweep.front import AXES, FALLBACK_AXES, axis
 from edgetool.sweep.jobs import MODEL_BLOB, TFLITE_BLOB
 from edgetool.sweep.metrics import PRECISIONS, Row
 from edgetool.sweep.store import Store, SweepRecord, read_notes, read_original, read_quantization, read_versions
 from edgetool.sweep.targets import resolved
 
-# What decides between variants that are equal in the axis that is asked for, in this order; then the lower number. With
-# those of the usual front before the others, the best is on that front.
-TIES = (
+# The axes that decide, in this order, between variants that are equal in the requested axis; then the lower number
+# decides. The axes of the default front come first, so that the best variant is on that front.
+TIE_BREAKERS = (
     "accuracy", "latency_ms", "arena_bytes", "model_bytes", "energy_uj", "macs", "model_parameters", "sqnr_db",
 )  # fmt: skip
-NEAREST = 3
-HELPS = "relax the limits, prune more, or choose a larger target"
+MAX_EXAMPLES = 3  # of variants that are not accepted, in an error
+DEFAULT_FIX = "relax the limits, prune more, or choose a larger target"
 
 
 def best_row(rows: Sequence[Row], target: str, by: str = "accuracy") -> Row:
-    """The accepted row of the target that is best in the axis; where some are equal in it, by TIES, then the number.
+    """Return the accepted row of the target that is best on the axis `by`; TIE_BREAKERS and the number decide ties.
 
-    target: a label of the sweep's. Without any accuracy, SQNR stands for it. A row that lacks the figure comes last.
-    Raises UsageError for an unknown target or axis, and for one of which nothing is known; FailedCheckError where no
-    row is accepted, with the reasons of those that are nearest.
+    A row without a value on the axis comes last.
+
+    Args:
+        target: the label of one of the sweep's targets.
+        by: a key of AXES. If no accepted row has an accuracy, SQNR replaces it.
+
+    Raises UsageError for an unknown target or axis, and for an axis on which no accepted row has a value;
+    FailedCheckError if no row is accepted, with the reasons for those that come closest.
     """
     axis(by)
     labels = tuple(dict.fromkeys(row.variant.target for row in rows))
@@ -52,22 +57,22 @@ def best_row(rows: Sequence[Row], target: str, by: str = "accuracy") -> Row:
             f"the sweep has no target {target[:40]!r}",
             fix=f"use one of {', '.join(labels)}" if labels else "run the sweep first",
         )
-    own = [row for row in rows if row.variant.target == target]
-    accepted = [row for row in own if row.judged is not None and row.judged.accepted]
+    target_rows = [row for row in rows if row.variant.target == target]
+    accepted = [row for row in target_rows if row.judged is not None and row.judged.accepted]
     if not accepted:
-        raise _none_accepted(own, target)
-    names = (by, *((INSTEAD[by],) if by in INSTEAD else ()))
-    known = [name for name in names if any(AXES[name].value(row) is not None for row in accepted)]
-    if not known:
+        raise _none_accepted(target_rows, target)
+    names = (by, *((FALLBACK_AXES[by],) if by in FALLBACK_AXES else ()))
+    available = [name for name in names if any(AXES[name].value(row) is not None for row in accepted)]
+    if not available:
         raise UsageError(
             f"{by} is unknown for all accepted variants", where=target, fix=f"use one of {', '.join(AXES)}"
         )
-    order = tuple(dict.fromkeys((known[0], *TIES)))
+    order = tuple(dict.fromkeys((available[0], *TIE_BREAKERS)))
     return min(accepted, key=lambda row: (*(_rank(row, name) for name in order), row.number))
 
 
 def _rank(row: Row, name: str) -> float:
-    """Lower is better; what is not known is worst."""
+    """Return the value as a sort key: lower is better, and an unknown value is the worst."""
     value = AXES[name].value(row)
     return math.inf if value is None else AXES[name].sign * value
 
@@ -78,10 +83,11 @@ def _none_accepted(rows: Sequence[Row], target: str) -> FailedCheckError:
         key=lambda row: (len(row.judged.rejected) if row.judged else 0, _rank(row, "arena_bytes"), row.number),
     )
     others = [row for row in rows if row.judged is None]
-    details = [f"{_called(row)}: {'; '.join(row.judged.rejected)}" for row in judged[:NEAREST] if row.judged]
-    details += [f"{_called(row)}: {row.reason or 'not run yet'}" for row in others][: NEAREST - len(details)]
-    unknown = [_lacks_energy(row) for row in judged]
-    fix = "omit max_energy, or specify the power in the target's profile" if unknown and all(unknown) else HELPS
+    details = [f"{_description(row)}: {'; '.join(row.judged.rejected)}" for row in judged[:MAX_EXAMPLES] if row.judged]
+    details += [f"{_description(row)}: {row.reason or 'not run yet'}" for row in others][: MAX_EXAMPLES - len(details)]
+    lacks_energy = [_lacks_energy(row) for row in judged]
+    all_lack_energy = bool(lacks_energy) and all(lacks_energy)
+    fix = "omit max_energy, or specify the power in the target's profile" if all_lack_energy else DEFAULT_FIX
     return FailedCheckError(
         f"none of the {len(rows)} variants is accepted" if len(rows) != 1 else "the only variant is not accepted",
         where=target,
@@ -91,12 +97,12 @@ def _none_accepted(rows: Sequence[Row], target: str) -> FailedCheckError:
 
 
 def _lacks_energy(row: Row) -> bool:
-    """Whether it is rejected since nobody knows its energy."""
-    known = row.metrics is None or row.metrics.cost.energy_uj is not None
-    return not known and row.judged is not None and "energy" in row.judged.causes
+    """Return whether the row is rejected because its energy is unknown."""
+    is_known = row.metrics is None or row.metrics.cost.energy_uj is not None
+    return not is_known and row.judged is not None and "energy" in row.judged.causes
 
 
-def _called(row: Row) -> str:
+def _description(row: Row) -> str:
     variant = row.variant
     parameters = "".join(f", {name} {value}" for name, value in variant.parameters)
     return f"{row.number} (level {variant.level:g}, {variant.precision}{parameters})"
@@ -112,11 +118,16 @@ def write_best(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Converted:
-    """Write the firmware files of a row that is done, the model planned anew for its target.
+    """Plan the model of a finished row for its target again, and write its firmware files.
 
-    output: the directory, by default NAME-firmware. name: of files and C names, by default the model file's, of a
-    builder the sweep's. The .tflite is the very one that `convert` writes of the same model with the same options.
-    Raises UsageError for a row that is not done or is not the store's, OutputError for what cannot be written.
+    The .tflite is identical to the one that `convert` writes for the same model with the same options.
+
+    Args:
+        output: the directory, by default NAME-firmware.
+        name: used for files and C identifiers; by default the name of the model file, or of the sweep if a builder
+            creates the model.
+
+    Raises UsageError for a row that is not done or not in the store, OutputError if a file cannot be written.
     """
     record = store.sweep()
     keys = _keys(store, row)
@@ -124,10 +135,11 @@ def write_best(
     if spec is None:
         raise UsageError(f"the sweep has no target {row.variant.target!r}", where=str(store.path))
     target = resolved(spec)
-    named = name_findings(_named_after(record), name)
+    findings_on_name = name_findings(_named_after(record), name)
     name = output_name(_named_after(record), name)
-    wanted = firmware or FirmwareRequest()
-    destination = Destination(name, output or default_directory(name), wanted, force=force, inputs=(store.path,))
+    firmware_request = firmware or FirmwareRequest()
+    directory = output or default_directory(name)
+    destination = Destination(name, directory, firmware_request, force=force, inputs=(store.path,))
     destination.check()
     blob = store.blob(keys["convert"], TFLITE_BLOB)
     source = Source(f"{name}.tflite", blob, read_model(blob, name=f"{name}.tflite"))
@@ -135,7 +147,7 @@ def write_best(
     origin = _origin(store, record, row, keys, source)
     return deliver(
         source,
-        replace(origin, findings=(*origin.findings, *named)),
+        replace(origin, findings=(*origin.findings, *findings_on_name)),
         target,
         destination,
         options=_options(record, row, request, destination),
@@ -146,25 +158,25 @@ def write_best(
 
 
 def _named_after(record: SweepRecord) -> Path:
-    """The model's file, or one that is called as the sweep of a builder."""
+    """Return the path whose name the firmware files get: the model's file, or one named like the sweep of a builder."""
     return Path(record.model if record.options.get("builder") is None else f"{record.name}.toml")
 
 
 def _keys(store: Store, row: Row) -> dict[str, str]:
-    """The keys of the row's jobs by kind; all of them are done."""
+    """Return the keys of the row's jobs by kind. Raises UsageError unless all of them are done."""
     entry = next((item for item in store.entries() if (item.number, item.variant) == (row.number, row.variant)), None)
     if entry is None:
-        raise UsageError(f"has no variant {_called(row)}", where=str(store.path), fix="reload its rows")
+        raise UsageError(f"has no variant {_description(row)}", where=str(store.path), fix="reload its rows")
     if row.status != "done":
         why = row.reason or "it has not been run yet"
         raise UsageError(
-            f"variant {_called(row)} has no model: {why}", where=str(store.path), fix="choose another variant"
+            f"variant {_description(row)} has no model: {why}", where=str(store.path), fix="choose another variant"
         )
     return dict(entry.keys)
 
 
 def _origin(store: Store, record: SweepRecord, row: Row, keys: Mapping[str, str], source: Source) -> Origin:
-    """What the report of the conversion says beside the plan."""
+    """Return what the conversion report contains besides the plan."""
     where = f"{store.path}: variant {row.number}"
     outcome = store.outcome(keys["convert"])
     if outcome is None:
@@ -182,20 +194,25 @@ def _origin(store: Store, record: SweepRecord, row: Row, keys: Mapping[str, str]
 
 
 def _original(
-    store: Store, record: SweepRecord, keys: Mapping[str, str], source: Source, told: OutputInfo | None
+    store: Store, record: SweepRecord, keys: Mapping[str, str], source: Source, converted_file: OutputInfo | None
 ) -> ModelInfo:
-    """The Keras file that was converted: the one that a job made, or the user's; where nothing tells of that, the
-    converted file stands for it. Counts are those of the converted model."""
+    """Return the Keras file that was converted: the one that a job created, or the user's.
+
+    If the store does not identify the user's file, the converted model replaces it. Counts are those of the converted
+    model.
+    """
     info = model_info(source)
-    made = keys.get("prune", keys.get("build"))
-    if made is not None:
-        blob = store.blob(made, MODEL_BLOB)
+    model_key = keys.get("prune", keys.get("build"))
+    if model_key is not None:
+        blob = store.blob(model_key, MODEL_BLOB)
         return replace(info, name=f"{_named_after(record).stem}.keras", sha256=sha256_of(blob), bytes=len(blob))
-    return info if told is None else replace(info, name=record.model, sha256=told.sha256, bytes=told.bytes)
+    if converted_file is None:
+        return info
+    return replace(info, name=record.model, sha256=converted_file.sha256, bytes=converted_file.bytes)
 
 
 def _options(record: SweepRecord, row: Row, request: PlanRequest, destination: Destination) -> dict[str, object]:
-    """What was asked for: of the sweep, of the variant and of its files. Files by name alone, as in the record."""
+    """Return the options of the sweep, of the variant and of its files; files by name only, as in the record."""
     variant, precision = row.variant, PRECISIONS[row.variant.precision]
     return {
         "command": "sweep best",

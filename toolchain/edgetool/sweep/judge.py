@@ -1,4 +1,4 @@
-"""Whether a variant is accepted, by what its target has and what the user allows."""
+"""Decide whether a variant is accepted, from the memory of its target and the limits of the user."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ Reason = tuple[Cause, str]
 def violations(
     budgets: Sequence[MemoryBudget], used: Mapping[Of, int], *, exact: bool = True
 ) -> dict[str, bool | None]:
-    """Of each budget, under its name ("violates_64kib"), whether what it is of is strictly larger.
+    """Return for each budget, by name ("violates_64kib"), whether more bytes than the budget are used.
 
-    used: bytes of the arena, of RAM (the arena with the reserve) and of flash (the model with its reserve). exact:
-    whether those of the arena are; where they are only what it is not below, a budget that they keep is None.
+    Args:
+        used: bytes of the arena, of RAM (the arena with the reserve) and of flash (the model with its reserve).
+        exact: whether the bytes of the arena are exact. If they are a lower bound, a budget that is not violated by
+            them is None.
     """
     return {item.name: item.violated for item in judge_budgets(budgets, used, exact=exact)}
 
 
 def used_bytes(cost: Cost, limits: SweepLimits) -> dict[Of, int]:
-    """The bytes that budgets are compared with; of an arena that is not known, what it is not below."""
+    """Return the bytes that budgets are compared with; for an arena of unknown size, its lower bound."""
     return memory_use(
         _arena_bytes(cost),
         cost.model_bytes,
@@ -36,7 +38,7 @@ def used_bytes(cost: Cost, limits: SweepLimits) -> dict[Of, int]:
 
 
 def judge(metrics: Metrics, limits: SweepLimits) -> Judged:
-    """The budgets, and whether the variant is accepted. What a limit asks for and nobody knows rejects it."""
+    """Judge a variant. An unknown value for which there is a limit rejects it."""
     cost = metrics.cost
     reasons: list[Reason] = [
         *(("runtime", text) for text in cost.errors),
@@ -51,7 +53,7 @@ def judge(metrics: Metrics, limits: SweepLimits) -> Judged:
 
 
 def budgets_of(cost: Cost, limits: SweepLimits) -> tuple[BudgetInfo, ...]:
-    """Every budget once, and whether it is violated."""
+    """Return every budget once, with whether it is violated."""
     budgets = reported_budgets(limits.budgets, limits.active_budget)
     return judge_budgets(budgets, used_bytes(cost, limits), exact=cost.arena_bytes is not None)
 
@@ -60,23 +62,23 @@ def _arena_bytes(cost: Cost) -> int:
     return cost.arena_least_bytes if cost.arena_bytes is None else cost.arena_bytes
 
 
-def _arena_needs(cost: Cost) -> str:
+def _arena_requires(cost: Cost) -> str:
     return f"the arena requires {'at least ' if cost.arena_bytes is None else ''}{_arena_bytes(cost):,} B"
 
 
 def _memory(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
-    """Arena and model against the target's memories."""
+    """Compare arena and model with the target's memory."""
     if cost.arena_bytes is None:
         yield "arena unknown", f"the arena size is unknown: at least {cost.arena_least_bytes:,} B"
     if cost.sram_bytes is not None and _arena_bytes(cost) > cost.sram_bytes - limits.reserve_bytes:
-        yield "memory", f"{_arena_needs(cost)}; {room(cost.region or 'RAM', cost.sram_bytes, limits.reserve_bytes)}"
+        yield "memory", f"{_arena_requires(cost)}; {room(cost.region or 'RAM', cost.sram_bytes, limits.reserve_bytes)}"
     if cost.flash_bytes is not None and cost.model_bytes > cost.flash_bytes - limits.reserve_flash_bytes:
         available = room("flash", cost.flash_bytes, limits.reserve_flash_bytes)
         yield "flash", f"the model size is {cost.model_bytes:,} B; {available}"
 
 
 def _active(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
-    """The active budget, less the reserve of its memory: that of RAM for an arena, too."""
+    """Compare with the active budget minus the reserve of its memory; a budget of the arena has the reserve of RAM."""
     budget = limits.active_budget
     if budget is None:
         return
@@ -84,15 +86,15 @@ def _active(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
     needed = cost.model_bytes if flash else _arena_bytes(cost)
     reserve = limits.reserve_flash_bytes if flash else limits.reserve_bytes
     if needed > budget.bytes - reserve:
-        needs = f"the model size is {needed:,} B" if flash else _arena_needs(cost)
-        left = (
+        needs = f"the model size is {needed:,} B" if flash else _arena_requires(cost)
+        remainder = (
             f", of which {max(0, budget.bytes - reserve):,} B remain after reserving {reserve:,} B" if reserve else ""
         )
-        room = f"the active budget is {budget.text} of {_SHORT[budget.of]}{left}"
-        yield "budget", f"{needs}; {room}"
+        available = f"the active budget is {budget.text} of {_NAMES[budget.of]}{remainder}"
+        yield "budget", f"{needs}; {available}"
 
 
-_SHORT: Mapping[Of, str] = {"arena": "the arena", "ram": "RAM", "flash": "flash"}
+_NAMES: Mapping[Of, str] = {"arena": "the arena", "ram": "RAM", "flash": "flash"}
 
 
 def _latency(band: Band | None, limit: float | None) -> Iterator[str]:
@@ -116,30 +118,30 @@ def _energy(band: Band | None, limit: float | None) -> Iterator[str]:
 
 
 def _accuracy(quality: Quality, limits: SweepLimits) -> Iterator[str]:
-    """On labels; without any, agreement stands for accuracy: an answer that is another one may be wrong."""
-    least, most = limits.min_accuracy, limits.max_accuracy_loss
+    """Compare accuracies; without labels, agreement replaces accuracy, because a different class may be wrong."""
+    minimum, max_loss = limits.min_accuracy, limits.max_accuracy_loss
     labelled = quality.accuracy is not None
-    found = quality.accuracy if labelled else quality.agreement
-    if found is None:
-        if least is not None:
-            yield f"the accuracy is unknown; the minimum is {_percent(least)}"
-        if most is not None:
-            yield f"the accuracy loss is unknown; the limit is {most:.9g} points"
+    measured = quality.accuracy if labelled else quality.agreement
+    if measured is None:
+        if minimum is not None:
+            yield f"the accuracy is unknown; the minimum is {_percent(minimum)}"
+        if max_loss is not None:
+            yield f"the accuracy loss is unknown; the limit is {max_loss:.9g} points"
         return
-    if least is not None and found < least:
+    if minimum is not None and measured < minimum:
         what = "the accuracy" if labelled else "the agreement with the original float model"
-        yield f"{what} is {_percent(found)}; the minimum is {_percent(least)}"
-    if most is None:
+        yield f"{what} is {_percent(measured)}; the minimum is {_percent(minimum)}"
+    if max_loss is None:
         return
     original = quality.float_accuracy if labelled else 1.0
     if original is None:
-        yield f"the accuracy of the original float model is unknown; the limit for the loss is {most:.9g} points"
+        yield f"the accuracy of the original float model is unknown; the limit for the loss is {max_loss:.9g} points"
         return
-    loss = round(100 * (original - found), 9)  # shares of counts, without the last bits
-    if loss > most:
-        drop = f"the accuracy drops from {_percent(original)} to {_percent(found)}"
-        what = drop if labelled else f"the agreement with the original float model is {_percent(found)}"
-        yield f"{what}: a loss of {in_text(loss)} points; the limit is {most:.9g}"
+    loss = round(100 * (original - measured), 9)  # without the rounding errors of fractions of counts
+    if loss > max_loss:
+        drop = f"the accuracy drops from {_percent(original)} to {_percent(measured)}"
+        what = drop if labelled else f"the agreement with the original float model is {_percent(measured)}"
+        yield f"{what}: a loss of {in_text(loss)} points; the limit is {max_loss:.9g}"
 
 
 def _percent(share: float) -> str:

@@ -1,7 +1,4 @@
-"""What is known of a variant.
-
-A variant: one model out of many, on one target.
-"""
+"""The metrics of a variant, which is one of a sweep's models on one of its targets."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from edgetool.report.document import Band, BudgetInfo
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What a sweep calls a way to quantize, and the conversion's options for it."""
+    """The name of a precision in a sweep, and the options of the conversion for it."""
 
     name: str
     quantize: QuantizeScheme
@@ -36,9 +33,10 @@ PRECISIONS: Mapping[str, Precision] = {
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """parameters: what the user's builder was called with, by name, in the sweep's order; empty for a model file.
+    """A variant of a sweep's model.
 
-    level: the share of channels removed, 0 to below 1. precision: a name of PRECISIONS. target: the label of one of the
+    parameters: the arguments of the user's builder by name, in the sweep's order; empty for a model file. level: the
+    fraction of channels removed, from 0 to less than 1. precision: a key of PRECISIONS. target: the label of one of the
     sweep's targets.
     """
 
@@ -50,11 +48,12 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What a converted model loses, whatever the target; null where there is no data to tell, or no such output.
+    """The quality of a converted model, which is the same on every target; None without data or without such an output.
 
-    accuracy: the share of right answers on the evaluation data, float_accuracy that of the float original. agreement:
-    the share of samples in which the original's class is found again. sqnr_db: of the worst output against the
-    original's; null where they are equal, as `equal` says, and where an original that is all zero has no signal.
+    accuracy: the fraction of correct classes on the evaluation data; float_accuracy: that of the float original.
+    agreement: the fraction of samples to which both assign the same class. sqnr_db: that of the worst output compared
+    with the original's; None if all outputs are equal (then `equal` is true), or if an original that is all zero has no
+    signal.
     """
 
     accuracy: float | None
@@ -68,9 +67,10 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What it needs on the target. arena_bytes is exact, or null; arena_least_bytes is what it is not below.
+    """What a variant requires on its target.
 
-    errors: findings for which TFLM would not run it. sram_bytes, flash_bytes: what the target has, null where unknown.
+    arena_bytes: the exact size, None if it is unknown; arena_least_bytes: a lower bound of it. errors: findings because
+    of which TFLM would not run the model. sram_bytes, flash_bytes: the target's memory, None if unknown.
     """
 
     arena_bytes: int | None
@@ -91,21 +91,21 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Quality and cost together."""
+    """The quality and the cost of a variant."""
 
     quality: Quality
     cost: Cost
 
 
-# What rejects a variant, by the limit that it does not keep.
+# Why a variant is rejected: the kind of limit that it exceeds.
 Cause = Literal["runtime", "arena unknown", "memory", "flash", "budget", "latency", "energy", "accuracy"]
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The judgement of a variant: each tracked budget, and whether it is accepted.
+    """The judgement of a variant: each tracked budget, and whether the variant is accepted.
 
-    rejected says why not, a sentence each, and causes by which limits, each once.
+    rejected: the reasons why it is not, one sentence each. causes: the kinds of limits that it exceeds, each once.
     """
 
     budgets: tuple[BudgetInfo, ...]
@@ -116,10 +116,10 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A variant as tables show it.
+    """A variant as a row of a table.
 
-    status: "done", "failed" (reason says why) or "pending" (not yet run). number: its place in the sweep, from 1.
-    on_front: none that is accepted on the same target is at least as good in every axis and better in one.
+    number: its position in the sweep, from 1. status: "done", "failed" (for `reason`) or "pending" (not yet run).
+    on_front: whether no accepted variant on the same target is at least as good on every axis and better on one.
     """
 
     number: int

@@ -97,7 +97,7 @@ def working_directory(lock: Lock) -> Iterator[Path]:
 
     Raises the same errors as work_folder.
     """
-    _remove(lock.left)
+    _remove(lock.previous_note)
     with work_folder() as folder:
         lock.note(str(folder))
         yield folder

@@ -1,15 +1,9 @@
-"""A search instead of the whole grid: Optuna's tree-structured Parzen estimator, with the limits as constraints.
+"""Propose the variants of a sweep: the whole grid at once, or batches that a search chooses from the earlier results.
 
-S. Watanabe, Tree-Structured Parzen Estimator, https://arxiv.org/abs/2304.11127; with several objectives: Y. Ozaki et
-al., Multiobjective Tree-Structured Parzen Estimator, https://doi.org/10.1613/jair.1.13188.
-
-Every variant that a sweep's lists make together.
-
-Where the variants of a sweep come from: all of the grid at once, or in batches that learn from what was measured.
-
-The variants of one target as points of a grid of indices: what a search moves in.
-
-By how much a variant exceeds what it must keep: the judgement's reasons as numbers that a search can lessen.
+The search uses Optuna's tree-structured Parzen estimator, with the limits of the sweep as constraints: S. Watanabe,
+Tree-Structured Parzen Estimator, https://arxiv.org/abs/2304.11127; for several objectives: Y. Ozaki et al.,
+Multiobjective Tree-Structured Parzen Estimator, https://doi.org/10.1613/jair.1.13188. It searches a grid of indices
+(Space) for each target, and receives by how much a variant exceeds each limit (limit_overruns).
 """
 
 from __future__ import annotations
@@ -34,8 +28,8 @@ from edgetool.sweep.spec import SweepLimits, SweepSpec
 
 
 def grid(spec: SweepSpec) -> tuple[Variant, ...]:
-    """All combinations: the builder's parameters first, in the order of the file, then level, precision and target,
-    of which the last changes fastest."""
+    """Return all variants: combinations of the builder's parameters in the order of the file, level, precision and
+    target, of which the last changes fastest."""
     parameters = spec.builder.parameters if spec.builder is not None else ()
     names = [name for name, _ in parameters]
     return tuple(
@@ -46,28 +40,28 @@ def grid(spec: SweepSpec) -> tuple[Variant, ...]:
 
 
 class Proposer(Protocol):
-    """Names the variants to try: the same ones for the same tellings, so that a sweep can be continued."""
+    """Proposes the variants to try: the same ones for the same results, so that a sweep can be continued."""
 
     def propose(self) -> tuple[Variant, ...]:
-        """The next ones, none of them named before; empty where there are no more."""
+        """Return the next variants, none of which was proposed before; an empty tuple if there are no more."""
 
     def tell(self, rows: Sequence[Row]) -> None:
-        """What is known of all variants named so far, in their order."""
+        """Receive the rows of all variants proposed so far, in their order."""
 
 
 class Grid:
-    """Every variant, in one batch."""
+    """Proposes all variants in one batch."""
 
     def __init__(self, spec: SweepSpec) -> None:
         self._variants = grid(spec)
 
     def propose(self) -> tuple[Variant, ...]:
-        """All at first, then none."""
+        """Return all variants at the first call, and none afterwards."""
         variants, self._variants = self._variants, ()
         return variants
 
     def tell(self, rows: Sequence[Row]) -> None:
-        """Nothing is learnt: the grid is all there is."""
+        """Do nothing: the results do not change the grid."""
 
 
 Point = tuple[int, ...]  # an index into the values of each dimension
@@ -75,7 +69,7 @@ Point = tuple[int, ...]  # an index into the values of each dimension
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What a sweep varies. ordered: neighbouring values are alike, so the order is worth knowing."""
+    """A property that varies between variants. ordered: whether neighbouring values are similar."""
 
     name: str
     values: tuple[BuilderArgument, ...]
@@ -84,18 +78,21 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The builder's parameters, then level, then precision. Names of parameters are led by "parameter ", so that one
-    called "level" is no trouble."""
+    """The variants of one target as a grid of indices.
+
+    The dimensions are the builder's parameters, then level, then precision. Names of parameters have the prefix
+    "parameter ", so that one can be called "level".
+    """
 
     dimensions: tuple[Dimension, ...]
 
     @property
     def size(self) -> int:
-        """How many variants there are; never enumerated, as it may be of any size."""
+        """The number of variants, which may be too large to enumerate."""
         return math.prod(len(dimension.values) for dimension in self.dimensions)
 
     def variant(self, point: Point, target: str) -> Variant:
-        """The variant at the point."""
+        """Return the variant at the point."""
         *parameters, level, precision = (
             dimension.values[index] for dimension, index in zip(self.dimensions, point, strict=True)
         )
@@ -105,31 +102,36 @@ class Space:
     def nearest_free(
         self, point: Point, taken: Collection[Point], shuffled: Callable[[list[Point]], list[Point]]
     ) -> Point:
-        """The point itself, or one that is the fewest steps away among those not taken.
+        """Return the point itself, or the nearest one that is not taken.
 
-        A step goes to the next value of an ordered dimension, or to any other of one that is not. shuffled decides
-        between points as near. Raises ValueError where every point is taken.
+        The distance is the number of steps. A step changes an index by one in an ordered dimension, and to any other
+        value in one that is not ordered.
+
+        Args:
+            shuffled: returns the points in random order, to choose between points at the same distance.
+
+        Raises ValueError if every point is taken.
         """
-        seen, waiting = {point}, deque([point])
-        while waiting:
-            here = waiting.popleft()
-            if here not in taken:
-                return here
-            new = [step for step in self._steps(here) if step not in seen]
+        seen, queue = {point}, deque([point])
+        while queue:
+            current = queue.popleft()
+            if current not in taken:
+                return current
+            new = [neighbour for neighbour in self._neighbours(current) if neighbour not in seen]
             seen.update(new)
-            waiting.extend(shuffled(new))
+            queue.extend(shuffled(new))
         raise ValueError("all points have been tried")
 
-    def _steps(self, point: Point) -> Iterator[Point]:
-        for place, (dimension, index) in enumerate(zip(self.dimensions, point, strict=True)):
-            near = (index - 1, index + 1) if dimension.ordered else range(len(dimension.values))
-            for other in near:
+    def _neighbours(self, point: Point) -> Iterator[Point]:
+        for position, (dimension, index) in enumerate(zip(self.dimensions, point, strict=True)):
+            candidates = (index - 1, index + 1) if dimension.ordered else range(len(dimension.values))
+            for other in candidates:
                 if other != index and 0 <= other < len(dimension.values):
-                    yield (*point[:place], other, *point[place + 1 :])
+                    yield (*point[:position], other, *point[position + 1 :])
 
 
 def space_of(spec: SweepSpec) -> Space:
-    """The space of each of the sweep's targets. Numbers are put in order; texts and truth values have none."""
+    """Return the space, which is the same for each target. Numbers are sorted; strings and booleans are not ordered."""
     parameters = spec.builder.parameters if spec.builder is not None else ()
     return Space(
         (
@@ -145,73 +147,73 @@ def _dimension(name: str, values: Sequence[BuilderArgument]) -> Dimension:
     return Dimension(name, tuple(sorted(values)) if ordered else tuple(values), ordered)
 
 
-UNKNOWN = 1.0  # a figure that a limit asks for and nobody knows: as bad as twice the limit
+UNKNOWN = 1.0  # the overrun of an unknown value for which there is a limit: as bad as twice the limit
 
 
-def excess(metrics: Metrics, limits: SweepLimits) -> Mapping[Cause, float]:
-    """Each limit's excess, as a share of the limit (of accuracy: as a share of all samples); 0 or less is kept.
+def limit_overruns(metrics: Metrics, limits: SweepLimits) -> Mapping[Cause, float]:
+    """Return by how much each limit is exceeded, as a fraction of the limit; 0 or less if it is not exceeded.
 
-    Limits that are not given, and memories whose size is not known, are left out.
+    For accuracy it is a fraction of all samples. Limits that are not set, and memories of unknown size, are omitted.
     """
     cost = metrics.cost
     used = used_bytes(cost, limits)
-    found: dict[Cause, float] = {
+    overruns: dict[Cause, float] = {
         "runtime": float(len(cost.errors)),
         "arena unknown": UNKNOWN if cost.arena_bytes is None else 0.0,
     }
     if cost.sram_bytes is not None:
-        found["memory"] = _over(used["ram"], cost.sram_bytes)
+        overruns["memory"] = _overrun(used["ram"], cost.sram_bytes)
     if cost.flash_bytes is not None:
-        found["flash"] = _over(used["flash"], cost.flash_bytes)
+        overruns["flash"] = _overrun(used["flash"], cost.flash_bytes)
     if limits.active_budget is not None:
-        # The reserve of RAM is kept free of an arena's budget, too, as it is judged.
+        # As in the judgement, the reserve of RAM counts for a budget of the arena too.
         of: Of = "flash" if limits.active_budget.of == "flash" else "ram"
-        found["budget"] = _over(used[of], limits.active_budget.bytes)
+        overruns["budget"] = _overrun(used[of], limits.active_budget.bytes)
     if limits.max_latency_ms is not None:
-        found["latency"] = _over(cost.latency_ms.value if cost.latency_ms else None, limits.max_latency_ms)
+        overruns["latency"] = _overrun(cost.latency_ms.value if cost.latency_ms else None, limits.max_latency_ms)
     if limits.max_energy_uj is not None:
-        found["energy"] = _over(cost.energy_uj.value if cost.energy_uj else None, limits.max_energy_uj)
-    lost = _accuracy_lost(metrics.quality, limits)
-    if lost is not None:
-        found["accuracy"] = lost
-    return found
+        overruns["energy"] = _overrun(cost.energy_uj.value if cost.energy_uj else None, limits.max_energy_uj)
+    accuracy_overrun = _accuracy_overrun(metrics.quality, limits)
+    if accuracy_overrun is not None:
+        overruns["accuracy"] = accuracy_overrun
+    return overruns
 
 
-def _over(value: float | None, limit: float) -> float:
+def _overrun(value: float | None, limit: float) -> float:
     if value is None:
         return UNKNOWN
     return (value - limit) / limit if limit > 0 else float(value > limit)
 
 
-def _accuracy_lost(quality: Quality, limits: SweepLimits) -> float | None:
-    """The larger excess of the two limits of accuracy; None where there is none."""
-    found = []
-    share = accuracy_of(quality)
+def _accuracy_overrun(quality: Quality, limits: SweepLimits) -> float | None:
+    """Return the larger overrun of the two limits of accuracy; None if neither is set."""
+    overruns = []
+    accuracy = accuracy_of(quality)
     if limits.min_accuracy is not None:
-        found.append(UNKNOWN if share is None else limits.min_accuracy - share)
+        overruns.append(UNKNOWN if accuracy is None else limits.min_accuracy - accuracy)
     if limits.max_accuracy_loss is not None:
         original = quality.float_accuracy if quality.accuracy is not None else 1.0
-        # In points, without the last bits of shares of counts, as it is judged.
-        lost = None if share is None or original is None else round(100 * (original - share), 9)
-        found.append(UNKNOWN if lost is None else (lost - limits.max_accuracy_loss) / 100)
-    return max(found, default=None)
+        # In percentage points, rounded as in the judgement.
+        loss = None if accuracy is None or original is None else round(100 * (original - accuracy), 9)
+        overruns.append(UNKNOWN if loss is None else (loss - limits.max_accuracy_loss) / 100)
+    return max(overruns, default=None)
 
 
-# Of outputs that are equal; only the order of values counts in a search, and no quantization comes near.
+# Replaces the infinite SQNR of equal outputs: the search uses only the order of values, and no quantization reaches it.
 EQUAL_SQNR_DB = 200.0
-# Asked at random before the first estimate: Optuna's own default.
+# Random trials before the estimator is used: Optuna's default.
 STARTUP_TRIALS = 10
-OPTUNA_MAJOR = 5  # before it, constraints were not a trial's own
+MIN_OPTUNA_MAJOR = 5  # earlier versions of create_trial have no constraints
 
 
 class OptunaProposer:
-    """A Proposer that asks for search.batch variants per target at a time, up to search.trials per target.
+    """A Proposer that proposes search.batch variants per target at a time, up to search.trials per target.
 
-    Each target has a study of its own. All start from the same seed, so that their first, random variants are the same
-    ones and share conversions. A grid that is no larger than the trials is not searched: all is asked for at once.
+    Each target has its own study. All start from the same seed, so that their first, random variants are the same and
+    share conversions. A grid that is no larger than the number of trials is not searched but proposed at once.
 
-    What is proposed depends on the sweep and on the rows told alone, not on their order or their time: every batch is
-    asked of a study made anew of all that is known.
+    The proposals depend only on the sweep and on the rows received, not on their order or time: each batch comes from
+    a new study with all rows received so far.
     """
 
     def __init__(self, spec: SweepSpec) -> None:
@@ -222,47 +224,47 @@ class OptunaProposer:
         self._limits = spec.limits
         self._search = spec.search
         self._seed = spec.seed
-        self._whole = Grid(spec) if self._space.size <= spec.search.trials else None
-        self._asked: dict[str, list[Point]] = {target.label: [] for target in spec.targets}
-        self._told: dict[Variant, Row] = {}
-        self._optuna: Any = _import_optuna() if self._whole is None else None
+        self._grid = Grid(spec) if self._space.size <= spec.search.trials else None
+        self._proposed: dict[str, list[Point]] = {target.label: [] for target in spec.targets}
+        self._rows: dict[Variant, Row] = {}
+        self._optuna: Any = _import_optuna() if self._grid is None else None
 
     @property
     def note(self) -> str:
-        """What is done, for the user."""
+        """A sentence for the user: what the search tries."""
         trials, size = self._search.trials, self._space.size
-        if self._whole is not None:
+        if self._grid is not None:
             return f"the grid has {size:,} variants per target, no more than the {trials:,} trials, so all are run"
         objectives = " and ".join(self._search.objectives)
         return f"the search tries {trials:,} of {size:,} variants per target to optimize {objectives}"
 
     def propose(self) -> tuple[Variant, ...]:
-        """The next variants, each once; empty when the trials are used up."""
-        if self._whole is not None:
-            return self._whole.propose()
+        """Return the next variants, each once; an empty tuple when all trials are used."""
+        if self._grid is not None:
+            return self._grid.propose()
         proposed: list[Variant] = []
-        for target, asked in self._asked.items():
-            new = self._ask(target, min(self._search.batch, self._search.trials - len(asked)))
-            asked += new
+        for target, points in self._proposed.items():
+            new = self._ask(target, min(self._search.batch, self._search.trials - len(points)))
+            points += new
             proposed += (self._space.variant(point, target) for point in new)
         return tuple(proposed)
 
     def tell(self, rows: Sequence[Row]) -> None:
-        """What became of proposed variants, in any order; rows told before may come again."""
-        self._told.update((row.variant, row) for row in rows)
+        """Receive rows of proposed variants, in any order; rows received before may be included."""
+        self._rows.update((row.variant, row) for row in rows)
 
     def _ask(self, target: str, count: int) -> list[Point]:
         if not count:
             return []
-        asked = self._asked[target]
-        seed = _derived_seed(self._seed, len(asked))
+        proposed = self._proposed[target]
+        seed = _derived_seed(self._seed, len(proposed))
         study = self._study(target, seed)
         distributions = _distributions(self._optuna, self._space)
-        rng, taken, new = random.Random(seed), set(asked), []
+        rng, taken, new = random.Random(seed), set(proposed), []
         for _ in range(count):
-            wished = study.ask(distributions).params
+            params = study.ask(distributions).params
             point = self._space.nearest_free(
-                tuple(wished[dimension.name] for dimension in self._space.dimensions),
+                tuple(params[dimension.name] for dimension in self._space.dimensions),
                 taken,
                 lambda points: rng.sample(points, len(points)),
             )
@@ -271,43 +273,46 @@ class OptunaProposer:
         return new
 
     def _study(self, target: str, seed: int) -> Any:
-        """A study that knows what was told of the target, in the order in which it was asked for."""
+        """Return a study with the rows received for the target, in the order in which they were proposed."""
         optuna = self._optuna
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True)
         directions = ["minimize" if AXES[name].better == "lower" else "maximize" for name in self._search.objectives]
         study = optuna.create_study(sampler=sampler, directions=directions)
         distributions = _distributions(optuna, self._space)
-        asked = [(point, self._told.get(self._space.variant(point, target))) for point in self._asked[target]]
-        values = _objectives([row for _, row in asked if row is not None], self._search.objectives)
-        for point, row in asked:
+        trials = [(point, self._rows.get(self._space.variant(point, target))) for point in self._proposed[target]]
+        values = _objectives([row for _, row in trials if row is not None], self._search.objectives)
+        for point, row in trials:
             if row is None:
                 continue
             names = (dimension.name for dimension in self._space.dimensions)
-            known = row.metrics is not None
+            has_metrics = row.metrics is not None
             study.add_trial(
                 optuna.trial.create_trial(
-                    state=optuna.trial.TrialState.COMPLETE if known else optuna.trial.TrialState.FAIL,
+                    state=optuna.trial.TrialState.COMPLETE if has_metrics else optuna.trial.TrialState.FAIL,
                     params=dict(zip(names, point, strict=True)),
                     distributions=distributions,
-                    values=values[row.variant] if known else None,
-                    constraints=constraints(row, self._limits) if known else None,
+                    values=values[row.variant] if has_metrics else None,
+                    constraints=constraints(row, self._limits) if has_metrics else None,
                 )
             )
         return study
 
 
 def constraints(row: Row, limits: SweepLimits) -> dict[str, float]:
-    """What Optuna is told of a row with metrics: 0 or less in all where it is accepted."""
+    """Return the constraints for Optuna of a row with metrics: all are 0 or less if the row is accepted."""
     assert row.metrics is not None  # for the type checker: a row that failed is not asked for its constraints
-    found: dict[str, float] = {str(cause): value for cause, value in excess(row.metrics, limits).items()}
-    if row.judged is not None and not row.judged.accepted and all(value <= 0 for value in found.values()):
-        found["judgement"] = UNKNOWN  # the judge has the last word
-    return found
+    values: dict[str, float] = {str(cause): value for cause, value in limit_overruns(row.metrics, limits).items()}
+    if row.judged is not None and not row.judged.accepted and all(value <= 0 for value in values.values()):
+        values["judgement"] = UNKNOWN  # the judgement takes precedence over the overruns
+    return values
 
 
 def _objectives(rows: Sequence[Row], names: Sequence[str]) -> Mapping[Variant, tuple[float, ...]]:
-    """The objectives of the rows with metrics. Where one is not known, the worst that is known of any row stands for
-    it: so an objective of which nothing is known on a target leaves the others to lead."""
+    """Return the objectives of the rows with metrics.
+
+    The worst value of any row replaces an unknown one, so that an objective that is unknown for all rows of a target
+    has no effect.
+    """
     rows = [row for row in rows if row.metrics is not None]
     columns = []
     for name in names:
@@ -323,7 +328,7 @@ def _finite(value: float) -> float:
 
 
 def _distributions(optuna: ModuleType, space: Space) -> dict[str, Any]:
-    """Indices: as numbers where their order tells something, else as categories."""
+    """Return the distributions of the indices: integers in an ordered dimension, otherwise categories."""
     return {
         dimension.name: optuna.distributions.IntDistribution(0, len(dimension.values) - 1)
         if dimension.ordered
@@ -332,9 +337,9 @@ def _distributions(optuna: ModuleType, space: Space) -> dict[str, Any]:
     }
 
 
-def _derived_seed(seed: int, asked: int) -> int:
-    """32 bits for the batch that follows so many trials."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {asked}".encode()).digest()[:4], "big")
+def _derived_seed(seed: int, trials: int) -> int:
+    """Return a 32-bit seed for the batch that follows that number of trials."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {trials}".encode()).digest()[:4], "big")
 
 
 def _import_optuna() -> ModuleType:
@@ -344,9 +349,9 @@ def _import_optuna() -> ModuleType:
         raise MissingExtraError(
             "a search requires Optuna, which is not installed", fix="pip install 'edgetool[sweep]'"
         ) from error
-    if int(optuna.__version__.split(".")[0]) < OPTUNA_MAJOR:
+    if int(optuna.__version__.split(".")[0]) < MIN_OPTUNA_MAJOR:
         raise MissingExtraError(
-            f"a search requires Optuna {OPTUNA_MAJOR} or later, but {optuna.__version__} is installed",
+            f"a search requires Optuna {MIN_OPTUNA_MAJOR} or later, but {optuna.__version__} is installed",
             fix="pip install --upgrade 'edgetool[sweep]'",
         )
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -1,12 +1,9 @@
-"""What a sweep is asked to do: a sweep.toml as types, its paths resolved.
+"""Read a sweep.toml into a SweepSpec, with resolved paths.
 
-A TOML file of the user's as text and as a table, whatever it turns out to be.
-
-The values of a sweep.toml's keys: what each may be, and what is said of one that is not.
-
-The targets of a sweep.toml: each is resolved at once, so that an unknown one is told with its key.
-
-Reads a sweep.toml, strictly: every key is known, every value possible, every file there, before anything runs.
+read_spec is strict: before anything runs, it checks that every key is known, every value is possible, and every file
+exists. Functions such as whole, level and path_in parse the value of one key, and raise UsageError if it is invalid;
+value_of and list_of note such errors with the key. read_targets resolves each target at once, so that an error about a
+target names its key too.
 """
 
 from __future__ import annotations
@@ -51,13 +48,13 @@ from edgetool.target.types import Target
 
 
 def read_toml_text(path: Path, *, what: str) -> str:
-    """The file's text. what: "a sweep.toml", for messages. Raises UsageError for what is not a text file."""
+    """Return the file's text. what: "a sweep.toml", for messages. Raises UsageError if it is not a text file."""
     blob = read_file(path, what=what, max_bytes=MAX_FILE_BYTES)
     return toml_text(blob, where=str(path), fix=f"specify {what}", error=SettingsError)
 
 
 def read_toml(path: Path, *, what: str) -> dict[str, Any]:
-    """The file's table. Raises UsageError; a syntax error names line and column."""
+    """Return the file's table. Raises UsageError; a syntax error names line and column."""
     text = read_toml_text(path, what=what)
     return toml_table(text, where=str(path), fix="see docs/sweep.md", error=SettingsError)
 
@@ -67,10 +64,11 @@ Strategy = Literal["grid", "search"]
 
 @dataclass(frozen=True, slots=True)
 class TargetSpec:
-    """A target as the user names it.
+    """A target as the user specifies it.
 
-    label: how tables call it, unique in the sweep. name: of a packaged profile; profile: the text of the user's own
-    instead, None for a packaged one. overrides: of Target.with_overrides, by keyword.
+    label: its name in tables, unique in the sweep. name: that of a packaged profile, or the path of the user's profile.
+    profile: the text of the user's profile, None for a packaged one. overrides: keyword arguments of
+    Target.with_overrides.
     """
 
     label: str
@@ -81,8 +79,11 @@ class TargetSpec:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """Structured pruning: the shares of channels to remove, ascending and distinct; how channels are ranked; the
-    layers to leave alone, by name or pattern (fnmatch)."""
+    """Structured pruning.
+
+    levels: the fractions of channels to remove, ascending and distinct. method: how channels are ranked. exclude: names
+    or patterns (fnmatch) of layers that are not pruned.
+    """
 
     levels: tuple[float, ...] = (0.0,)
     method: PruningMethod = "l1"
@@ -91,10 +92,10 @@ class Pruning:
 
 @dataclass(frozen=True, slots=True)
 class FineTune:
-    """Training after pruning; never of level 0, which is the identity.
+    """Training after pruning; level 0 is not trained, because nothing is removed.
 
-    data: an .npz with x (or an array per input) and y. loss: a name of Keras's, None for the one that fits y and the
-    output.
+    data: an .npz file with x (or an array per input) and y. loss: the name of a Keras loss, None for the one that fits
+    y and the output.
     """
 
     data: Path
@@ -106,10 +107,10 @@ class FineTune:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """The user's Python: module.function(**parameters) returns a Keras model.
+    """A Python function of the user: module.function(**parameters) returns a Keras model.
 
-    path: the module's file. files: further files of the user's that it imports. parameters: the values of each, in the
-    order of the file.
+    path: the module's file. files: other files of the user that it imports. parameters: the values of each parameter,
+    in the order of the sweep.toml.
     """
 
     path: Path
@@ -121,7 +122,10 @@ class Builder:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search instead of the whole grid: trials per target, how many are asked for at once, and what is sought."""
+    """A search instead of the whole grid.
+
+    trials: per target. batch: trials per target that are proposed at once. objectives: keys of AXES to optimize.
+    """
 
     trials: int = 40
     batch: int = 4
@@ -130,10 +134,10 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class SweepLimits:
-    """What a variant must keep to be accepted, beside the memories of its target; None is none.
+    """The limits for variants, besides the memory of their target; None is no limit.
 
-    budgets are tracked, active_budget rejects. reserve_bytes are kept free of RAM, reserve_flash_bytes of flash.
-    min_accuracy: 0 to 1. max_accuracy_loss: in percentage points against the float original.
+    budgets: reported only. active_budget: rejects variants that exceed it. reserve_bytes, reserve_flash_bytes: kept
+    free in RAM and in flash. min_accuracy: 0 to 1. max_accuracy_loss: percentage points below the float original.
     """
 
     budgets: tuple[MemoryBudget, ...] = ()
@@ -148,9 +152,11 @@ class SweepLimits:
 
 @dataclass(frozen=True, slots=True)
 class SweepSpec:
-    """Exactly one of model (.h5, .keras; SavedModel and .tflite cannot be pruned) and builder is given.
+    """A sweep as specified by a sweep.toml.
 
-    calibration, evaluate, mean, std, scale, offset, samples and seed are those of a conversion.
+    Exactly one of model (.h5, .keras; SavedModel and .tflite cannot be pruned) and builder is set. calibration,
+    evaluate, mean, std, scale, offset, samples and seed are options of the conversion. job_seconds: the time limit of a
+    job.
     """
 
     name: str
@@ -177,7 +183,7 @@ class SweepSpec:
 
 T = TypeVar("T")
 
-MAX_TEXT = 1000  # characters of a parameter's value
+MAX_CHARACTERS = 1000  # of a string
 MAX_JOB_SECONDS = 30 * 24 * 3600
 ACCURACY_EXPECTED = 'an accuracy such as 0.9 or "90%"'
 BUILDER_EXPECTED = 'a builder such as "module:function"'
@@ -185,7 +191,7 @@ LOSS_EXPECTED = 'percentage points such as "2%"'
 
 
 def value_of(section: Section, name: str, parse: Callable[[object], T]) -> T | None:
-    """What parse makes of the key's value; None when it is absent, or refused with a UsageError, which is noted."""
+    """Return the parsed value of the key; None if it is absent, or if `parse` raises a UsageError, which is noted."""
     section.taken.add(name)
     if not section.has(name):
         return None
@@ -197,7 +203,10 @@ def value_of(section: Section, name: str, parse: Callable[[object], T]) -> T | N
 
 
 def list_of(section: Section, name: str, parse: Callable[[object], T], example: str) -> tuple[T, ...] | None:
-    """A list of distinct values, not empty; None when it is absent or wrong. A wrong item is noted by its place."""
+    """Return the parsed items of a list, which must be distinct and not empty; None if the key is absent or invalid.
+
+    An invalid item is noted with its position.
+    """
     section.taken.add(name)
     if not section.has(name):
         return None
@@ -205,38 +214,38 @@ def list_of(section: Section, name: str, parse: Callable[[object], T], example: 
     if not isinstance(items, list) or not items:
         section.note(name, "is an empty list" if items == [] else f"must be a list, not {_shown(items)}", example)
         return None
-    before, found, shown = len(section.problems), list[T](), list[str]()
+    before, values, shown = len(section.problems), list[T](), list[str]()
     for i, item in enumerate(items):
-        place = f"{name}[{i}]"
+        key = f"{name}[{i}]"
         try:
             parsed = parse(item)
         except UsageError as error:
-            section.note(place, error.what, error.fix)
+            section.note(key, error.what, error.fix)
             continue
-        if parsed in found:
-            # 1, 1.0 and true are equal: tables and fronts would take their variants for one.
-            same = shown[found.index(parsed)]
+        if parsed in values:
+            # 1, 1.0 and true are equal, so that tables and fronts would not distinguish their variants.
+            same = shown[values.index(parsed)]
             as_what = f": it equals {same}" if same != _shown(item) else ""
-            section.note(place, f"{_shown(item)} is listed twice{as_what}", "remove one of them")
-        found.append(parsed)
+            section.note(key, f"{_shown(item)} is listed twice{as_what}", "remove one of them")
+        values.append(parsed)
         shown.append(_shown(item))
-    return tuple(found) if len(section.problems) == before else None
+    return tuple(values) if len(section.problems) == before else None
 
 
-def word(known: Collection[str]) -> Callable[[object], str]:
-    """One of the known words."""
+def word(choices: Collection[str]) -> Callable[[object], str]:
+    """Return a parser for one of the choices."""
 
     def parse(value: object) -> str:
-        if isinstance(value, str) and value in known:
+        if isinstance(value, str) and value in choices:
             return value
-        guess = did_you_mean(value, known) if isinstance(value, str) else None
-        raise UsageError(f"{_shown(value)} is not one of {', '.join(known)}", fix=guess)
+        guess = did_you_mean(value, choices) if isinstance(value, str) else None
+        raise UsageError(f"{_shown(value)} is not one of {', '.join(choices)}", fix=guess)
 
     return parse
 
 
 def whole(low: int, high: int) -> Callable[[object], int]:
-    """An integer from low to high."""
+    """Return a parser for an integer from low to high."""
 
     def parse(value: object) -> int:
         if type(value) is int and low <= value <= high:
@@ -247,11 +256,11 @@ def whole(low: int, high: int) -> Callable[[object], int]:
 
 
 def between(low: float, high: float) -> Callable[[object], float]:
-    """A number from low to high."""
+    """Return a parser for a number from low to high."""
 
     def parse(value: object) -> float:
         number = _number(value)
-        if number is None or not low <= number <= high:  # nor is NaN
+        if number is None or not low <= number <= high:  # also rejects NaN
             raise UsageError(f"{_shown(value)} is not a number from {low:g} to {high:g}")
         return number
 
@@ -259,20 +268,20 @@ def between(low: float, high: float) -> Callable[[object], float]:
 
 
 def pattern(value: object) -> str:
-    """A name or pattern: a line of printable text."""
+    """Parse a name or pattern: a line of printable text."""
     text = _text(value, "a string")
-    if len(text) > MAX_TEXT or not text.isprintable():
-        raise UsageError(f"{_shown(value)} is not a single line of at most {MAX_TEXT} printable characters")
+    if len(text) > MAX_CHARACTERS or not text.isprintable():
+        raise UsageError(f"{_shown(value)} is not a single line of at most {MAX_CHARACTERS} printable characters")
     return text
 
 
 def is_name(text: str) -> bool:
-    """Whether Python takes it for a parameter."""
+    """Return whether Python accepts the text as the name of a parameter."""
     return text.isidentifier() and not keyword.iskeyword(text)
 
 
 def module_and_function(value: object) -> tuple[str, str]:
-    """Both of "module:function"."""
+    """Parse "module:function" into its two parts."""
     module, colon, function = _text(value, BUILDER_EXPECTED).partition(":")
     if not colon or not is_name(module) or not is_name(function):
         raise UsageError(
@@ -282,30 +291,30 @@ def module_and_function(value: object) -> tuple[str, str]:
 
 
 def level(value: object) -> float:
-    """A share of the channels: from 0 to below 1."""
+    """Parse a fraction of the channels: from 0 to less than 1."""
     number = _number(value)
     if number is None or not 0 <= number < 1:
         raise UsageError(
             f"{_shown(value)} is not a level: a number in the range 0 to less than 1",
             fix="0.25 removes a quarter of the channels",
         )
-    return number + 0.0  # of -0.0 it makes 0.0
+    return number + 0.0  # turns -0.0 into 0.0
 
 
 def parameter(value: object) -> BuilderArgument:
-    """A value that the builder is called with: a finite number, a text or a boolean."""
-    if isinstance(value, str) and len(value) > MAX_TEXT:
-        raise UsageError(f"is a string of more than {MAX_TEXT} characters")
+    """Parse an argument for the builder: a finite number, a string or a boolean."""
+    if isinstance(value, str) and len(value) > MAX_CHARACTERS:
+        raise UsageError(f"is a string of more than {MAX_CHARACTERS} characters")
     if isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise UsageError(f"{_shown(value)} is not a finite number, a string or a boolean")
 
 
 def numbers(value: object) -> tuple[float, ...]:
-    """A finite number, or a list of them."""
-    found = [_number(item) for item in (value if isinstance(value, list) else [value])]
-    finite = [number for number in found if number is not None and math.isfinite(number)]
-    if not found or len(finite) < len(found):
+    """Parse a finite number, or a list of them."""
+    parsed = [_number(item) for item in (value if isinstance(value, list) else [value])]
+    finite = [number for number in parsed if number is not None and math.isfinite(number)]
+    if not parsed or len(finite) < len(parsed):
         raise UsageError(
             f"{_shown(value)} is not a number or a list of numbers", fix="use one number, or one per channel"
         )
@@ -313,24 +322,24 @@ def numbers(value: object) -> tuple[float, ...]:
 
 
 def size_bytes(value: object) -> int:
-    """A size in bytes: "64KiB" or a number of bytes."""
+    """Parse a size in bytes: "64KiB" or a number of bytes."""
     if type(value) is int and value >= 0:
         return value
     return parse_size(_text(value, SIZE_EXPECTED))
 
 
 def latency_ms(value: object) -> float:
-    """A time above 0, in milliseconds."""
+    """Parse a time above 0, and return milliseconds."""
     return _above_zero(parse_time(_text(value, TIME_EXPECTED)), value)
 
 
 def energy_uj(value: object) -> float:
-    """An energy above 0, in microjoules."""
+    """Parse an energy above 0, and return microjoules."""
     return _above_zero(parse_energy(_text(value, ENERGY_EXPECTED)), value)
 
 
 def accuracy(value: object) -> float:
-    """A share from 0 to 1: 0.9 or "90%"."""
+    """Parse a fraction from 0 to 1: 0.9 or "90%"."""
     number = parse_percent(value) / 100 if isinstance(value, str) else _number(value)
     if number is None or not 0 <= number <= 1:
         raise UsageError(f"{_shown(value)} is not {ACCURACY_EXPECTED}")
@@ -338,12 +347,12 @@ def accuracy(value: object) -> float:
 
 
 def accuracy_loss(value: object) -> float:
-    """Percentage points: "2%"."""
+    """Parse percentage points: "2%"."""
     return parse_percent(_text(value, LOSS_EXPECTED))
 
 
 def job_seconds(value: object) -> float:
-    """How long a job may take: "1h", or a number of seconds."""
+    """Parse the time limit of a job: "1h", or a number of seconds."""
     number = parse_long_time(value) if isinstance(value, str) else _number(value)
     if number is None or not 0 < number <= MAX_JOB_SECONDS:
         raise UsageError(f"{_shown(value)} is not a number of seconds or {LONG_TIME_EXPECTED}, up to 30 days")
@@ -351,7 +360,7 @@ def job_seconds(value: object) -> float:
 
 
 def path_in(folder: Path, *, suffix: str = "") -> Callable[[object], Path]:
-    """A path of a file or directory that can be read, relative to the sweep.toml's folder."""
+    """Return a parser for the path of a readable file or directory, relative to the sweep.toml's folder."""
 
     def parse(value: object) -> Path:
         path = folder / _text(value, "a path", quote=True)
@@ -368,7 +377,7 @@ def path_in(folder: Path, *, suffix: str = "") -> Callable[[object], Path]:
 
 
 def _number(value: object) -> float | None:
-    """A TOML integer or float; of an integer too large for a float, infinity."""
+    """Return a TOML integer or float as a float; infinity if the integer is too large, None for another type."""
     if type(value) is float:
         return value
     if type(value) is not int:
@@ -392,14 +401,15 @@ def _above_zero(number: float, value: object) -> float:
 
 
 def _shown(value: Any) -> str:
-    """The value for a message, as TOML has it where that differs, and short."""
+    """Return the value for a message: booleans as in TOML, and long values truncated."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 EXAMPLE = 'write targets = ["cortex-m4", {name = "my-board.toml", clock = "80MHz"}]'
 MAX_LABEL = 60
-# Key -> keyword of Target.with_overrides, in the order in which that applies them: the arena's region before its size.
+# Key -> keyword of Target.with_overrides, in the order in which it applies them: the region of the arena before its
+# size.
 OVERRIDES: Mapping[str, str] = {
     "clock": "clock_hz",
     "arena_region": "arena_region",
@@ -411,22 +421,22 @@ OVERRIDES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """A target and, of a label that was not given, what distinguishes it from others of its name."""
+class _ParsedTarget:
+    """A target. overrides_text: added to its label if another target has the same name, unless the user set a label."""
 
     spec: TargetSpec
-    said: str
-    is_given: bool
+    overrides_text: str
+    has_user_label: bool
 
 
 def read_targets(section: Section, folder: Path) -> tuple[TargetSpec, ...]:
-    """The targets of the key "targets", their labels distinct; problems are noted."""
+    """Return the targets of the key "targets", with distinct labels; problems are noted."""
     section.taken.add("targets")
     items = section.table.get("targets")
     if not isinstance(items, list) or not items:
         section.note("targets", "is missing" if items is None else "must be a non-empty list of targets", EXAMPLE)
         return ()
-    found = []
+    parsed_targets = []
     for i, item in enumerate(items):
         key = f"targets[{i}]"
         table = {"name": item} if isinstance(item, str) else item
@@ -434,34 +444,34 @@ def read_targets(section: Section, folder: Path) -> tuple[TargetSpec, ...]:
             section.note(key, "must be a name or a table", EXAMPLE)
             continue
         inner = Section(table, section.problems, section.key(key))
-        named = _read(inner, folder)
-        if named is not None:
-            found.append((key, named))
-    return _labelled(section, found)
+        parsed = _read(inner, folder)
+        if parsed is not None:
+            parsed_targets.append((key, parsed))
+    return _labelled(section, parsed_targets)
 
 
-def _read(section: Section, folder: Path) -> _Named | None:
+def _read(section: Section, folder: Path) -> _ParsedTarget | None:
     before = len(section.problems)
     name = section.text("name")
     label = section.text("label", required=False)
     if len(label) > MAX_LABEL:
         section.note("label", f"is longer than {MAX_LABEL} characters")
-    given = {key: _override(section, key) for key in OVERRIDES}
+    values = {key: _override(section, key) for key in OVERRIDES}
     section.finish()
     if len(section.problems) > before:
         return None
     profile, target = _resolved(section, name, folder)
-    for key, value in given.items():
+    for key, value in values.items():
         if target is None:
             return None
         if value is not None:
             target = _overridden(section, key, target, value)
     if target is None:
         return None
-    overrides = tuple((OVERRIDES[key], value) for key, value in given.items() if value is not None)
-    said = " ".join(_said(key, section.table[key]) for key, value in given.items() if value is not None)
-    packaged = target.name if profile is None else name
-    return _Named(TargetSpec(label or target.name, packaged, profile, overrides), said, bool(label))
+    overrides = tuple((OVERRIDES[key], value) for key, value in values.items() if value is not None)
+    text = " ".join(_override_text(key, section.table[key]) for key, value in values.items() if value is not None)
+    profile_name = target.name if profile is None else name
+    return _ParsedTarget(TargetSpec(label or target.name, profile_name, profile, overrides), text, bool(label))
 
 
 def _override(section: Section, key: str) -> int | str | None:
@@ -481,7 +491,7 @@ def _clock_hz(value: object) -> int:
 
 
 def _resolved(section: Section, name: str, folder: Path) -> tuple[str | None, Target | None]:
-    """The text of the user's own profile, None for a packaged one, and the target."""
+    """Return the text of the user's profile, None for a packaged one, and the target."""
     try:
         if not is_path(name):
             return None, load_target(name)
@@ -503,21 +513,21 @@ def _overridden(section: Section, key: str, target: Target, value: int | str) ->
         return None
 
 
-def _said(key: str, value: object) -> str:
-    """What a label says of an override: "80MHz", "sram 128KiB"."""
+def _override_text(key: str, value: object) -> str:
+    """Return an override as part of a label: "80MHz", "sram 128KiB"."""
     return (
         f"{value} Hz" if type(value) is int and key == "clock" else f"{value}" if key == "clock" else f"{key} {value}"
     )
 
 
-def _labelled(section: Section, found: list[tuple[str, _Named]]) -> tuple[TargetSpec, ...]:
-    """Targets of one name are told apart by what overrides them."""
-    names = [named.spec.label for _, named in found]
+def _labelled(section: Section, targets: list[tuple[str, _ParsedTarget]]) -> tuple[TargetSpec, ...]:
+    """Add their overrides to the labels of targets with the same name, and note labels that are not distinct."""
+    labels = [target.spec.label for _, target in targets]
     specs: dict[str, TargetSpec] = {}
-    for key, named in found:
-        spec = named.spec
-        if names.count(spec.label) > 1 and not named.is_given and named.said:
-            spec = replace(spec, label=f"{spec.label} {named.said}")
+    for key, target in targets:
+        spec = target.spec
+        if labels.count(spec.label) > 1 and not target.has_user_label and target.overrides_text:
+            spec = replace(spec, label=f"{spec.label} {target.overrides_text}")
         if spec.label in specs:
             section.note(
                 key, f"{spec.label!r} is listed twice", 'remove one of them, or set a different label = "..." for one'
@@ -526,12 +536,12 @@ def _labelled(section: Section, found: list[tuple[str, _Named]]) -> tuple[Target
     return tuple(specs.values())
 
 
-Keys = Mapping[str, tuple[str, Callable[[object], Any]]]  # key -> field and how it is read
+Keys = Mapping[str, tuple[str, Callable[[object], Any]]]  # key -> name of the field, and parser of the value
 
 MAX_GRID = 100_000
 MAX_SEED = 2**32 - 1
-# What a file must not decide for whoever runs it.
-OF_THE_COMMAND_LINE = {"trust_model_code": "--trust-model-code", "jobs": "--jobs", "scheduler": "--scheduler"}
+# Options that only the user who runs the sweep can set, not its file.
+COMMAND_LINE_OPTIONS = {"trust_model_code": "--trust-model-code", "jobs": "--jobs", "scheduler": "--scheduler"}
 LIMITS: Keys = {
     "active_memory_budget": ("active_budget", parse_budget),
     "reserve": ("reserve_bytes", size_bytes),
@@ -544,15 +554,15 @@ LIMITS: Keys = {
 
 
 def read_spec(path: Path, *, trust_model_code: bool = False) -> SweepSpec:
-    """The sweep that the file asks for. Paths in it are relative to its folder.
+    """Read a sweep.toml. Paths in it are relative to its folder.
 
-    Raises SettingsError naming file and key, its details the further problems; UsageError for a file that cannot be
-    read, and for a builder without trust_model_code.
+    Raises SettingsError naming file and key, with further problems as its details; UsageError if the file cannot be
+    read, or has a builder without trust_model_code.
     """
     where = str(path)
     top = Section(read_toml(path, what="a sweep.toml"), [])
     spec = _spec(top, path, trust_model_code=trust_model_code)
-    for name, option in OF_THE_COMMAND_LINE.items():
+    for name, option in COMMAND_LINE_OPTIONS.items():
         if top.has(name):
             top.taken.add(name)
             top.note(name, "cannot be set in the file", f"pass {option} to 'edgetool sweep run'")
@@ -569,7 +579,7 @@ def read_spec(path: Path, *, trust_model_code: bool = False) -> SweepSpec:
 
 
 def _spec(top: Section, path: Path, *, trust_model_code: bool) -> SweepSpec:
-    """The sweep; of no use where problems were noted."""
+    """Return the sweep, which is invalid if problems were noted."""
     folder = path.parent
     file, data = path_in(folder), path_in(folder, suffix=".npz")
     model, builder = value_of(top, "model", file), _builder(top, folder)
@@ -585,7 +595,7 @@ def _spec(top: Section, path: Path, *, trust_model_code: bool) -> SweepSpec:
         search=_search(top),
         limits=_limits(top),
         trust_model_code=trust_model_code,
-        **_given(
+        **_fields(
             top,
             {
                 "calibration": ("calibration", file),
@@ -603,8 +613,8 @@ def _spec(top: Section, path: Path, *, trust_model_code: bool) -> SweepSpec:
     return spec
 
 
-def _given(section: Section, table: Keys) -> dict[str, Any]:
-    """The fields that the file gives: what it leaves out keeps its default."""
+def _fields(section: Section, table: Keys) -> dict[str, Any]:
+    """Return the fields that the file sets; the others keep their defaults."""
     values = {field: value_of(section, key, parse) for key, (field, parse) in table.items()}
     return {field: value for field, value in values.items() if value is not None}
 
@@ -622,15 +632,15 @@ def _check_model(top: Section, model: Path | None) -> None:
 
 
 def _builder(top: Section, folder: Path) -> Builder | None:
-    named = value_of(top, "builder", module_and_function)
+    name = value_of(top, "builder", module_and_function)
     files = list_of(top, "builder_files", path_in(folder, suffix=".py"), 'as in builder_files = ["blocks.py"]')
     parameters = _parameters(top)
     for key in ("builder_files", "parameters"):
         if top.has(key) and not top.has("builder"):
             top.note(key, "requires a builder, but none is specified", 'write builder = "module:function"')
-    if named is None:
+    if name is None:
         return None
-    module, function = named
+    module, function = name
     path = folder / f"{module}.py"
     if not path.is_file():
         top.note(
@@ -643,13 +653,13 @@ def _parameters(top: Section) -> tuple[tuple[str, tuple[BuilderArgument, ...]], 
     section = top.optional("parameters")
     if section is None:
         return ()
-    found = []
+    parameters = []
     for name in section.table:
         if not is_name(name):
             section.note(name, "is not a valid Python parameter name")
         values = list_of(section, name, parameter, f"as in {name[:40]} = [0.5, 1.0]")
-        found.append((name, values or ()))
-    return tuple(found)
+        parameters.append((name, values or ()))
+    return tuple(parameters)
 
 
 def _pruning(top: Section, model: Path | None) -> Pruning:
@@ -658,7 +668,7 @@ def _pruning(top: Section, model: Path | None) -> Pruning:
         return Pruning()
     levels = list_of(section, "levels", level, "as in levels = [0, 0.25, 0.5]")
     exclude = list_of(section, "exclude", pattern, 'as in exclude = ["head_*"]')
-    method = _given(section, {"method": ("method", word(PRUNING_METHODS))})
+    method = _fields(section, {"method": ("method", word(PRUNING_METHODS))})
     section.finish()
     if model is not None and model.is_dir() and any(levels or ()):
         section.note("levels", "a SavedModel cannot be pruned", "provide the model as .keras or .h5, or omit levels")
@@ -672,7 +682,7 @@ def _fine_tune(top: Section, data: Callable[[object], Path]) -> FineTune | None:
     path = value_of(section, "data", data)
     if not section.has("data"):
         section.note("data", "is missing", "specify an .npz file with training data x and y")
-    given = _given(
+    fields = _fields(
         section,
         {
             "epochs": ("epochs", whole(1, 100_000)),
@@ -682,29 +692,29 @@ def _fine_tune(top: Section, data: Callable[[object], Path]) -> FineTune | None:
         },
     )
     section.finish()
-    return FineTune(path or Path(), **given)
+    return FineTune(path or Path(), **fields)
 
 
 def _search(top: Section) -> Search:
     section = top.optional("search")
     if section is None:
         return Search()
-    given = _given(
+    fields = _fields(
         section,
         {"trials": ("trials", whole(1, MAX_GRID)), "batch": ("batch", whole(1, 1000))},
     )
     objectives = list_of(section, "objectives", word(AXES), 'as in objectives = ["accuracy", "latency_ms"]')
     section.finish()
-    return Search(objectives=objectives or Search().objectives, **given)
+    return Search(objectives=objectives or Search().objectives, **fields)
 
 
 def _limits(top: Section) -> SweepLimits:
     budgets = list_of(top, "memory_budgets", parse_budget, 'as in memory_budgets = ["64KiB", "256KiB:flash"]')
-    return SweepLimits(budgets=budgets or (), **_given(top, LIMITS))
+    return SweepLimits(budgets=budgets or (), **_fields(top, LIMITS))
 
 
 def _check_normalisation(top: Section, spec: SweepSpec) -> None:
-    """By the conversion's own rules, which name its options. They apply to the data of fine-tuning, too."""
+    """Check the normalisation as the conversion does, whose errors name its options; it applies to fine-tuning too."""
     try:
         ConvertRequest(
             path=Path(),

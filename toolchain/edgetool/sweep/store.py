@@ -1,22 +1,15 @@
-"""The store of a sweep: one SQLite file with every result by its key, the sweep and its variants.
+"""The store of a sweep: one SQLite file with every outcome by the key of its job, the sweep and its variants.
 
-A result is recorded in one durable transaction: a process that is killed loses none that it recorded, and leaves no
-half of one. Many may read while one sweep runs.
+An outcome is recorded in one durable transaction, so a process that is killed loses none that it recorded, and leaves
+no partial one. Any number of processes can read while one sweep runs; only one can run, which holds a lock (exclusive)
+that the system releases when its process ends, however it ends.
 
-One running sweep per store: a lock that the system takes back when its process ends, however it ends.
+An existing file is checked before anything is written (connect), and SQLite's errors are replaced by errors that
+explain what happened to the sweep and what to do (translated_errors). SweepRecord contains what tables, judgements and
+plots need besides the variants, so that they do not read the sweep.toml.
 
-The tables of a store, and the marks by which a SQLite file is known for one.
-
-What a store keeps of its sweep, beside the variants: what tables, judgements and plots need without a sweep.toml.
-
-What SQLite says, in words that tell the user what happened to the sweep and what to do.
-
-Opening a store's file: what is there is looked at before anything is written.
-
-What jobs gave, as a store keeps it, back as types.
-
-Keys that this version does not know are passed over; a field with a default may be absent. Anything else that is not as
-the types say is refused with its key.
+The read_* functions convert the stored results of jobs to types. They ignore unknown keys, and a field with a default
+can be absent; anything else that does not match the types is an error that names the key.
 """
 
 from __future__ import annotations
@@ -44,42 +37,45 @@ from edgetool.sweep.spec import Strategy, SweepLimits, SweepSpec, TargetSpec
 T = TypeVar("T")
 
 SUFFIX = ".lock"
-LONGEST_NOTE = 4096
+MAX_NOTE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A store's lock that is held. left: what the run that held it last had noted, where that was killed."""
+    """A lock that is held on a store. previous_note: the note of the last run that held it, if that run was killed."""
 
     store: Path
-    left: str
+    previous_note: str
     descriptor: int | None
 
     def note(self, text: str) -> None:
-        """For the next run, if this one is killed. Raises OutputError where there is no room for it."""
+        """Write a note for the next run, in case this one is killed. Raises OutputError if the disk is full."""
         if self.descriptor is None:
             return
         try:
             os.ftruncate(self.descriptor, 0)
             os.pwrite(self.descriptor, text.encode("utf-8", "surrogateescape"), 0)
         except OSError as error:
-            raise _cannot(self.store, error, fix="free some disk space, or use a --store on another disk") from error
+            raise _lock_error(
+                self.store, error, fix="free some disk space, or use a --store on another disk"
+            ) from error
 
 
 @contextlib.contextmanager
 def exclusive(store: Path) -> Iterator[Lock]:
-    """Hold the store's lock; where the system has no flock, hold none.
+    """Hold the store's lock within the block; do nothing on a system without flock.
 
-    It lies in a file of its own beside the store, STORE.lock, removed at the end: on macOS a flock of the store itself
-    would keep SQLite out, and closing our descriptor of it would drop SQLite's own locks. Raises UsageError where
-    another run holds it, OutputError where the file cannot be made.
+    The lock is on a separate file beside the store, STORE.lock, which is removed at the end: on macOS, a flock on the
+    store itself would lock SQLite out, and closing its descriptor would drop SQLite's locks.
+
+    Raises UsageError if another run holds the lock, OutputError if the file cannot be created.
     """
     try:
         import fcntl
     except ImportError:
         yield Lock(store, "", None)
         return
-    real = store.resolve()  # one lock, by whatever name the store is called
+    real = store.resolve()  # so that all names of a store have the same lock
     path = real.with_name(real.name + SUFFIX)
     while True:
         descriptor = _opened(path, store)
@@ -90,17 +86,17 @@ def exclusive(store: Path) -> Iterator[Lock]:
         except OSError as error:
             os.close(descriptor)
             if not isinstance(error, BlockingIOError):
-                raise _cannot(store, error) from error
+                raise _lock_error(store, error) from error
             raise UsageError(
                 "another sweep is running on this store",
                 where=str(store),
                 fix="wait until it has finished, or use another --store; 'edgetool sweep show' works in the meantime",
             ) from None
-        os.close(descriptor)  # the one who held it has just removed the file: lock the new one
+        os.close(descriptor)  # its holder has just removed the file: lock the new one
     try:
-        yield Lock(store, os.pread(descriptor, LONGEST_NOTE, 0).decode("utf-8", "surrogateescape"), descriptor)
+        yield Lock(store, os.pread(descriptor, MAX_NOTE_BYTES, 0).decode("utf-8", "surrogateescape"), descriptor)
     finally:
-        with contextlib.suppress(OSError):  # an empty file that stays does no harm
+        with contextlib.suppress(OSError):  # a file that remains does no harm
             path.unlink()
         os.close(descriptor)
 
@@ -109,7 +105,7 @@ def _opened(path: Path, store: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
-        raise _cannot(store, error) from error
+        raise _lock_error(store, error) from error
 
 
 def _is_same(descriptor: int, path: Path) -> bool:
@@ -119,7 +115,7 @@ def _is_same(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _cannot(
+def _lock_error(
     store: Path, error: OSError, *, fix: str = "make its directory writable, or use another --store"
 ) -> OutputError:
     return OutputError(f"cannot be locked: {error.strerror or error}", where=str(store), fix=fix)
@@ -129,8 +125,8 @@ def _cannot(
 APPLICATION_ID = 0x45444754
 VERSION = 1
 
-# JSON is ASCII text, in which no surrogate of a file's name is lost. Blobs lie in a table of their own: reading ten
-# thousand results touches none of their pages.
+# JSON is ASCII text, which preserves surrogates in file names. Blobs are in a separate table, so that reading ten
+# thousand results reads none of their pages.
 TABLES: Mapping[str, str] = {
     "results": """(
         key TEXT PRIMARY KEY NOT NULL,
@@ -153,8 +149,11 @@ TABLES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class SweepRecord:
-    """model: the name of the model's file, or "module:function" of a builder. options: JSON, all that was asked for,
-    files by name without their directories, so that the record is the same on any machine."""
+    """A sweep without its variants.
+
+    model: the name of the model's file, or "module:function" of a builder. options: the requested options as JSON, with
+    files by name without their directories, so that the record is the same on any machine.
+    """
 
     name: str
     model: str
@@ -167,7 +166,7 @@ class SweepRecord:
 
 
 def record_of(spec: SweepSpec) -> SweepRecord:
-    """The record of a sweep that is about to run."""
+    """Return the record of a sweep that is about to run."""
     builder = spec.builder
     return SweepRecord(
         name=spec.name,
@@ -182,14 +181,14 @@ def record_of(spec: SweepSpec) -> SweepRecord:
 
 
 def record_to_json(record: SweepRecord) -> dict[str, Any]:
-    """The record as a JSON value."""
+    """Return the record as a JSON value."""
     value: dict[str, Any] = plain(record)
     value["options"] = dict(record.options)
     return value
 
 
 def record_from_json(value: Mapping[str, Any]) -> SweepRecord:
-    """The record of what record_to_json gave. Raises StructureError for anything else."""
+    """Return the record of a value from record_to_json. Raises StructureError for anything else."""
     return structured(value, SweepRecord)
 
 
@@ -199,13 +198,13 @@ def _model_name(spec: SweepSpec) -> str:
     return "" if spec.model is None else spec.model.name
 
 
-# Said elsewhere in the record, or not to be said: a directory of this machine.
-_APART = {"name", "model", "builder", "targets", "limits", "strategy", "search", "pruning", "fine_tune"}
+# Fields of SweepSpec that are elsewhere in the record, or contain directories of this machine.
+_NOT_COPIED = {"name", "model", "builder", "targets", "limits", "strategy", "search", "pruning", "fine_tune"}
 _FILES = ("calibration", "evaluate")
 
 
 def _options(spec: SweepSpec) -> dict[str, Any]:
-    flat = {item.name: getattr(spec, item.name) for item in fields(spec) if item.name not in _APART}
+    flat = {item.name: getattr(spec, item.name) for item in fields(spec) if item.name not in _NOT_COPIED}
     files = {name: None if flat[name] is None else flat[name].name for name in _FILES}
     tune, builder = spec.fine_tune, spec.builder
     options: dict[str, Any] = plain(
@@ -232,12 +231,12 @@ def _options(spec: SweepSpec) -> dict[str, Any]:
     return options
 
 
-KEPT = "everything recorded so far is kept: "
+RESULTS_KEPT = "everything recorded so far is kept: "
 NOT_A_STORE = "is not a sweep store"
 ANOTHER_STORE = "use another --store"
 
 # By SQLite's primary result code; an extended code carries it in its low byte.
-_SAID: Mapping[int, tuple[type[EdgetoolError], str, str]] = {
+_ERRORS: Mapping[int, tuple[type[EdgetoolError], str, str]] = {
     sqlite3.SQLITE_NOTADB: (UsageError, NOT_A_STORE, ANOTHER_STORE),
     sqlite3.SQLITE_CORRUPT: (
         UsageError,
@@ -247,12 +246,12 @@ _SAID: Mapping[int, tuple[type[EdgetoolError], str, str]] = {
     sqlite3.SQLITE_FULL: (
         OutputError,
         "cannot be written: the disk is full",
-        KEPT + "free some disk space and run the sweep again",
+        RESULTS_KEPT + "free some disk space and run the sweep again",
     ),
     sqlite3.SQLITE_IOERR: (
         OutputError,
         "cannot be read or written: the disk reports an error or is full",
-        KEPT + "check the disk and run the sweep again",
+        RESULTS_KEPT + "check the disk and run the sweep again",
     ),
     sqlite3.SQLITE_BUSY: (
         UsageError,
@@ -275,42 +274,42 @@ _SAID: Mapping[int, tuple[type[EdgetoolError], str, str]] = {
         "sweep a smaller model",
     ),
 }
-_SAME_AS = {
+_EQUIVALENT_CODES = {
     sqlite3.SQLITE_PERM: sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_AUTH: sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_LOCKED: sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_PROTOCOL: sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_NOLFS: sqlite3.SQLITE_FULL,
-    # A table or a column that is not there: the header says that it is ours, and the content that it is not.
+    # A table or a column is missing: the header is that of a store, but the content is not.
     sqlite3.SQLITE_ERROR: sqlite3.SQLITE_CORRUPT,
 }
 
 
 @contextlib.contextmanager
-def telling(path: Path) -> Iterator[None]:
-    """Turn an error of SQLite's about this file into an EdgetoolError; one of our use of it passes as it is."""
+def translated_errors(path: Path) -> Iterator[None]:
+    """Replace SQLite's errors about this file by EdgetoolErrors; errors in the use of SQLite are not replaced."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
         code = _primary_code(error)
-        said = None if code is None else _SAID.get(_SAME_AS.get(code, code))
-        if said is None:
+        translation = None if code is None else _ERRORS.get(_EQUIVALENT_CODES.get(code, code))
+        if translation is None:
             raise
-        kind, what, fix = said
+        kind, what, fix = translation
         raise kind(what, where=str(path), fix=fix, details=(f"SQLite: {error}",)) from error
 
 
 def _primary_code(error: Exception) -> int | None:
-    """SQLite's result code without its extension; None for an error of our use of Python's module."""
+    """Return SQLite's primary result code; None for an error in the use of Python's module."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if code is None and isinstance(error, sqlite3.OperationalError | UnicodeDecodeError):
-        return sqlite3.SQLITE_CORRUPT  # text that is not UTF-8, which the module finds without SQLite
+        return sqlite3.SQLITE_CORRUPT  # text that is not UTF-8: an error of the module, without a code
     return None if code is None else code & 0xFF
 
 
 def damaged(path: Path, error: object) -> UsageError:
-    """The error for content that edgetool did not write."""
-    fix = _SAID[sqlite3.SQLITE_CORRUPT][2]
+    """Return the error for content that edgetool did not write."""
+    fix = _ERRORS[sqlite3.SQLITE_CORRUPT][2]
     return UsageError("is damaged: a record in it cannot be read", where=str(path), fix=fix, details=(f"{error!r}",))
 
 
@@ -318,15 +317,15 @@ BUSY_SECONDS = 10.0
 
 
 def connect(path: Path, *, create: bool) -> sqlite3.Connection:
-    """A connection to the store of that path; see store.open_store."""
-    _refuse(path, create=create)
-    with telling(path):
-        connection = _connected(path, "rwc" if create else "ro")
+    """Return a connection to the store at that path; see open_store."""
+    _check_path(path, create=create)
+    with translated_errors(path):
+        connection = _connection(path, "rwc" if create else "ro")
         try:
             if create:
                 _prepare(path, connection)
             else:
-                connection = _recovered(path, connection)
+                connection = _rolled_back(path, connection)
                 _check(path, connection)
         except BaseException:
             connection.close()
@@ -334,8 +333,8 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
     return connection
 
 
-def _refuse(path: Path, *, create: bool) -> None:
-    """What SQLite would wait for without end, or report without its reason."""
+def _check_path(path: Path, *, create: bool) -> None:
+    """Raise an error for paths on which SQLite would wait forever, or whose error it would not explain."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -357,14 +356,14 @@ def _refuse(path: Path, *, create: bool) -> None:
         raise UsageError(f"is {kind}, not a sweep store", where=str(path), fix=ANOTHER_STORE)
 
 
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    # As a URI, in which a "?", "%" or "#" of the path is quoted. Transactions are begun by hand.
+def _connection(path: Path, mode: str) -> sqlite3.Connection:
+    # as_uri quotes "?", "%" and "#" in the path. With isolation_level None, transactions begin explicitly.
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
-def _recovered(path: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
-    """The connection, once what a killed process left half written is taken back; a reader must not do that."""
+def _rolled_back(path: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Roll back what a killed process left half written, and return a connection; a read-only one cannot do that."""
     try:
         connection.execute("PRAGMA user_version").fetchone()
         return connection
@@ -372,22 +371,22 @@ def _recovered(path: Path, connection: sqlite3.Connection) -> sqlite3.Connection
         if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
             raise
     connection.close()
-    writer = _connected(path, "rw")
+    writer = _connection(path, "rw")
     try:
         writer.execute("PRAGMA user_version").fetchone()
     finally:
         writer.close()
-    return _connected(path, "ro")
+    return _connection(path, "ro")
 
 
 def _prepare(path: Path, connection: sqlite3.Connection) -> None:
-    """Make the tables in an empty file. Writing at once tells here, not after an hour, what cannot be written."""
+    """Create the tables in an empty file. It always writes, so that a write error occurs now and not after an hour."""
     if path.stat().st_size:
         _check(path, connection)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if path.stat().st_size == 0:  # and nobody else makes it now
+        if path.stat().st_size == 0:  # no other process has created them meanwhile
             for name, columns in TABLES.items():
                 connection.execute(f"CREATE TABLE {name} {columns}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -421,7 +420,7 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def read_cost(value: Mapping[str, Any], where: str) -> Cost:
-    """The Cost of an analysis. Raises UsageError naming `where`."""
+    """Return the Cost in the result of an analysis. Raises UsageError naming `where`."""
     cost = _read(value, "cost", Cost, where)
     for name, band in (("latency_ms", cost.latency_ms), ("energy_uj", cost.energy_uj)):
         if band is not None and not band.low <= band.value <= band.high:
@@ -430,32 +429,32 @@ def read_cost(value: Mapping[str, Any], where: str) -> Cost:
 
 
 def read_quality(value: Mapping[str, Any], where: str) -> Quality:
-    """The Quality of a conversion. Raises UsageError."""
+    """Return the Quality in the result of a conversion. Raises UsageError."""
     return _read(value, "quality", Quality, where)
 
 
 def read_quantization(value: Mapping[str, Any], where: str) -> QuantizationInfo:
-    """The report's part of a conversion. Raises UsageError."""
+    """Return the QuantizationInfo in the result of a conversion. Raises UsageError."""
     return _read(value, "quantization", QuantizationInfo, where)
 
 
 def read_notes(value: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    """What is to be said of a job. Raises UsageError."""
+    """Return the notes in the result of a job. Raises UsageError."""
     return _read(value, "notes", tuple[str, ...], where) if "notes" in value else ()
 
 
 def read_left_alone(value: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
-    """The layers that were not pruned, each with the reason. Raises UsageError."""
+    """Return the layers that were not pruned, each with the reason. Raises UsageError."""
     return _read(value, "left_alone", tuple[tuple[str, str], ...], where) if "left_alone" in value else ()
 
 
 def read_versions(value: Mapping[str, Any], where: str) -> dict[str, str]:
-    """The versions of the packages that did a job. Raises UsageError."""
+    """Return the versions of the packages with which a job ran. Raises UsageError."""
     return _read(value, "versions", dict[str, str], where) if "versions" in value else {}
 
 
 def read_original(value: Mapping[str, Any], where: str) -> OutputInfo | None:
-    """Hash and bytes of the file that was converted, None where nothing is said. Raises UsageError."""
+    """Return hash and size of the file that was converted, None if they are absent. Raises UsageError."""
     return _read(value, "original", OutputInfo, where) if "original" in value else None
 
 
@@ -474,8 +473,11 @@ def _unreadable(problem: Problem, where: str) -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A variant of the sweep. number: its place, from 1. keys: kind and key of each of its jobs, each after those that
-    it needs: build and prune where there are any, reference, convert, analyse."""
+    """A variant of the sweep.
+
+    number: its position, from 1. keys: kind and key of each of its jobs, each after those that it needs: build and
+    prune if there are any, reference, convert, analyse.
+    """
 
     number: int
     variant: Variant
@@ -483,17 +485,20 @@ class Entry:
 
 
 def open_store(path: Path, *, create: bool = False) -> Store:
-    """The store of that path, as a context manager.
+    """Return the store at that path, which is a context manager.
 
-    create: to write to it, made where there is none. Otherwise it is read only, and the file is never made nor changed
-    (but for what a killed process left half written, which is taken back). Raises UsageError for what is not a store
-    of this version, is damaged, or stays locked for ten seconds; OutputError for one that cannot be written.
+    Args:
+        create: open it for writing, and create it if it does not exist. Otherwise it is opened read-only, and the file
+            is neither created nor changed (except to roll back what a killed process left half written).
+
+    Raises UsageError if the file is not a store of this version, is damaged, or stays locked for ten seconds;
+    OutputError if it cannot be written.
     """
     return Store(path, connect(path, create=create))
 
 
 class Store:
-    """Threads: any may use it, one at a time. Every method raises EdgetoolError as open_store does."""
+    """An open store, for one thread at a time. Every method raises the same errors as open_store."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -509,46 +514,49 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file; again does nothing."""
+        """Close the file; closing it twice does nothing."""
         self._connection.close()
 
     def exclusive(self) -> AbstractContextManager[Lock]:
-        """One running sweep per store. Raises UsageError where another holds it."""
+        """Return the lock of the one sweep that can run on the store. Raises UsageError if another one holds it."""
         return exclusive(self.path)
 
     @contextlib.contextmanager
-    def at_once(self) -> Iterator[None]:
-        """Everything read in the block is of one moment; a sweep that runs waits to record until its end."""
-        with telling(self.path):
+    def read_transaction(self) -> Iterator[None]:
+        """Read a consistent state within the block; a running sweep waits for its end before it records."""
+        with translated_errors(self.path):
             self._connection.execute("BEGIN")
         try:
             yield
         finally:
-            if self._connection.in_transaction:  # an error has ended it
-                with telling(self.path):
+            if self._connection.in_transaction:  # unless an error has ended it
+                with translated_errors(self.path):
                     self._connection.execute("COMMIT")
 
     # Results.
 
     def outcome(self, key: str) -> Outcome | None:
-        """The outcome of that key without its blobs; None where there is none."""
+        """Return the outcome with that key without its blobs; None if there is none."""
         rows = self._rows("SELECT key, value, reason, seconds FROM results WHERE key = ?", (key,))
         return self._outcomes(rows).get(key)
 
     def outcomes(self) -> dict[str, Outcome]:
-        """All outcomes by key, without their blobs."""
+        """Return all outcomes by key, without their blobs."""
         return self._outcomes(self._rows("SELECT key, value, reason, seconds FROM results ORDER BY rowid"))
 
     def blob(self, key: str, name: str) -> bytes:
-        """The bytes of that name that the job gave. Raises InternalError where there are none."""
+        """Return the job's blob with that name. Raises InternalError if there is none."""
         rows = self._rows("SELECT data FROM blobs WHERE key = ? AND name = ?", (key, name))
         if not rows:
             raise InternalError(f"job {key} has no {name!r}", where=str(self.path))
         return bytes(rows[0][0])
 
     def record(self, job: Job, outcome: Outcome) -> None:
-        """Keep the outcome for good, once. Raises OutputError where it cannot be: all before it is kept, and nothing of
-        this one; InternalError for a key that has an outcome."""
+        """Record the outcome permanently.
+
+        Raises OutputError if it cannot be written: earlier outcomes are kept, and nothing of this one is recorded.
+        Raises InternalError if the key already has an outcome.
+        """
         row = (
             job.key,
             job.kind,
@@ -565,14 +573,14 @@ class Store:
             self._insert("INSERT INTO blobs (key, name, data) VALUES (?, ?, ?)", blobs)
 
     def forget_failed(self) -> int:
-        """Forget the outcomes that failed, so that their jobs run again; how many there were."""
+        """Delete the outcomes of failed jobs, so that these run again, and return their number."""
         with self._writing():
             return self._connection.execute("DELETE FROM results WHERE failed").rowcount
 
     # The sweep and its variants.
 
     def begin(self, record: SweepRecord) -> None:
-        """Put this sweep in the place of the one before, without variants yet; results stay."""
+        """Replace the sweep by this one, without variants; outcomes are kept."""
         with self._writing():
             self._connection.execute("DELETE FROM variants")
             self._connection.execute(
@@ -580,37 +588,37 @@ class Store:
             )
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Add variants. Raises InternalError for a number that is taken."""
+        """Add variants. Raises InternalError for a number that exists already."""
         rows = [(entry.number, _variant_text(entry.variant), json.dumps(entry.keys)) for entry in entries]
         with self._writing():
             self._insert("INSERT INTO variants (number, variant, keys) VALUES (?, ?, ?)", rows)
 
     def sweep(self) -> SweepRecord:
-        """The sweep. Raises UsageError before the first has begun."""
+        """Return the sweep. Raises UsageError if none has begun yet."""
         rows = self._rows("SELECT record FROM sweep")
         if not rows:
             raise UsageError("contains no sweep", where=str(self.path), fix="use 'edgetool sweep run'")
-        with self._understanding():
+        with self._damage_reported():
             return record_from_json(json.loads(rows[0][0]))
 
     def entries(self) -> tuple[Entry, ...]:
-        """The variants by number."""
+        """Return the variants in ascending order of number."""
         rows = self._rows("SELECT number, variant, keys FROM variants ORDER BY number")
-        with self._understanding():
+        with self._damage_reported():
             variants = structured(_parsed([row[1] for row in rows]), tuple[Variant, ...])
             keys = structured(_parsed([row[2] for row in rows]), tuple[tuple[tuple[str, str], ...], ...])
             return tuple(
                 Entry(row[0], variant, pairs) for row, variant, pairs in zip(rows, variants, keys, strict=True)
             )
 
-    # What the above is made of.
+    # Helpers.
 
     def _rows(self, sql: str, values: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
-        with telling(self.path):
+        with translated_errors(self.path):
             return self._connection.execute(sql, values).fetchall()
 
     def _outcomes(self, rows: list[tuple[Any, ...]]) -> dict[str, Outcome]:
-        with self._understanding():
+        with self._damage_reported():
             values, reasons = _parsed([row[1] for row in rows]), _parsed([row[2] for row in rows])
             if not all(isinstance(value, dict) for value in values):
                 raise TypeError("a value is not an object")
@@ -622,8 +630,8 @@ class Store:
             }
 
     @contextlib.contextmanager
-    def _understanding(self) -> Iterator[None]:
-        """Content that edgetool did not write is damage."""
+    def _damage_reported(self) -> Iterator[None]:
+        """Report a store as damaged if its content cannot be read."""
         try:
             yield
         except (ValueError, KeyError, TypeError) as error:
@@ -637,20 +645,20 @@ class Store:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """One transaction, whole or not at all."""
-        self._still_there()
-        with telling(self.path):
+        """Run the block as one transaction, which is committed or rolled back as a whole."""
+        self._check_not_replaced()
+        with translated_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:  # SQLite takes it back by itself where the disk is full
+                if self._connection.in_transaction:  # SQLite itself rolls back if the disk is full
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def _still_there(self) -> None:
-        """An open file that was removed takes records, and loses them all at the end."""
+    def _check_not_replaced(self) -> None:
+        """Raise OutputError if the file was removed: it still accepts records, but they are lost when it is closed."""
         try:
             now = self.path.stat()
         except OSError as error:
@@ -667,7 +675,7 @@ class Store:
 
 
 def _parsed(texts: Sequence[str]) -> list[Any]:
-    """The JSON values of the texts; ten thousand are read faster as one. Raises ValueError or TypeError."""
+    """Parse the JSON texts, which is faster as one array than one by one. Raises ValueError or TypeError."""
     values: list[Any] = json.loads(f"[{','.join(texts)}]")
     if len(values) != len(texts):
         raise ValueError("a string is not a JSON value")

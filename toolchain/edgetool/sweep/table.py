@@ -1,10 +1,8 @@
-"""A sweep's variants as data: one flat record each, as JSON and as CSV. Other programs build on the names.
+"""The table of a sweep: every variant with the results of its jobs, its judgement, and whether it is on the front.
 
-What each level of pruning saves, on the converted models: a level that saves nothing is told.
-
-What makes figures of a sweep say less than they seem to.
-
-The table of a sweep: every variant with what its jobs gave, judged, the front marked.
+`rows` builds the table; rows_json and rows_csv write it as one flat record per variant, whose names are an interface
+for other programs. savings_notes reports levels of pruning that save nothing, and sweep_warnings why figures of a sweep
+may be less meaningful than they seem.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ from edgetool.sweep.metrics import PRECISIONS, Cost, Metrics, Quality, Row, Vari
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import Entry, Store, SweepRecord, read_cost, read_left_alone, read_notes, read_quality
 
-# What a level must not raise and, somewhere, must lower; and what else is worth telling of it.
+# The axes that a level must not raise and of which it must lower at least one; and all axes of which savings are shown.
 CHECKED = ("model_parameters", "macs", "model_bytes", "arena_bytes")
-TOLD = (*CHECKED, "latency_ms", "energy_uj")
+SAVINGS_AXES = (*CHECKED, "latency_ms", "energy_uj")
 
 _SUBJECT = {
     "model_parameters": "the parameters",
@@ -45,22 +43,26 @@ _SUBJECT = {
 
 
 def savings_notes(rows: Sequence[Row]) -> dict[int, tuple[str, ...]]:
-    """By number, what a level does not save against the next lower one of the same model, precision and target.
+    """Return notes, by number, on rows that save nothing compared to the next lower level.
 
-    Rows of which all is well, and those that are not done, have no entry.
+    Rows are compared with those of the same model, precision and target. Rows that save something, and those that are
+    not done, have no entry.
     """
     notes = {}
     for group in _by_level(rows):
         for lower, row in pairwise(group):
-            found = _notes(row, lower)
-            if found:
-                notes[row.number] = found
+            row_notes = _notes(row, lower)
+            if row_notes:
+                notes[row.number] = row_notes
     return notes
 
 
 def saved(rows: Sequence[Row]) -> dict[int, dict[str, float]]:
-    """By number, of the rows above level 0, the share that is saved of each axis of TOLD against level 0 of the same
-    model, precision and target: 0.25 is a quarter less, below 0 is more. What is not known of either is left out."""
+    """Return, by number, the fractions that rows above level 0 save compared to level 0, by axis of SAVINGS_AXES.
+
+    Rows are compared with level 0 of the same model, precision and target: 0.25 is a quarter less, a negative value is
+    an increase. Axes without a value in both rows are omitted.
+    """
     shares: dict[int, dict[str, float]] = {}
     for group in _by_level(rows):
         first = group[0]
@@ -72,7 +74,7 @@ def saved(rows: Sequence[Row]) -> dict[int, dict[str, float]]:
 
 
 def _by_level(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows that are done and differ in level alone, ascending."""
+    """Return groups of finished rows that differ only in level, in ascending order of level."""
     groups: defaultdict[object, list[Row]] = defaultdict(list)
     for row in rows:
         if row.metrics is not None:
@@ -97,7 +99,7 @@ def _notes(row: Row, lower: Row) -> tuple[str, ...]:
 
 def _shares(row: Row, first: Row) -> dict[str, float]:
     shares = {}
-    for name in TOLD:
+    for name in SAVINGS_AXES:
         before, after = AXES[name].value(first), AXES[name].value(row)
         if before and after is not None:
             shares[name] = 1 - after / before
@@ -109,21 +111,21 @@ def _shown(value: float, axis: Axis) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Caution:
-    """A warning, and the numbers of the variants that it is of."""
+class SweepWarning:
+    """A warning, and the numbers of the variants to which it applies."""
 
     message: str
     numbers: tuple[int, ...]
 
 
-def cautions(rows: Sequence[Row]) -> tuple[Caution, ...]:
-    """Ranges from synthetic samples, and agreement where it would compare what it cannot."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
+def sweep_warnings(rows: Sequence[Row]) -> tuple[SweepWarning, ...]:
+    """Return warnings about ranges from synthetic samples, and about agreement of models that it cannot compare."""
+    numbers_by_message: defaultdict[str, list[int]] = defaultdict(list)
     for row in rows:
         if row.metrics is not None:
             for message in _messages(row.variant, row.metrics.quality):
-                found[message].append(row.number)
-    return tuple(Caution(message, tuple(numbers)) for message, numbers in found.items())
+                numbers_by_message[message].append(row.number)
+    return tuple(SweepWarning(message, tuple(numbers)) for message, numbers in numbers_by_message.items())
 
 
 def _messages(variant: Variant, quality: Quality) -> list[str]:
@@ -142,7 +144,7 @@ def _messages(variant: Variant, quality: Quality) -> list[str]:
     return messages
 
 
-# What a job is called where it failed.
+# What a failed job did, by kind.
 DOING = {
     "build": "building",
     "prune": "pruning",
@@ -150,31 +152,34 @@ DOING = {
     "convert": "converting",
     "analyse": "analysing",
 }
-# The jobs that tell something of the variants that they are of.
-NOTING = ("build", "prune", "convert")
-NAMED = 3
-# oneDNN, which multiplies matrices for TensorFlow, has code for each instruction set, and sums up in other orders.
-ELSEWHERE = (
+# The jobs whose results have notes on their variants.
+KINDS_WITH_NOTES = ("build", "prune", "convert")
+MAX_NAMED_LAYERS = 3
+# oneDNN, which multiplies matrices for TensorFlow, sums in a different order for each instruction set.
+FINE_TUNING_NOTE = (
     "fine-tuning depends on the processor's instruction set: on another machine, accuracies may differ by a few "
     "percentage points"
 )
 
-FIGURES = frozenset(["convert", "analyse"])  # the jobs whose results are a variant's figures
+KINDS_WITH_METRICS = frozenset(["convert", "analyse"])
 
 
 def rows(store: Store, axes: Sequence[str] | None = None, *, notes: bool = True) -> tuple[Row, ...]:
-    """The variants of the store's sweep by number, judged by its limits, with the front of the axes marked.
+    """Return the rows of the store's sweep by number, judged by its limits, with the front marked.
 
-    axes: of front.AXES, by default those of front.default_axes for each target. notes: whether they are made. Raises
-    UsageError for an unknown axis, and for results that this version cannot read.
+    Args:
+        axes: those of the front: keys of front.AXES, by default those of front.default_axes for each target.
+        notes: whether the rows get notes.
+
+    Raises UsageError for an unknown axis, and for results that this version cannot read.
     """
     with _collector_paused():
-        with store.at_once():
+        with store.read_transaction():
             limits, entries, outcomes = store.sweep().limits, store.entries(), store.outcomes()
-        return made_rows(entries, outcomes, limits, axes, notes=notes, where=str(store.path))
+        return build_rows(entries, outcomes, limits, axes, notes=notes, where=str(store.path))
 
 
-def made_rows(
+def build_rows(
     entries: Sequence[Entry],
     outcomes: Mapping[str, Outcome],
     limits: SweepLimits,
@@ -183,21 +188,21 @@ def made_rows(
     notes: bool = True,
     where: str = "the store",
 ) -> tuple[Row, ...]:
-    """The same of variants and of the outcomes of their jobs. where: what is named where a result cannot be read."""
+    """Return the rows, as `rows`, from entries and the outcomes of their jobs. where: named in errors."""
     table = _Outcomes(outcomes, where)
-    found = [_row(entry, table, limits, notes=notes) for entry in entries]
-    said = savings_notes(found) if notes else {}
-    marked = front(found, axes)
+    unmarked = [_row(entry, table, limits, notes=notes) for entry in entries]
+    notes_by_number = savings_notes(unmarked) if notes else {}
+    on_front = front(unmarked, axes)
     return tuple(
-        replace(row, on_front=row.number in marked, notes=(*row.notes, *said.get(row.number, ())))
-        if row.number in marked or row.number in said
+        replace(row, on_front=row.number in on_front, notes=(*row.notes, *notes_by_number.get(row.number, ())))
+        if row.number in on_front or row.number in notes_by_number
         else row
-        for row in found
+        for row in unmarked
     )
 
 
 class _Outcomes:
-    """Outcomes as types; of those that many variants share each is read once."""
+    """Converts outcomes to types; an outcome that many variants share is converted once."""
 
     def __init__(self, outcomes: Mapping[str, Outcome], where: str) -> None:
         self.outcomes = outcomes
@@ -205,57 +210,57 @@ class _Outcomes:
         self._qualities: dict[str, Quality] = {}
         self._notes: dict[str, tuple[str, ...]] = {}
 
-    def place(self, key: str) -> str:
+    def location(self, key: str) -> str:
         return f"{self.where}: job {key[:12]}"
 
     def metrics(self, keys: Mapping[str, str]) -> Metrics:
         convert, analyse = keys["convert"], keys["analyse"]
         quality = self._qualities.get(convert)
         if quality is None:
-            quality = read_quality(self.outcomes[convert].value, self.place(convert))
+            quality = read_quality(self.outcomes[convert].value, self.location(convert))
             self._qualities[convert] = quality
-        return Metrics(quality, read_cost(self.outcomes[analyse].value, self.place(analyse)))
+        return Metrics(quality, read_cost(self.outcomes[analyse].value, self.location(analyse)))
 
     def notes(self, key: str) -> tuple[str, ...]:
         notes = self._notes.get(key)
         if notes is None:
-            value, place = self.outcomes[key].value, self.place(key)
-            notes = (*read_notes(value, place), *_left_alone(read_left_alone(value, place)))
-            if value.get("history"):  # of the losses of training
-                notes += (ELSEWHERE,)
+            value, where = self.outcomes[key].value, self.location(key)
+            notes = (*read_notes(value, where), *_unpruned_note(read_left_alone(value, where)))
+            if value.get("history"):  # the losses of fine-tuning
+                notes += (FINE_TUNING_NOTE,)
             self._notes[key] = notes
         return notes
 
 
 def _row(entry: Entry, table: _Outcomes, limits: SweepLimits, *, notes: bool) -> Row:
     number, variant = entry.number, entry.variant
-    missing = not FIGURES.issubset(kind for kind, _ in entry.keys)
-    said: tuple[str, ...] = ()
+    missing = not KINDS_WITH_METRICS.issubset(kind for kind, _ in entry.keys)
+    row_notes: tuple[str, ...] = ()
     for kind, key in entry.keys:
         outcome = table.outcomes.get(key)
         if outcome is None:
             missing = True
         elif outcome.reason is not None:
             return Row(number, variant, "failed", reason=f"{DOING.get(kind, kind)}: {outcome.reason}")
-        elif notes and kind in NOTING:
-            said += table.notes(key)
+        elif notes and kind in KINDS_WITH_NOTES:
+            row_notes += table.notes(key)
     if missing:
-        return Row(number, variant, "pending", notes=said)
+        return Row(number, variant, "pending", notes=row_notes)
     metrics = table.metrics(dict(entry.keys))
-    return Row(number, variant, "done", metrics=metrics, judged=judge(metrics, limits), notes=said)
+    return Row(number, variant, "done", metrics=metrics, judged=judge(metrics, limits), notes=row_notes)
 
 
-def _left_alone(layers: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+def _unpruned_note(layers: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     if not layers:
         return ()
-    named = ", ".join(f"{layer} ({reason})" for layer, reason in layers[:NAMED])
-    more = f" and {len(layers) - NAMED} more" if len(layers) > NAMED else ""
+    named = ", ".join(f"{layer} ({reason})" for layer, reason in layers[:MAX_NAMED_LAYERS])
+    more = f" and {len(layers) - MAX_NAMED_LAYERS} more" if len(layers) > MAX_NAMED_LAYERS else ""
     return (f"{len(layers)} layer{'s' * (len(layers) != 1)} not pruned: {named}{more}",)
 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Of hundreds of thousands of new objects none is garbage: to look for it takes as long as to make them."""
+    """Pause the garbage collector: none of hundreds of thousands of new objects is garbage, but checking takes long."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -276,16 +281,16 @@ def _cost(value: Callable[[Cost], Any]) -> Cell:
     return lambda row: None if row.metrics is None else value(row.metrics.cost)
 
 
-def _band(band: Callable[[Cost], Band | None], end: Callable[[Band], float]) -> Cell:
+def _band(band_of: Callable[[Cost], Band | None], end: Callable[[Band], float]) -> Cell:
     def value(cost: Cost) -> float | None:
-        found = band(cost)
-        return None if found is None else end(found)
+        band = band_of(cost)
+        return None if band is None else end(band)
 
     return _cost(value)
 
 
-# Column -> its value, None where it is not known; the records' keys, in their order. The budgets' columns
-# (violates_64kib) follow BEFORE_BUDGETS, and "parameters" is a table of its own: in CSV, a column param_NAME each.
+# The keys of the records in order, with functions that return their values, None if unknown. The columns of the budgets
+# (violates_64kib) follow BEFORE_BUDGETS. "parameters" is an object; in CSV, each parameter has a column param_NAME.
 BEFORE_BUDGETS: Mapping[str, Cell] = {
     "number": lambda row: row.number,
     "target": lambda row: row.variant.target,
@@ -324,12 +329,12 @@ LIST_SEPARATOR = "; "
 
 
 def budget_columns(limits: SweepLimits) -> tuple[str, ...]:
-    """The columns of the budgets: "violates_64kib"."""
+    """Return the names of the columns of the budgets: "violates_64kib"."""
     return tuple(violations(reported_budgets(limits.budgets, limits.active_budget), memory_use(0, 0)))
 
 
 def record_of_row(row: Row, budgets: Sequence[str]) -> dict[str, Any]:
-    """The row by column, as JSON values. budgets: the columns of budget_columns; null where nothing is known yet."""
+    """Return the row by column, as JSON values. budgets: the result of budget_columns; null until they are judged."""
     violated = {} if row.judged is None else {item.name: item.violated for item in row.judged.budgets}
     return {
         **{name: value(row) for name, value in BEFORE_BUDGETS.items()},
@@ -339,7 +344,7 @@ def record_of_row(row: Row, budgets: Sequence[str]) -> dict[str, Any]:
 
 
 def rows_json(record: SweepRecord, rows: Sequence[Row]) -> dict[str, Any]:
-    """The document of these rows of the sweep."""
+    """Return the JSON document of these rows of the sweep."""
     budgets = budget_columns(record.limits)
     options = dict(record.options)
     provenance = Provenance(
@@ -359,17 +364,17 @@ def rows_json(record: SweepRecord, rows: Sequence[Row]) -> dict[str, Any]:
             "parameters": list(record.parameter_names),
             "targets": [_target(target) for target in record.targets],
             "limits": plain(record.limits),
-            "warnings": [{"message": item.message, "variants": list(item.numbers)} for item in cautions(rows)],
+            "warnings": [{"message": item.message, "variants": list(item.numbers)} for item in sweep_warnings(rows)],
             "variants": [record_of_row(row, budgets) for row in rows],
         },
     }
 
 
 def rows_csv(record: SweepRecord, rows: Sequence[Row]) -> str:
-    """The same records as CSV (RFC 4180, lines ending in a newline alone): a header, then a line for each row.
+    """Return the same records as CSV (RFC 4180, but lines end in a newline only): a header, then a line for each row.
 
-    Empty is null, booleans are true and false, a list is joined by "; ". A text that a spreadsheet would take for a
-    formula begins with an apostrophe.
+    Null is an empty cell, booleans are true and false, and items of a list are joined by "; ". An apostrophe is added
+    before a text that a spreadsheet would interpret as a formula.
     """
     budgets = budget_columns(record.limits)
     parameters = [f"param_{name}" for name in record.parameter_names]
@@ -404,7 +409,7 @@ def _cell(value: Any) -> Any:
         value = LIST_SEPARATOR.join(value)
     if not isinstance(value, str):
         return value
-    # Of a file's name that is no text, what can be written.
+    # A file name that is not valid text can contain surrogates, which UTF-8 cannot encode.
     text = value.encode("utf-8", "backslashreplace").decode("utf-8")
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # Python's writer does not quote the one without the other
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # Python's writer does not quote a "\r" alone
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n")) else text

@@ -1,4 +1,4 @@
-"""From a target as a sweep names it to the Target."""
+"""Load the target that a sweep specifies."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from edgetool.target.types import Target
 
 
 def resolved(spec: TargetSpec) -> Target:
-    """The target with its overrides. Raises TargetError naming file and key."""
+    """Return the target with its overrides. Raises TargetError naming file and key."""
     target = load_target(spec.name) if spec.profile is None else parse_target(spec.profile, where=spec.name)
     overrides: dict[str, Any] = dict(spec.overrides)
     return target.with_overrides(**overrides)
 
 
 def target_sha256(target: Target) -> str:
-    """The hash of everything that is known of the target: equal for equal targets, whatever they are called by.
+    """Return a hash of the target's content, which is the same whatever name the user gives to the target.
 
-    The vendor decides no figure and is left out: results that are stored remain valid.
+    The vendor is omitted: it has no effect on results, and results stored before the field existed remain valid.
     """
     figures = {key: value for key, value in plain(target).items() if key != "vendor"}
     return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The versions of the packages that decide what a job gives."""
+"""Return the versions of the packages that determine the outcome of a job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from edgetool import __version__
 from edgetool.errors import MissingExtraError
 
-# By the name that keys have: the distributions that bring it, the first that is installed.
+# For each name in the keys of jobs: the distributions that contain the package; the first one installed counts.
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "tensorflow": ("tensorflow-cpu", "tensorflow"),
     "keras": ("keras",),
@@ -20,18 +20,18 @@ OPTIONAL: Mapping[str, tuple[str, ...]] = {"ortools": ("ortools",), "pillow": ("
 
 
 def installed_versions() -> dict[str, str]:
-    """The version of each package, by name; without the optional ones that are not there.
+    """Return the version of each package by name, without optional ones that are not installed.
 
-    Raises MissingExtraError naming what a sweep needs and is not installed.
+    Raises MissingExtraError naming the required packages that are not installed.
     """
-    found = {name: _version(names) for name, names in {**REQUIRED, **OPTIONAL}.items()}
-    missing = [name for name in REQUIRED if found[name] is None]
+    versions = {name: _version(names) for name, names in {**REQUIRED, **OPTIONAL}.items()}
+    missing = [name for name in REQUIRED if versions[name] is None]
     if missing:
         raise MissingExtraError(
             f"a sweep requires {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
             fix="pip install 'edgetool[convert,sweep]'",
         )
-    return {"edgetool": __version__, **{name: text for name, text in found.items() if text is not None}}
+    return {"edgetool": __version__, **{name: text for name, text in versions.items() if text is not None}}
 
 
 def _version(names: tuple[str, ...]) -> str | None:

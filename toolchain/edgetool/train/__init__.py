@@ -1,1 +1,1 @@
-"""Makes and changes Keras models: pruning, fine-tuning and builders, always in a child process."""
+"""Build, prune and fine-tune Keras models, always in a child process."""

@@ -1,4 +1,4 @@
-"""The parent's side of making models: a user's builder run, or channels removed and the rest trained again."""
+"""Run a user's builder, or prune and fine-tune a model, in a child process. This is the code of the parent process."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from edgetool.convert.request import NORMALISATION, PRUNING_METHODS, BuilderArgu
 from edgetool.errors import CalibrationError, UsageError
 
 WORKER = "edgetool.train.training_worker"
-MOST_EPOCHS = 100_000
+MAX_EPOCHS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """A call of the user's function, which makes a Keras model. Only for code that the user trusts: it is run.
+    """A call of the user's function, which returns a Keras model. The code is run, so the user must trust it.
 
-    source: the .py file; function: its name in there. files: what the module imports or reads by name: files and
-    directories that stand beside it when it runs. seed: of the initial weights.
+    source: the .py file. function: the name of the function in it. files: files and directories that the module imports
+    or reads by name; they are beside it when it runs. seed: that of the initial weights.
 
     Raises UsageError for parameters of other types.
     """
@@ -46,15 +46,15 @@ class BuildRequest:
 
 @dataclass(frozen=True, slots=True)
 class FineTuneRequest:
-    """How a pruned model is trained again, with Adam.
+    """How to fine-tune a pruned model with Adam.
 
-    data: an .npz with x (or one array per input name) and y: class indices, a row of class probabilities, or numbers of
-        the output's shape; y_NAME for the output called NAME. Without y, a model whose output has its input's shape
-        learns to reproduce it.
-    loss: a loss of Keras by name; None for the one that output and labels ask for.
+    data: an .npz file with x (or one array per input name) and y: class indices, rows of class probabilities, or
+        numbers in the output's shape; y_NAME for the output NAME. Without y, a model whose output has the shape of its
+        input is trained to reproduce the input.
+    loss: the name of a Keras loss; None for the one that follows from output and labels.
     mean, std, scale, offset: as in ConvertRequest.
 
-    Raises UsageError for numbers that make no sense.
+    Raises UsageError for invalid numbers.
     """
 
     data: Path
@@ -68,8 +68,8 @@ class FineTuneRequest:
     offset: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.epochs <= MOST_EPOCHS:
-            raise UsageError(f"{self.epochs} is not between 1 and {MOST_EPOCHS:,}", where="epochs", fix="try 3")
+        if not 1 <= self.epochs <= MAX_EPOCHS:
+            raise UsageError(f"{self.epochs} is not between 1 and {MAX_EPOCHS:,}", where="epochs", fix="try 3")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"{self.learning_rate:g} is not greater than 0", where="learning_rate", fix="try 0.001")
         if self.batch_size < 1:
@@ -81,11 +81,11 @@ class FineTuneRequest:
 class PruneRequest:
     """Channels to remove from a model.
 
-    path: .h5 or .keras. level: the share of channels to remove, from 0 to below 1. method: how they are ranked.
-    exclude: layers to leave as they are, by name or pattern; may_lack: where none has that name, it is but noted.
-    fine_tune: None to leave the weights as they are.
+    path: an .h5 or .keras file. level: the fraction of channels to remove, from 0 to less than 1. method: how they are
+    ranked. exclude: names or patterns of layers that keep their channels. may_lack: only note a name or pattern that
+    no layer matches. fine_tune: None for no fine-tuning.
 
-    Raises UsageError for a level or method that there is not.
+    Raises UsageError for an invalid level or method.
     """
 
     path: Path
@@ -99,7 +99,7 @@ class PruneRequest:
 
     def __post_init__(self) -> None:
         _check_seed(self.seed)
-        if not 0 <= self.level < 1:  # NaN is not, either
+        if not 0 <= self.level < 1:  # also rejects NaN
             raise UsageError(
                 f"{self.level:g} is not in the range 0 to less than 1",
                 where="level",
@@ -113,12 +113,12 @@ class PruneRequest:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A model that was made.
+    """A model that was built, or pruned and fine-tuned.
 
-    path: a .keras file in the work directory; the same request gives the same bytes. parameters: how many numbers it
-    has; original_parameters: before pruning. removed: how many output channels each layer lost. left_alone: layers that
-    could not be pruned, each with the reason. history: the mean loss of each epoch.
-    versions: of python, tensorflow and keras. notes: what the user should know, one sentence each.
+    path: a .keras file in the work directory; the same request results in the same bytes. parameters: the number of
+    parameters; original_parameters: before pruning. removed: the number of output channels that each layer lost.
+    left_alone: layers that could not be pruned, each with the reason. notes: for the user, one sentence each. history:
+    the mean loss of each epoch. versions: those of python, tensorflow and keras.
     """
 
     path: Path
@@ -134,11 +134,13 @@ class Trained:
 def build_model(
     request: BuildRequest, *, workdir: Path, limits: child.ProcessLimits, progress: child.Progress | None = None
 ) -> Trained:
-    """Run the user's function in a child process and save what it returns. `workdir` is an empty directory.
+    """Run the user's function in a child process and save the model that it returns. `workdir` is an empty directory.
 
-    The caller has asked the user whether the code is trusted. Raises UsageError (a missing file or function, parameters
-    that the function does not take), MissingExtraError, OutputError, UnsupportedModelError naming file and line when
-    the function fails or returns something else, or ConversionError when the process dies or runs out of time.
+    The caller must have asked the user whether the code is trusted.
+
+    Raises UsageError (a missing file or function, parameters that the function does not accept), MissingExtraError,
+    OutputError, UnsupportedModelError naming file and line if the function fails or does not return a model, or
+    ConversionError if the process dies or runs out of time.
     """
     for path in (request.source, *request.files):
         check_exists(path, UsageError, "check the path of the builder's files")
@@ -158,11 +160,11 @@ def build_model(
 def prune_model(
     request: PruneRequest, *, workdir: Path, limits: child.ProcessLimits, progress: child.Progress | None = None
 ) -> Trained:
-    """Remove channels in a child process, train again where asked, and save. `workdir` is an empty directory.
+    """Remove channels in a child process, fine-tune if requested, and save. `workdir` is an empty directory.
 
     Raises UsageError (a missing file, an unknown loss), CalibrationError, MissingExtraError, OutputError,
-    InvalidModelError, UnsupportedModelError, or ConversionError when training diverges or the process dies or runs
-    out of time.
+    InvalidModelError, UnsupportedModelError, or ConversionError if training diverges or the process dies or runs out of
+    time.
     """
     check_exists(request.path, UsageError, "check the path of the model")
     if request.fine_tune is not None:
@@ -195,7 +197,7 @@ def _trained(
         WORKER, message, path, workdir=workdir, limits=limits, doing=doing, advice=advice, progress=progress
     )
     return Trained(
-        path=workdir / Path(result["file"]).name,  # in there, whatever the child says
+        path=workdir / Path(result["file"]).name,  # inside workdir, whatever the child returns
         parameters=result["parameters"],
         original_parameters=result["original_parameters"],
         removed=result["removed"],
@@ -221,11 +223,11 @@ def _fine_tune_message(request: FineTuneRequest) -> dict[str, Any]:
 
 
 def fine_tune_request(message: Mapping[str, Any]) -> FineTuneRequest:
-    """The request back from its JSON, in the child."""
-    numbers = {name: None if (value := message[name]) is None else tuple(value) for name in NORMALISATION}
-    return FineTuneRequest(**{**message, "data": Path(message["data"]), **numbers})
+    """Return the request from its JSON, in the child."""
+    normalisation = {name: None if (value := message[name]) is None else tuple(value) for name in NORMALISATION}
+    return FineTuneRequest(**{**message, "data": Path(message["data"]), **normalisation})
 
 
 def _check_seed(seed: int) -> None:
-    if not 0 <= seed < 2**32:  # what numpy's and TensorFlow's generators take
+    if not 0 <= seed < 2**32:  # the range of numpy's and TensorFlow's generators
         raise UsageError(f"{seed} is not in the range 0 to 2^32 - 1", where="seed", fix="use 0")

@@ -22,7 +22,8 @@ class LstmCut:
     """An LSTM layer that is to become one operator.
 
     name: its scope. kernel, recurrent: (features, 4 units), (units, 4 units), gates in Keras's order input, forget,
-    cell, output. bias: (4 units,). stateful: its state lives on. demanded: it must become one operator.
+    cell, output. bias: (4 units,). stateful: its state persists between invocations. demanded: whether it must become
+    one operator, because the user requires it.
     """
 
     name: str
@@ -40,7 +41,7 @@ class LstmCut:
 
 @dataclass(frozen=True, slots=True)
 class StateCut:
-    """The states of a stateful layer, which become variable tensors: their shapes with batch. name: its scope."""
+    """The states of a stateful layer, which become variable tensors. name: its scope. shapes: include the batch."""
 
     name: str
     shapes: tuple[tuple[int, ...], ...]
@@ -48,7 +49,7 @@ class StateCut:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A call of a cut layer by the float model: its inputs, and the reason if it cannot be cut."""
+    """A call of a cut layer by the float model: the values at the cut, and the reason if it cannot be cut."""
 
     values: tuple[Any, ...]
     obstacle: str | None = None
@@ -57,8 +58,8 @@ class RecordedCall:
 class Cuts:
     """The cuts of one model. `lstms` and `states` are candidates until the float model has run.
 
-    A lowered call asks `mode`: "off" (nothing is cut: the layer computes), "recording" (likewise, and it `record`s),
-    "open" (it `take`s what it is given, and goes on with `given`).
+    A lowered call asks for its `mode`: "off" (nothing is cut, the layer computes), "recording" (the layer computes, and
+    calls `record`), or "open" (the layer passes its input to `take`, and returns `given` instead of computing).
     """
 
     def __init__(self) -> None:
@@ -74,28 +75,28 @@ class Cuts:
 
     @property
     def separate_states(self) -> tuple[StateCut, ...]:
-        """The states that the firmware carries itself: those of layers that are not one operator."""
+        """The states that become variable tensors of the graph: those of layers that are not one operator."""
         return tuple(cut for name, cut in self.states.items() if name not in self.lstms)
 
     def mode(self, name: str) -> str:
-        """What a layer has to do now."""
+        """Return what a call of the layer must do now."""
         return "off" if self._mode == "open" and name not in self._given else self._mode
 
     def record(self, name: str, *values: Any, obstacle: str | None = None) -> None:
-        """Note a call of the layer."""
+        """Record a call of the layer with the values at the cut."""
         self._recorded_calls.setdefault(name, []).append(RecordedCall(values, obstacle))
 
     def given(self, name: str) -> tuple[Any, ...]:
-        """What stands for the layer in the open graph."""
+        """Return the tensors that replace the layer's results in the open graph."""
         return self._given[name]
 
     def take(self, name: str, *values: Any) -> None:
-        """Note what the layer takes in the open graph."""
+        """Record the tensors that the layer reads in the open graph."""
         self._taken[name] = values
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[dict[str, list[RecordedCall]]]:
-        """Within the block, calls are noted, per layer in order."""
+        """Record calls within the block, in order for each layer."""
         self._mode, self._recorded_calls = "recording", {}
         try:
             yield self._recorded_calls
@@ -104,7 +105,7 @@ class Cuts:
 
     @contextlib.contextmanager
     def opened(self, given: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, tuple[Any, ...]]]:
-        """Within the block the model is cut at the layers given; what they take is in the answer."""
+        """Cut the model at the given layers within the block; yield the tensors that these layers read."""
         self._mode, self._given, self._taken = "open", given, {}
         try:
             yield self._taken

@@ -1,6 +1,6 @@
-"""Plan what is traced instead of a model's own calls, and apply it while a block runs.
+"""Plan the calls that are traced instead of a model's own, and apply them while a block runs.
 
-Augmentation layers draw random numbers outside training too, and do not use them: their counters are removed from the
+Augmentation layers draw random numbers outside training too, without using them. Their counters are removed from the
 graph.
 """
 
@@ -30,14 +30,14 @@ from edgetool.convert.lowering.requantize import requantize_shared_tensors
 from edgetool.convert.request import INTEGER
 from edgetool.model.scopes import sanitised
 
-# Layers from elsewhere may use what they draw: there the counter stays, and with it the refusal of random operators.
+# Other layers may use the numbers that they draw: they keep the counter, and random operators are refused.
 AUGMENTATION = "keras.src.layers.preprocessing."
 
 
 def fixed_seeds(layer: Any) -> Iterator[tuple[Any, Callable[..., Any]]]:
-    """The seed generators of Keras's augmentation layers in a layer of Keras 3, each with a `next` that does not count.
+    """Yield the seed generators of the augmentation layers in a Keras 3 layer, each with a `next` that does not count.
 
-    Keras 3.15 moves their state forward in every call, for which TFLM would need variables of int64.
+    Keras 3.15 advances their state in every call, for which TFLM would need int64 variables.
     """
     for part in layer._flatten_layers() if hasattr(layer, "_flatten_layers") else ():
         if type(part).__module__.startswith(AUGMENTATION):
@@ -52,7 +52,7 @@ def _without_counting(generator: Any) -> Callable[..., Any]:
     return following
 
 
-# By the class of Keras whose `call` the layer runs: Keras 3's layers and operations.
+# For layers and operations of Keras 3, by the name of the Keras class whose `call` they run.
 LOWERINGS: dict[str, Lower] = {
     **activations.RULES,
     **spatial.COPY_RULES,
@@ -67,7 +67,8 @@ LOWERINGS: dict[str, Lower] = {
 }
 # The same for layers of tf_keras.
 TF_KERAS_LOWERINGS: dict[str, Lower] = recurrent.TF_KERAS_RULES
-# By module and name in Keras 3's TensorFlow backend: what layers, keras.ops and layers of the user's own call.
+# For functions of Keras 3's TensorFlow backend, by module and name: layers of Keras and the user, and keras.ops, call
+# them.
 FUNCTIONS: dict[str, LowerFunction] = {
     **activations.FUNCTIONS,
     **spatial.COPY_FUNCTIONS,
@@ -85,7 +86,7 @@ BACKEND = "keras.src.backend.tensorflow"
 
 @dataclass(frozen=True, slots=True)
 class _Patch:
-    """An attribute of an instance while the model is traced."""
+    """A replacement for an attribute of an object while the model is traced."""
 
     owner: Any
     name: str
@@ -94,11 +95,11 @@ class _Patch:
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """What tracing sees of a model.
+    """The planned lowering of a model.
 
-    layers: the Keras class of each layer and operation by its scope. output_layers: the scope of what makes each
-    output of the model, "" unknown. notes: sentences for the user, one per lowering that has something to tell. cuts:
-    the layers that are put in after the conversion. finish: what is done to the graph that was traced.
+    layers: the Keras class of each layer and operation by its scope. output_layers: the scope of the layer that
+    computes each output of the model, "" if unknown. notes: sentences for the user. cuts: the layers that are inserted
+    after the conversion. finish: changes the graph after it was traced.
     """
 
     layers: dict[str, str]
@@ -110,10 +111,10 @@ class Lowering:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Let calls of the layers be the lowered ones, each in its name scope, until the block ends."""
+        """Replace the calls of the layers by the lowered ones within the block, each in its name scope."""
         with contextlib.ExitStack() as restoring:
             for patch in self.patches:
-                # Past __setattr__, with which Keras tracks what a layer holds.
+                # Bypass __setattr__, with which Keras tracks the attributes of a layer.
                 attributes = vars(patch.owner)
                 if patch.name in attributes:
                     restoring.callback(attributes.__setitem__, patch.name, attributes[patch.name])
@@ -125,12 +126,12 @@ class Lowering:
 
 
 def plan_lowering(tf: Any, keras: Any, model: Any, options: LoweringOptions) -> Lowering:
-    """The lowering of a keras.Model of Keras 3 or tf_keras; nothing changes yet.
+    """Plan the lowering of a Keras 3 or tf_keras model, without changing it.
 
-    Raises UnsupportedModelError naming the layer that has no form which TFLM runs.
+    Raises UnsupportedModelError naming a layer that has no form that TFLM can run.
     """
-    modern = hasattr(keras, "ops")
-    table = LOWERINGS if modern else TF_KERAS_LOWERINGS
+    is_keras_3 = hasattr(keras, "ops")
+    table = LOWERINGS if is_keras_3 else TF_KERAS_LOWERINGS
     notes: dict[str, None] = {}
     layers: dict[str, str] = {}
     patches: list[_Patch] = []
@@ -145,17 +146,17 @@ def plan_lowering(tf: Any, keras: Any, model: Any, options: LoweringOptions) -> 
         context = LowerContext(tf, keras, options, scope, layer_class, original, note, cuts)
         rule = table.get(_class_of_call(layer))
         lowered = rule(context, layer) if rule else None
-        if modern:
+        if is_keras_3:
             patches.append(_Patch(layer, "call", _in_scope(tf, scope, lowered or original)))
             patches += [_Patch(generator, "next", following) for generator, following in fixed_seeds(layer)]
         elif lowered is not None:
-            # autograph would convert a wrapper around the calls of tf_keras: there a scope is only told.
+            # autograph would convert a wrapper around the call of a tf_keras layer: only its scope is set.
             patches.append(_Patch(layer, "call", lowered))
         patches += _scope_patches(tf, layer, scope)
     patches += _scope_patches(tf, model, sanitised(str(model.name)))
-    if modern:
+    if is_keras_3:
         patches += _function_patches(tf, options, layers)
-        # With it on, Keras raises what a call raises as another exception, which has lost all but its text.
+        # Filtering replaces exceptions in calls by others that keep only their text.
         patches.append(_Patch(keras.src.utils.traceback_utils, "is_traceback_filtering_enabled", lambda: False))
 
     def finish() -> None:
@@ -171,11 +172,11 @@ def plan_lowering(tf: Any, keras: Any, model: Any, options: LoweringOptions) -> 
 
 
 def _class_of_call(layer: Any) -> str:
-    """The name of the class of Keras whose `call` this layer runs; "" when it is the user's own."""
+    """Return the name of the Keras class whose `call` this layer runs; "" if the call is the user's."""
     owner = next((kind for kind in type(layer).__mro__ if "call" in vars(kind)), None)
     if owner is None or not owner.__module__.startswith(("keras.", "tf_keras.")):
         return ""
-    # Its own class of Keras tells more than the base class that holds the call (Conv3D, not BaseConv).
+    # The layer's Keras class is more specific than the base class that defines the call (Conv3D, not BaseConv).
     kind = next(kind for kind in type(layer).__mro__ if kind.__module__.startswith(("keras.", "tf_keras.")))
     return f"ops.{kind.__name__}" if kind.__module__.startswith("keras.src.ops.") else kind.__name__
 
@@ -190,7 +191,7 @@ def _in_scope(tf: Any, scope: str, call: Callable[..., Any]) -> Callable[..., An
 
 
 def _scope_patches(tf: Any, layer: Any, scope: str) -> Iterator[_Patch]:
-    """What has the layer open our scope and not its name, which TensorFlow's graphs may not take."""
+    """Yield patches with which the layer opens the scope instead of its name, which may be invalid in a graph."""
     if hasattr(layer, "_open_name_scope"):  # Keras 3
         yield _Patch(layer, "_open_name_scope", lambda: tf.name_scope(f"{scope}/"))
     for name in ("_name_scope", "_get_unnested_name_scope"):  # tf_keras
@@ -202,5 +203,5 @@ def _function_patches(tf: Any, options: LoweringOptions, layers: dict[str, str])
     for key, lower in FUNCTIONS.items():
         module_name, _, name = key.rpartition(".")
         module = importlib.import_module(f"{BACKEND}.{module_name}")
-        if hasattr(module, name):  # not each is public, and Keras may rename it
+        if hasattr(module, name):  # some are not public, and Keras may rename them
             yield _Patch(module, name, lower(FunctionContext(tf, options, layers, getattr(module, name))))

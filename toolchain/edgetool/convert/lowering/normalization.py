@@ -14,11 +14,11 @@ from typing import Any
 
 from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction
 
-# L2_NORMALIZATION squares, sums and divides without rounding in between, but its results are 128ths: n values are
-# each about 1/sqrt(n). Measured, it is worth it up to so many values.
+# L2_NORMALIZATION squares, sums and divides without rounding in between, but its results are multiples of 1/128, and n
+# values are each about 1/sqrt(n). Measured: it is more accurate up to this number of values.
 MAX_L2_VALUES = 16
 # The square of the 1e-6 to which TensorFlow Lite's L2_NORMALIZATION raises a smaller norm: zeros stay zeros, and rows
-# shorter than 1e-6 come out shorter than 1.
+# with a norm below 1e-6 get a norm below 1.
 L2_EPSILON = 1e-12
 MEAN_EPSILON = 1e-20
 
@@ -30,14 +30,14 @@ def _layer_normalization(context: LowerContext, layer: Any) -> Callable[..., Any
 
     def call(inputs: Any) -> Any:
         axes = _axes(layer.axis, inputs.shape.rank)
-        # Centred first: x * inv - mean * inv, as Keras has it, is a difference of large numbers.
+        # Subtract the mean first: x * inv - mean * inv, as in Keras, is a difference of large numbers.
         centred = tf.cast(inputs, "float32")
         centred -= tf.reduce_mean(centred, axes, keepdims=True)
         outputs = _by_root_mean_square(tf, centred, axes, layer.epsilon, context.options.quantize)
         if layer.gamma is not None:
-            outputs *= _spread(tf, layer.gamma, inputs.shape, axes)
+            outputs *= _broadcastable(tf, layer.gamma, inputs.shape, axes)
         if layer.beta is not None:
-            outputs += _spread(tf, layer.beta, inputs.shape, axes)
+            outputs += _broadcastable(tf, layer.beta, inputs.shape, axes)
         return tf.cast(outputs, layer.compute_dtype)
 
     return call
@@ -59,8 +59,8 @@ def _unit_normalization(context: LowerContext, layer: Any) -> Callable[..., Any]
 
     def call(inputs: Any) -> Any:
         axes = _axes(layer.axis, inputs.shape.rank)
-        if not _fits(inputs.shape, axes, context.options.quantize):
-            # Neither SQUARE and SUM as Keras has it, at which int16x8 fails, nor MINIMUM, which has one scale for all.
+        if not _is_l2_better(inputs.shape, axes, context.options.quantize):
+            # SQUARE and SUM, as in Keras, fail with int16x8; MINIMUM requires one scale for its inputs and output.
             count = math.prod(inputs.shape[axis] for axis in axes)
             mean = tf.reduce_mean(inputs * inputs, axes, keepdims=True)
             return inputs * (tf.math.rsqrt(mean + MEAN_EPSILON) / math.sqrt(count))
@@ -70,31 +70,31 @@ def _unit_normalization(context: LowerContext, layer: Any) -> Callable[..., Any]
 
 
 def _by_root_mean_square(tf: Any, x: Any, axes: list[int], epsilon: float, quantize: str) -> Any:
-    """x / sqrt(mean(x**2) + epsilon) over the axes."""
-    if not _fits(x.shape, axes, quantize):
+    """Return x / sqrt(mean(x**2) + epsilon) over the axes."""
+    if not _is_l2_better(x.shape, axes, quantize):
         return x * tf.math.rsqrt(tf.reduce_mean(x * x, axes, keepdims=True) + epsilon)
     count = x.shape[-1]
-    # n * epsilon joins the sum of squares as the square of one value more.
-    more = tf.fill((*x.shape[:-1], 1), math.sqrt(count * epsilon))
-    return tf.math.l2_normalize(tf.concat([x, more], -1), -1, epsilon=L2_EPSILON)[..., :count] * math.sqrt(count)
+    # Add n * epsilon to the sum of squares, as the square of an additional value.
+    additional = tf.fill((*x.shape[:-1], 1), math.sqrt(count * epsilon))
+    return tf.math.l2_normalize(tf.concat([x, additional], -1), -1, epsilon=L2_EPSILON)[..., :count] * math.sqrt(count)
 
 
-def _fits(shape: Any, axes: list[int], quantize: str) -> bool:
-    """Whether int8's L2_NORMALIZATION is the better way; it is over the last axis."""
-    alone = axes == [shape.rank - 1]
-    return quantize == "int8" and alone and shape.is_fully_defined() and shape[-1] <= MAX_L2_VALUES
+def _is_l2_better(shape: Any, axes: list[int], quantize: str) -> bool:
+    """Return whether L2_NORMALIZATION in int8, which normalizes over the last axis, is more accurate."""
+    is_last_axis = axes == [shape.rank - 1]
+    return quantize == "int8" and is_last_axis and shape.is_fully_defined() and shape[-1] <= MAX_L2_VALUES
 
 
 def _axes(axis: Any, rank: int) -> list[int]:
-    return sorted(place % rank for place in (axis if isinstance(axis, list | tuple) else [axis]))
+    return sorted(index % rank for index in (axis if isinstance(axis, list | tuple) else [axis]))
 
 
-def _spread(tf: Any, variable: Any, shape: Any, axes: list[int]) -> Any:
-    """A weight of the shape of `axes` in the shape that broadcasts along the others."""
+def _broadcastable(tf: Any, variable: Any, shape: Any, axes: list[int]) -> Any:
+    """Reshape a weight with the shape of `axes`, so that it broadcasts along the other axes."""
     values = tf.cast(tf.convert_to_tensor(variable), "float32")
     if axes == [shape.rank - 1]:
         return values
-    return tf.reshape(values, [shape[place] if place in axes else 1 for place in range(shape.rank)])
+    return tf.reshape(values, [shape[index] if index in axes else 1 for index in range(shape.rank)])
 
 
 RULES: dict[str, Lower] = {
@@ -104,44 +104,44 @@ RULES: dict[str, Lower] = {
 }
 
 
-# What tf.nn.batch_normalization calls its last operation: x * factor + shift.
-LAST = "batchnorm/add_1"
-# The converter takes a normalization into what made its input, but not into what reads its output.
+# The name of the last operation of tf.nn.batch_normalization: x * factor + shift.
+LAST_OPERATION = "batchnorm/add_1"
+# The converter merges a normalization into the operation before it, but not into one after it.
 ABSORBING = frozenset(["Conv2D", "Conv2DBackpropInput", "Conv3D", "DepthwiseConv2dNative", "MatMul"])
 PASS_THROUGH = frozenset(["BiasAdd", "ExpandDims", "Identity", "Reshape", "Squeeze", "BatchToSpaceND"])
-# TFLM keeps a multiplier and a shift of each channel of a convolution in the arena. All of them may take this part of
-# the largest tensor among those normalized: DenseNet121 would take more for them than for all else.
+# TFLM keeps a multiplier and a shift for each channel of a convolution in the arena. Together they may occupy this
+# fraction (1/8) of the largest normalized tensor: DenseNet121 would need more memory for them than for everything else.
 BYTES_PER_CHANNEL = 8
-LARGEST_TENSOR_SHARE = 8
+LARGEST_TENSOR_DIVISOR = 8
 
 
 def normalize_by_channel(tf: Any, graph: Any) -> None:
-    """Let the readers of such normalizations of images or series read convolutions, the first ones as memory allows."""
-    found = [last for last in graph.get_operations() if _is_unabsorbed(last)]
-    left = max((last.outputs[0].shape.num_elements() for last in found), default=0) // LARGEST_TENSOR_SHARE
-    for last in found:
-        left -= BYTES_PER_CHANNEL * last.outputs[0].shape[-1]
-        if left >= 0:
+    """Replace unabsorbed normalizations of images or series by convolutions, in order, as long as memory allows."""
+    candidates = [last for last in graph.get_operations() if _is_unabsorbed(last)]
+    available = max((last.outputs[0].shape.num_elements() for last in candidates), default=0) // LARGEST_TENSOR_DIVISOR
+    for last in candidates:
+        available -= BYTES_PER_CHANNEL * last.outputs[0].shape[-1]
+        if available >= 0:
             _replace(tf, last)
 
 
 def _is_unabsorbed(last: Any) -> bool:
-    if last.type != "AddV2" or not last.name.endswith(LAST) or last.inputs[0].op.type != "Mul":
+    if last.type != "AddV2" or not last.name.endswith(LAST_OPERATION) or last.inputs[0].op.type != "Mul":
         return False
     x, factor = last.inputs[0].op.inputs
-    read = bool(last.outputs[0].consumers())  # not by the caller alone
-    return read and not _is_absorbed(x) and _per_channel(factor, x) and _per_channel(last.inputs[1], x)
+    is_read = bool(last.outputs[0].consumers())  # by the graph, not only by the caller
+    return is_read and not _is_absorbed(x) and _per_channel(factor, x) and _per_channel(last.inputs[1], x)
 
 
 def _replace(tf: Any, last: Any) -> None:
     readers = last.outputs[0].consumers()
-    with tf.name_scope(last.name.removesuffix(LAST)):
+    with tf.name_scope(last.name.removesuffix(LAST_OPERATION)):
         x, factor = last.inputs[0].op.inputs
         result = _convolved(tf, x, factor, last.inputs[1])
     for reader in readers:
-        for place, tensor in enumerate(reader.inputs):
+        for index, tensor in enumerate(reader.inputs):
             if tensor is last.outputs[0]:
-                reader._update_input(place, result)
+                reader._update_input(index, result)
 
 
 def _convolved(tf: Any, x: Any, factor: Any, shift: Any) -> Any:
@@ -160,7 +160,7 @@ def _is_absorbed(x: Any) -> bool:
 
 
 def _per_channel(tensor: Any, x: Any) -> bool:
-    """Whether it is one number per channel of images or series, the last axis, and depends on no input."""
+    """Return whether a tensor has one value per channel (last axis) of images or series, and depends on no input."""
     return (
         x.shape.rank in (3, 4)
         and x.shape.is_fully_defined()
@@ -170,16 +170,16 @@ def _per_channel(tensor: Any, x: Any) -> bool:
 
 
 def _ancestors(tensor: Any) -> Iterator[Any]:
-    waiting, seen = [tensor.op], set()
-    while waiting:
-        operation = waiting.pop()
+    stack, seen = [tensor.op], set()
+    while stack:
+        operation = stack.pop()
         if operation.name not in seen:
             seen.add(operation.name)
             yield operation
-            waiting += [one.op for one in operation.inputs]
+            stack += [source.op for source in operation.inputs]
 
 
-# REDUCE_PROD becomes so many multiplications at most.
+# The largest number of multiplications that replace a REDUCE_PROD.
 MAX_FACTORS = 64
 
 
@@ -191,21 +191,21 @@ def _prod(context: FunctionContext) -> Callable[..., Any]:
         axes = [axis] if isinstance(axis, int) else list(range(x.shape.rank) if axis is None else axis)
         if not x.shape.is_fully_defined() or dtype is not None or not x.dtype.is_floating:
             return context.original(x, axis=axis, keepdims=keepdims, dtype=dtype)
-        count = math.prod(x.shape[place] for place in axes)
+        count = math.prod(x.shape[index] for index in axes)
         if count > MAX_FACTORS:
             context.refuse(
                 f"multiplies {count} values with each other, for which TFLM has no operator",
                 "sum logarithms instead",
             )
-        for place in sorted((place % x.shape.rank for place in axes), reverse=True):
-            x = functools.reduce(tf.multiply, tf.split(x, x.shape[place], place))
+        for index in sorted((index % x.shape.rank for index in axes), reverse=True):
+            x = functools.reduce(tf.multiply, tf.split(x, x.shape[index], index))
         return x if keepdims else tf.squeeze(x, axes)
 
     return prod
 
 
 def _log_sum_exp(context: FunctionContext) -> Callable[..., Any]:
-    """Without the branch for infinite values, whose constants stop TFLM."""
+    """Omit the branch for infinite values, whose constants TFLM rejects."""
     tf = context.tf
 
     def log_sum_exp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:

@@ -18,7 +18,7 @@ from edgetool.convert.request import INTEGER
 
 
 def stored_states(layer: Any) -> list[Any]:
-    """The variables in which a stateful layer keeps its states, in Keras's order; none before it is built."""
+    """Return the variables with the states of a stateful layer, in Keras's order; none before it is built."""
     return _flat(getattr(layer, "states", None))
 
 
@@ -29,7 +29,7 @@ def _flat(states: Any) -> list[Any]:
 
 
 def reset_of(model: Any) -> Callable[[], None] | None:
-    """What puts the stateful layers of a keras.Model back to their start, zeros; None for a model without any."""
+    """Return a function that resets the states of a keras.Model to zeros; None for a model without stateful layers."""
     layers = [place.layer for place in places(model) if getattr(place.layer, "stateful", False)]
     variables = [variable for layer in layers for variable in stored_states(layer)]
     if not variables:
@@ -42,7 +42,7 @@ def reset_of(model: Any) -> Callable[[], None] | None:
     return reset
 
 
-# What TFLM runs with a batch of one only, or what keeps state from call to call.
+# Layers that TFLM runs only with a batch of 1, or that keep state from call to call.
 SINGLE_BATCH_LAYERS = frozenset(
     "RNN SimpleRNN LSTM GRU Bidirectional ConvLSTM1D ConvLSTM2D ConvLSTM3D StackedRNNCells TimeDistributed".split()
 )
@@ -92,9 +92,10 @@ FUSED_SCHEMES = frozenset(["int8", "float32"])
 
 
 def _recurrent(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
-    """A layer that becomes a copy for each time step, with its state cut out where it is stateful.
+    """Lower a layer to a copy for each time step; the state of a stateful layer is cut out.
 
-    In float it may stay a loop, which TFLM runs: TensorFlow leaves loops in float, or crashes when it calibrates them.
+    In float it may stay a loop, which TFLM can run. In integer schemes TensorFlow leaves loops in float, or crashes
+    when it calibrates them.
     """
     if context.options.rnn == "fused":
         context.refuse("cannot be converted to a single operator: only LSTM can", "use --rnn auto or --rnn unrolled")
@@ -105,7 +106,7 @@ def _recurrent(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
 
 
 def _lstm(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
-    """An LSTM: cut out, to become one operator, where nothing of it stands against that."""
+    """Cut out an LSTM, to become one operator, if it can; otherwise lower it as any other recurrent layer."""
     obstacle = "--rnn unrolled was specified" if context.options.rnn == "unrolled" else _obstacle(context, layer)
     demanded = context.options.rnn == "fused"
     if obstacle is not None:
@@ -124,9 +125,9 @@ def _lstm(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
         if mode == "off" or name not in cuts.lstms:
             return plain(sequence, *args, **kwargs)
         if mode == "recording":
-            made = plain(sequence, *args, **kwargs)
-            cuts.record(name, _in_time_order(context, layer, sequence), made, obstacle=_call_obstacle(args, kwargs))
-            return made
+            outputs = plain(sequence, *args, **kwargs)
+            cuts.record(name, _in_time_order(context, layer, sequence), outputs, obstacle=_call_obstacle(args, kwargs))
+            return outputs
         cuts.take(name, _in_time_order(context, layer, sequence))
         (outputs,) = cuts.given(name)
         return outputs if layer.return_sequences else outputs[:, -1]
@@ -135,7 +136,7 @@ def _lstm(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
 
 
 def _in_time_order(context: LowerContext, layer: Any, sequence: Any) -> Any:
-    """The sequence, (batch, steps, features), as the layer walks through it."""
+    """Return the sequence, (batch, steps, features), in the order in which the layer reads it."""
     if getattr(layer, "time_major", False):
         sequence = context.tf.transpose(sequence, (1, 0, 2))
     if not layer.go_backwards:
@@ -146,11 +147,11 @@ def _in_time_order(context: LowerContext, layer: Any, sequence: Any) -> Any:
 
 
 def _flip(context: FunctionContext) -> Callable[..., Any]:
-    """What Bidirectional does to the outputs of its backward layer."""
+    """Lower flip, which Bidirectional applies to the outputs of its backward layer."""
 
     def flip(x: Any, axis: Any = None) -> Any:
-        known = isinstance(axis, int) and getattr(x, "shape", None) is not None and x.shape[axis] is not None
-        if context.options.quantize not in INTEGER or not known:
+        is_static = isinstance(axis, int) and getattr(x, "shape", None) is not None and x.shape[axis] is not None
+        if context.options.quantize not in INTEGER or not is_static:
             return context.original(x, axis=axis)
         return _flipped(context.tf, x, axis)
 
@@ -158,13 +159,16 @@ def _flip(context: FunctionContext) -> Callable[..., Any]:
 
 
 def _flipped(tf: Any, x: Any, axis: int) -> Any:
-    """The tensor backwards, by GATHER: the converter lets the scale of REVERSE_V2's result differ from that of what it
-    reverses, as a CONCATENATION after it demands, but no kernel then converts the values."""
+    """Reverse a tensor by GATHER.
+
+    The converter would give the output of REVERSE_V2 another scale than its input if a CONCATENATION after it requires
+    that, but no kernel then converts the values.
+    """
     return tf.gather(x, np.arange(x.shape[axis])[::-1].astype(np.int32), axis=axis)
 
 
 def _obstacle(context: LowerContext, layer: Any) -> str | None:
-    """Why this LSTM cannot be one operator, by what it is."""
+    """Return why the configuration of this LSTM prevents that it becomes one operator, None if it does not."""
     if context.options.quantize not in FUSED_SCHEMES:
         return f"TensorFlow Lite has no such operator for {context.options.quantize}"
     cell = type(layer.cell)
@@ -181,17 +185,17 @@ def _obstacle(context: LowerContext, layer: Any) -> str | None:
 
 
 def _call_obstacle(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """Why it cannot, by how the model calls it."""
-    given = dict(zip(("initial_state", "mask"), args, strict=False)) | kwargs
-    if given.get("initial_state") is not None:
+    """Return why this call of an LSTM prevents that it becomes one operator, None if it does not."""
+    arguments = dict(zip(("initial_state", "mask"), args, strict=False)) | kwargs
+    if arguments.get("initial_state") is not None:
         return "another layer provides its state"
-    if given.get("mask") is not None:
+    if arguments.get("mask") is not None:
         return "its sequence is masked"
     return None
 
 
 def _unrolled(context: LowerContext, layer: Any) -> Callable[..., Any]:
-    """The layer's own call with a copy for each step; with its loop where it only computes."""
+    """Return the layer's own call with a copy for each step; while values are recorded, with its loop."""
     original, cuts, name = context.original, context.cuts, context.scope
 
     def call(sequence: Any, *args: Any, **kwargs: Any) -> Any:
@@ -205,7 +209,7 @@ def _unrolled(context: LowerContext, layer: Any) -> Callable[..., Any]:
 
 
 def _with_separate_state(context: LowerContext, layer: Any) -> Callable[..., Any]:
-    """The layer's own call with its states cut out."""
+    """Return the layer's own call with its states cut out."""
     original, cuts, name = context.original, context.cuts, context.scope
     states = stored_states(layer)
     if not states or any(state.shape[0] != 1 for state in states):
@@ -219,15 +223,15 @@ def _with_separate_state(context: LowerContext, layer: Any) -> Callable[..., Any
     def call(sequence: Any, *args: Any, **kwargs: Any) -> Any:
         mode = cuts.mode(name)
         if mode == "recording" and name not in cuts.lstms:
-            eager = hasattr(sequence, "numpy")
-            obstacle = None if eager else "another layer calls it in a separate graph"
-            cuts.record(name, *(state.numpy() for state in stored_states(layer) if eager), obstacle=obstacle)
+            is_eager = hasattr(sequence, "numpy")
+            obstacle = None if is_eager else "another layer calls it in a separate graph"
+            cuts.record(name, *(state.numpy() for state in stored_states(layer) if is_eager), obstacle=obstacle)
         if mode != "open":
             return original(sequence, *args, **kwargs)
         before = context.tf.nest.pack_sequence_as(layer.states, list(cuts.given(name)))
-        given = dict(zip(("initial_state", "mask", "training"), args, strict=False)) | kwargs
-        with _with(layer, stateful=False, return_state=True):
-            output, *after = unrolled(sequence, **{**given, "initial_state": before})
+        arguments = dict(zip(("initial_state", "mask", "training"), args, strict=False)) | kwargs
+        with _changed_attributes(layer, stateful=False, return_state=True):
+            output, *after = unrolled(sequence, **{**arguments, "initial_state": before})
         cuts.take(name, *context.tf.nest.flatten(after))
         return (output, *after) if layer.return_state else output
 
@@ -235,13 +239,13 @@ def _with_separate_state(context: LowerContext, layer: Any) -> Callable[..., Any
 
 
 def _only_loops(context: LowerContext, layer: Any) -> None:
-    """A layer that cannot be unrolled: a loop, which only float can keep."""
+    """Refuse a layer that cannot be unrolled, unless it can stay a loop, which requires float and no kept state."""
     if layer.stateful or context.options.quantize in INTEGER:
         context.refuse("from tf_keras can only run in a loop", "save the model with Keras 3, or use --quantize float32")
 
 
 def _bidirectional(context: LowerContext, layer: Any) -> None:
-    """Its two layers are lowered by themselves."""
+    """Refuse stateful layers; otherwise the two inner layers are lowered on their own."""
     if layer.forward_layer.stateful:
         context.refuse(
             "cannot keep its state from one invocation to the next: its backward layer needs the end of a sequence "
@@ -259,23 +263,23 @@ def _check_steps(context: LowerContext, steps: int | None) -> None:
 
 @contextlib.contextmanager
 def _unrolled_inference(layer: Any) -> Iterator[None]:
-    """The layer unrolled, and without the random masks that dropout makes even where it does not apply them."""
+    """Unroll the layer within the block, and disable dropout, which creates random masks even at inference."""
     with contextlib.ExitStack() as changes:
-        changes.enter_context(_with(layer, unroll=True, _could_use_gpu_kernel=False))
+        changes.enter_context(_changed_attributes(layer, unroll=True, _could_use_gpu_kernel=False))
         for cell in _cells(layer.cell):
-            changes.enter_context(_with(cell, dropout=0.0, recurrent_dropout=0.0))
+            changes.enter_context(_changed_attributes(cell, dropout=0.0, recurrent_dropout=0.0))
         yield
 
 
 def _cells(cell: Any) -> list[Any]:
-    """The cell, or all of a stack."""
-    inner = getattr(cell, "cells", None)
-    return [one for item in inner for one in _cells(item)] if inner else [cell]
+    """Return the cell, or all cells of a stack."""
+    stacked = getattr(cell, "cells", None)
+    return [inner for item in stacked for inner in _cells(item)] if stacked else [cell]
 
 
 @contextlib.contextmanager
-def _with(owner: Any, **values: Any) -> Iterator[None]:
-    """Attributes that the owner has, changed until the block ends."""
+def _changed_attributes(owner: Any, **values: Any) -> Iterator[None]:
+    """Change those of the attributes that the owner has within the block."""
     old = {name: getattr(owner, name) for name in values if hasattr(owner, name)}
     try:
         for name in old:

@@ -47,7 +47,7 @@ def _inputs_to_requantize(operation: Any) -> Iterator[int]:
         return
     last = len(operation.inputs) - (operation.type == "ConcatV2")
     for position in range(SHARED_SCALE_INPUT.get(operation.type, 0), last):
-        source = _source(operation.inputs[position])
+        source = _data_source(operation.inputs[position])
         if source.type in CONSTANT_OPERATIONS:
             continue
         if operation.type not in SHARED_SCALE_INPUT and source.type not in FIXED_SCALE:
@@ -78,7 +78,8 @@ def _last_of_scale(operation: Any) -> Any:
     return operation
 
 
-def _source(tensor: Any) -> Any:
+def _data_source(tensor: Any) -> Any:
+    """Return the operation that computes the values of a tensor, before any that preserve the scale."""
     while tensor.op.type in SCALE_PRESERVING:
         tensor = tensor.op.inputs[0]
     return tensor.op

@@ -1,7 +1,7 @@
 """Lower index lookups, conversions to indices, and masks, to operators that TFLM has.
 
-Masks do not use REDUCE_ANY, and attention leaves out positions without adding -1e9, which would lose all precision in
-int8.
+Masks do not use REDUCE_ANY, which TFLM lacks. Attention is masked without adding -1e9, which would lose all precision
+in int8.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ import numpy as np
 
 from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction
 
-# So many indices survive int8: the number and the sum that rounds it are each half a step of indices/255 off.
+# The number of indices that int8 can represent: the index and the sum that rounds it each have an error of half a
+# quantization step, indices/255.
 INT8_INDICES = 127
 
 
 def rounded_indices(tf: Any, x: Any) -> Any:
-    """Whole numbers of any type as int32. Keras cuts off, but what was 5 may be 4.99 after quantization."""
-    x = _source(x)
+    """Round whole numbers of any type to int32. Keras truncates, but a 5 may be 4.99 after quantization."""
+    x = _integer_source(x)
     return tf.cast(tf.floor(x + 0.5) if x.dtype.is_floating else x, "int32")
 
 
-def _source(x: Any) -> Any:
-    """The integers that Keras made floats of, as it does with the input of a layer whose type is float."""
-    maker: Any = getattr(x, "op", None)  # an eager tensor has none
-    if maker is not None and maker.type == "Cast" and maker.inputs[0].dtype.is_integer:
-        return maker.inputs[0]
+def _integer_source(x: Any) -> Any:
+    """Return the integers that Keras cast to float, as it does with the inputs of a float layer; else x itself."""
+    operation: Any = getattr(x, "op", None)  # an eager tensor has none
+    if operation is not None and operation.type == "Cast" and operation.inputs[0].dtype.is_integer:
+        return operation.inputs[0]
     return x
 
 
 def _embedding(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
-    """Plain GATHER: an Embedding takes no negative indices, which keras.ops.take would count from the end."""
+    """Lower to a plain GATHER: an Embedding has no negative indices, which keras.ops.take would count from the end."""
     tf = context.tf
     if layer.lora_enabled or getattr(layer, "quantization_mode", None):
         return None
 
     def call(inputs: Any) -> Any:
-        narrow = context.options.quantize == "int8" and layer.input_dim > INT8_INDICES
-        if narrow and _source(inputs).dtype.is_floating:
+        exceeds_int8 = context.options.quantize == "int8" and layer.input_dim > INT8_INDICES
+        if exceeds_int8 and _integer_source(inputs).dtype.is_floating:
             context.refuse(
                 f"accepts {layer.input_dim} indices as {inputs.dtype.name}, and int8 cannot represent that many",
                 "declare the model's input with dtype='int32'",
@@ -63,12 +64,12 @@ def _take(context: FunctionContext) -> Callable[..., Any]:
             x, axis = tf.reshape(x, (-1,)), 0
         size = x.shape[axis]
         indices = tf.convert_to_tensor(indices)
-        known = tf.get_static_value(indices)
+        constant = tf.get_static_value(indices)
         if size is None:
             return context.original(x, indices, axis=axis)
-        if known is not None:
-            return tf.gather(x, tf.constant(known % size if (known < 0).any() else known, "int32"), axis=axis)
-        # SELECT_V2 has no int32, which sums do have.
+        if constant is not None:
+            return tf.gather(x, tf.constant(constant % size if (constant < 0).any() else constant, "int32"), axis=axis)
+        # A sum, because SELECT_V2 does not support int32.
         indices = tf.cast(indices, "int32")
         return tf.gather(x, indices + tf.cast(indices < 0, "int32") * size, axis=axis)
 
@@ -85,12 +86,12 @@ def _one_hot(context: FunctionContext) -> Callable[..., Any]:
         x = tf.cast(x, "int32")
         rank = x.shape.rank + 1
         axis %= rank
-        classes = tf.reshape(tf.range(num_classes), [num_classes if place == axis else 1 for place in range(rank)])
+        classes = tf.reshape(tf.range(num_classes), [num_classes if index == axis else 1 for index in range(rank)])
         shape = x.shape.as_list()
         x = tf.reshape(x, [*shape[:axis], 1, *shape[axis:]])
-        # Two comparisons: out of a single one the converter makes ONE_HOT, which TFLM lacks.
-        same = tf.logical_and(x >= classes, x <= classes)
-        return same if dtype == "bool" else tf.cast(same, dtype or "float32")
+        # Two comparisons: the converter turns a single EQUAL into ONE_HOT, which TFLM lacks.
+        is_class = tf.logical_and(x >= classes, x <= classes)
+        return is_class if dtype == "bool" else tf.cast(is_class, dtype or "float32")
 
     return one_hot
 
@@ -113,7 +114,7 @@ def _digitize(context: FunctionContext) -> Callable[..., Any]:
 
 
 def _extreme(name: str) -> LowerFunction:
-    """argmax or argmin without the bit tricks with which Keras tells -0.0 from 0.0."""
+    """Lower argmax or argmin without the bit operations by which Keras distinguishes -0.0 from 0.0."""
 
     def lower(context: FunctionContext) -> Callable[..., Any]:
         tf = context.tf
@@ -125,10 +126,10 @@ def _extreme(name: str) -> LowerFunction:
                 return context.original(x, axis=axis, keepdims=keepdims)
             shape = x.shape.as_list()
             flat = tf.reshape(x, (-1,)) if axis is None else x
-            found = search(flat, axis=axis if axis is not None else 0, output_type="int32")
+            indices = search(flat, axis=axis if axis is not None else 0, output_type="int32")
             if not keepdims:
-                return found
-            return tf.reshape(found, [1] * len(shape)) if axis is None else tf.expand_dims(found, axis)
+                return indices
+            return tf.reshape(indices, [1] * len(shape)) if axis is None else tf.expand_dims(indices, axis)
 
         return find
 
@@ -136,7 +137,7 @@ def _extreme(name: str) -> LowerFunction:
 
 
 def _encoded(tf: Any, one_hot: Callable[..., Any], x: Any, mode: str, depth: int, dtype: Any, weights: Any) -> Any:
-    """CategoryEncoding's modes out of one-hot vectors: bincount is no operator of TensorFlow Lite."""
+    """Compute the modes of CategoryEncoding from one-hot vectors, because TensorFlow Lite has no bincount."""
     x = rounded_indices(tf, tf.convert_to_tensor(x))
     if mode == "one_hot":
         return one_hot(tf.squeeze(x, -1) if x.shape.rank > 1 and x.shape[-1] == 1 else x, depth, dtype=dtype)
@@ -192,18 +193,18 @@ LOOKUP_FUNCTIONS: dict[str, LowerFunction] = {
 }
 
 
-# Below the largest score that counts: exp(-16) is 1e-7.
+# Masked scores are this far below the largest unmasked score: exp(-16) is 1e-7.
 MASK_DISTANCE = 16.0
 
 
 def _any(context: FunctionContext) -> Callable[..., Any]:
-    """Not all are not: TFLM has REDUCE_ALL."""
+    """Lower any(x) to not all(not x): TFLM has REDUCE_ALL."""
     tf = context.tf
 
-    def some(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def lowered(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         return tf.logical_not(tf.reduce_all(tf.logical_not(tf.cast(x, "bool")), axis=axis, keepdims=keepdims))
 
-    return some
+    return lowered
 
 
 def _masking(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
@@ -216,24 +217,24 @@ def _masking(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
 
 
 def masked_scores(tf: Any, scores: Any, mask: Any, quantize: str) -> Any:
-    """Scores whose softmax over the last axis is that of `scores` where the mask holds, and 0 (1e-7) elsewhere.
+    """Return scores whose softmax over the last axis is that of the unmasked `scores`, and 0 (1e-7) for masked ones.
 
-    The largest score that counts becomes 0, what does not count becomes FAR below it, and what is further below is
-    worth no more: the values have a range of FAR, whatever the scores are.
+    The largest unmasked score becomes 0. Masked scores become -MASK_DISTANCE, and lower scores are clipped to it, so
+    that the range of the values is MASK_DISTANCE for all scores.
     """
     if quantize == "int16x8":
-        # There is no REDUCE_MAX, SELECT_V2 or GREATER in 16 bits. Above the row's lowest, what does not count is 0 and
-        # what counts is not below it, so that the largest of all is the largest that counts.
-        kept = tf.cast(mask, scores.dtype)
-        above = (scores + _largest(tf, scores * -1.0)) * kept
-        return above - _largest(tf, above) + (kept - 1) * MASK_DISTANCE
+        # There is no REDUCE_MAX, SELECT_V2 or GREATER in 16 bits. After the subtraction of the row's minimum, masked
+        # scores are 0 and unmasked ones at least 0, so that the maximum is the largest unmasked score.
+        unmasked = tf.cast(mask, scores.dtype)
+        shifted = (scores + _largest(tf, scores * -1.0)) * unmasked
+        return shifted - _largest(tf, shifted) + (unmasked - 1) * MASK_DISTANCE
     lowest = tf.reduce_min(scores, -1, keepdims=True)
     largest = tf.reduce_max(tf.where(mask, scores, lowest), -1, keepdims=True)
     return tf.maximum(tf.where(mask, scores - largest, -MASK_DISTANCE), -MASK_DISTANCE)
 
 
 def _largest(tf: Any, scores: Any) -> Any:
-    """The largest of each row, (..., 1), by MAX_POOL_2D, which has int16."""
+    """Return the maximum of each row, (..., 1), by MAX_POOL_2D, which supports int16."""
     if not scores.shape.is_fully_defined():
         return tf.reduce_max(scores, -1, keepdims=True)
     *rows, count = scores.shape.as_list()
@@ -242,7 +243,7 @@ def _largest(tf: Any, scores: Any) -> Any:
 
 
 def _apply_masks(context: FunctionContext) -> Callable[..., Any]:
-    """In keras.ops.dot_product_attention, which MultiHeadAttention and GroupQueryAttention use."""
+    """Lower the masks of keras.ops.dot_product_attention, which MultiHeadAttention and GroupQueryAttention use."""
     tf = context.tf
 
     def apply(logits: Any, mask: Any, is_causal: bool) -> Any:
@@ -255,7 +256,7 @@ def _apply_masks(context: FunctionContext) -> Callable[..., Any]:
 
 
 def _attention(context: LowerContext, layer: Any) -> Callable[..., Any]:
-    """Attention and AdditiveAttention mask in a method of their own."""
+    """Lower the masks of Attention and AdditiveAttention, which apply them in a method of the layer."""
     tf, apply = context.tf, layer._apply_scores
 
     def apply_scores(scores: Any, value: Any, scores_mask: Any = None, training: bool = False) -> Any:

@@ -1,9 +1,9 @@
 """Lower pooling, volumes, resizing, copies along axes and the short-time Fourier transform to operators that TFLM has.
 
 TFLM has no CONV_3D, no STRIDED_SLICE of five dimensions, and no pooling of volumes or to a given size (adaptive). It
-has no TILE, but BROADCAST_TO in every type, and RESIZE_NEAREST_NEIGHBOR for images. A resize with another interpolation
-is a matrix along the height and one along the width. TFLM has no RFFT2D: the transform is one convolution with windowed
-sines.
+has no TILE, but BROADCAST_TO for every type, and RESIZE_NEAREST_NEIGHBOR for images. A resize with another
+interpolation becomes two matrix products, along the height and along the width. TFLM has no RFFT2D: the transform
+becomes one convolution with windowed sines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from edgetool.convert.lowering.context import FunctionContext, Lower, LowerConte
 
 
 def _conv_3d(context: FunctionContext) -> Callable[..., Any]:
-    """The depth unfolded into the channels of one CONV_2D."""
+    """Lower CONV_3D to one CONV_2D, with the depth unfolded into its channels."""
     tf = context.tf
 
     def conv(
@@ -41,7 +41,7 @@ def _conv_3d(context: FunctionContext) -> Callable[..., Any]:
         stride, dilation = triple(strides), triple(dilation_rate)
         batch, depth, height, width, channels = shape.as_list()
         taps, rows, columns, _, filters = kernel.shape.as_list()
-        # 4-D: TFLM's STRIDED_SLICE has no more.
+        # 4-D, because TFLM's STRIDED_SLICE supports no more dimensions.
         x = tf.reshape(inputs, (batch, depth, height * width, channels))
         reach = (taps - 1) * dilation[0] + 1
         if padding.lower() == "same":
@@ -63,7 +63,7 @@ def _conv_3d(context: FunctionContext) -> Callable[..., Any]:
 
 
 def triple(value: int | Sequence[int]) -> tuple[int, ...]:
-    """One value per axis of a volume, as Keras takes them."""
+    """Return one value per axis of a volume, from one or three values as in Keras."""
     return (value,) * 3 if isinstance(value, int) else tuple(value)
 
 
@@ -80,7 +80,7 @@ def _conv_transpose_3d(context: FunctionContext) -> Callable[..., Any]:
 
 
 def _cropping_3d(context: LowerContext, layer: Any) -> Callable[..., Any]:
-    """SLICE, which takes five dimensions."""
+    """Lower to SLICE, which supports five dimensions."""
     tf = context.tf
 
     def call(inputs: Any) -> Any:
@@ -99,7 +99,7 @@ VOLUME_FUNCTIONS: dict[str, LowerFunction] = {"nn.conv": _conv_3d, "nn.conv_tran
 
 
 def _pool_3d(name: str) -> LowerFunction:
-    """A pool of a volume as one over height and width and one over depth."""
+    """Lower pooling of a volume to a pool over height and width, and one over depth."""
 
     def lower(context: FunctionContext) -> Callable[..., Any]:
         tf = context.tf
@@ -127,14 +127,14 @@ def _pool_3d(name: str) -> LowerFunction:
 
 
 def _adaptive(name: str) -> LowerFunction:
-    """A pool to a given size, one axis after the other: Keras gathers from two pools of every position."""
+    """Lower pooling to a given size, one axis after the other; Keras would gather from two pools of every position."""
 
     def lower(context: FunctionContext) -> Callable[..., Any]:
         tf = context.tf
 
         def reduced(x: Any, length: int) -> Any:
-            """Each `length` indices of axis 1 of three as one."""
-            if name == "max":  # by MAX_POOL_2D, which has int16 too, unlike REDUCE_MAX
+            """Pool each `length` indices along the second of three axes."""
+            if name == "max":  # MAX_POOL_2D supports int16, unlike REDUCE_MAX
                 return tf.squeeze(tf.nn.max_pool2d(tf.expand_dims(x, 2), (length, 1), (length, 1), "VALID"), 2)
             before, size, after = x.shape.as_list()
             means = tf.reduce_mean(tf.reshape(x, (before * size // length, length, after)), 1)
@@ -150,7 +150,7 @@ def _adaptive(name: str) -> LowerFunction:
             if size % count == 0:  # equal windows
                 x = reduced(x, size // count)
             else:
-                windows = [(place * size // count, -(-(place + 1) * size // count)) for place in range(count)]
+                windows = [(index * size // count, -(-(index + 1) * size // count)) for index in range(count)]
                 x = tf.concat([reduced(x[:, start:stop], stop - start) for start, stop in windows], 1)
             return tf.reshape(x, (*shape[:axis], count, *shape[axis + 1 :]))
 
@@ -200,25 +200,30 @@ def _resize(context: FunctionContext) -> Callable[..., Any]:
     def resize(
         images: Any, size: Any, interpolation: str = "bilinear", antialias: bool = False, *args: Any, **options: Any
     ) -> Any:
-        given = {"interpolation": interpolation, "antialias": antialias}
+        method = {"interpolation": interpolation, "antialias": antialias}
         native = {"nearest"} if context.options.quantize == "int16x8" else {"nearest", "bilinear"}
         if interpolation in native and not antialias:
             return context.original(images, size, interpolation, antialias, *args, **options)
-        first = options.get("data_format") == "channels_first"
-        changed = args or any(value for name, value in options.items() if name.endswith("_to_aspect_ratio"))
+        channels_first = options.get("data_format") == "channels_first"
+        keeps_aspect_ratio = args or any(value for name, value in options.items() if name.endswith("_to_aspect_ratio"))
         images = tf.convert_to_tensor(images)
-        if first or changed or not images.shape.is_fully_defined() or images.shape.rank not in (3, 4):
+        if (
+            channels_first
+            or keeps_aspect_ratio
+            or not images.shape.is_fully_defined()
+            or images.shape.rank not in (3, 4)
+        ):
             context.refuse(
                 f"resizes with {interpolation!r} interpolation, for which TFLM has no operator",
                 "use interpolation='bilinear' or 'nearest' without antialias, and data_format='channels_last'",
             )
 
         def matrix(old: int, new: int) -> npt.NDArray[np.float32]:
-            """What the original does with each single pixel of a column, (old, new)."""
+            """Return the resize of a column as a matrix (old, new), from the original's results for single pixels."""
             with tf.init_scope():
                 ones = tf.reshape(tf.eye(old), (1, old, 1, old))
-                found: Any = context.original(ones, (new, 1), **given, data_format="channels_last")
-                return np.transpose(np.asarray(found).reshape(new, old)).astype(np.float32)
+                resized: Any = context.original(ones, (new, 1), **method, data_format="channels_last")
+                return np.transpose(np.asarray(resized).reshape(new, old)).astype(np.float32)
 
         x = tf.cast(images if images.shape.rank == 4 else images[None], "float32")
         batch, height, width, channels = x.shape.as_list()
@@ -236,7 +241,7 @@ RESIZE_FUNCTIONS: dict[str, LowerFunction] = {"image.resize": _resize}
 
 
 def copied(tf: Any, x: Any, axis: int, times: int, *, each: bool) -> Any:
-    """`x` (static shape) with its indices of `axis` repeated `times` times, each in turn or all of them again."""
+    """Repeat `x`, of a static shape, `times` times along an axis: each index (`each`), or all of them in order."""
     shape = x.shape.as_list()
     if times == 1:
         return x
@@ -284,12 +289,12 @@ def _up_sampling_2d(context: LowerContext, layer: Any) -> Callable[..., Any] | N
     tf = context.tf
 
     def call(inputs: Any) -> Any:
-        first = layer.data_format == "channels_first"
-        x = tf.transpose(inputs, (0, 2, 3, 1)) if first else inputs
+        channels_first = layer.data_format == "channels_first"
+        x = tf.transpose(inputs, (0, 2, 3, 1)) if channels_first else inputs
         size = [old * factor for old, factor in zip(x.shape[1:3], layer.size, strict=True)]
-        # With half-pixel centres no coordinate comes near a whole number: rounding cannot choose a neighbour.
+        # With half-pixel centres, no coordinate is close to an integer, so rounding errors cannot select a neighbour.
         x = tf.image.resize(x, size, method="nearest")
-        return tf.transpose(x, (0, 3, 1, 2)) if first else x
+        return tf.transpose(x, (0, 3, 1, 2)) if channels_first else x
 
     return call
 
@@ -298,7 +303,7 @@ COPY_RULES: dict[str, Lower] = {"UpSampling2D": _up_sampling_2d}
 COPY_FUNCTIONS: dict[str, LowerFunction] = {"numpy.repeat": _repeat, "numpy.tile": _tile}
 
 
-# What of the transform has no wider range than its input; all else squares or divides, and loses most of it in int8.
+# Modes whose range is not wider than the input's; the others square or divide, and lose most of it in int8.
 LINEAR = frozenset(["imag", "real", "stft"])
 
 
@@ -315,12 +320,12 @@ def _stft(context: FunctionContext) -> Callable[..., Any]:
     ) -> tuple[Any, Any]:
         x = tf.convert_to_tensor(x)
         if not x.shape.is_fully_defined():
-            found: tuple[Any, Any] = context.original(
+            transform: tuple[Any, Any] = context.original(
                 x, sequence_length, sequence_stride, fft_length, window=window, center=center
             )
-            return found
+            return transform
         with tf.init_scope():
-            # What the original makes of each single sample of one frame.
+            # The results of the original for single samples of one frame are the kernel.
             ones = tf.eye(fft_length, dtype=x.dtype)
             parts = context.original(ones, sequence_length, fft_length, fft_length, window=window, center=False)
             kernel = np.concatenate([np.asarray(part)[:, 0] for part in parts], -1)
@@ -335,7 +340,8 @@ def _stft(context: FunctionContext) -> Callable[..., Any]:
     return stft
 
 
-def _powers(context: LowerContext, layer: Any) -> None:
+def _note_range(context: LowerContext, layer: Any) -> None:
+    """Add a note for a spectrogram whose range is too large for int8."""
     if context.options.quantize == "int8" and getattr(layer, "mode", "log") not in LINEAR:
         context.note(
             f"layer {context.scope!r} ({context.layer_class}) has a dynamic range far larger than int8's 256 steps: "
@@ -343,5 +349,5 @@ def _powers(context: LowerContext, layer: Any) -> None:
         )
 
 
-SPECTROGRAM_RULES: dict[str, Lower] = {"MelSpectrogram": _powers, "STFTSpectrogram": _powers}
+SPECTROGRAM_RULES: dict[str, Lower] = {"MelSpectrogram": _note_range, "STFTSpectrogram": _note_range}
 SPECTROGRAM_FUNCTIONS: dict[str, LowerFunction] = {"math.stft": _stft}

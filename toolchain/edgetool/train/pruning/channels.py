@@ -1,6 +1,6 @@
-"""Channels that can only be removed together, and what one call of a layer tells about them.
+"""Channels that can only be removed together, and a call of a layer as the rules of pruning see it.
 
-A rule receives a LayerCall and records what it finds in the layer's LayerFacts.
+A rule receives a LayerCall, and records facts about the channels in the layer's LayerFacts.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Channels:
                 self._reasons.setdefault(first, reason)
 
     def freeze(self, symbols: Symbols, reason: str, *, foremost: bool = False) -> None:
-        """Keep these channels. The first reason is reported, unless another is foremost."""
+        """Keep these channels. The first reason is reported, unless a later one is `foremost`."""
         for symbol in set(symbols.tolist()):
             root = self.root(symbol)
             if foremost or root not in self._reasons:
@@ -87,7 +87,7 @@ class Signal:
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Its shape without the batch."""
+        """The shape without the batch."""
         return tuple(self.spec.shape[1:])
 
 
@@ -143,7 +143,7 @@ class LayerFacts:
 
     @property
     def kind(self) -> str:
-        """Its class."""
+        """The name of the layer's class."""
         return type(self.layer).__name__
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ class LayerCall:
 
     @property
     def layer(self) -> Any:
-        """The layer called."""
+        """The layer that is called."""
         return self.facts.layer
 
     def along(self, signal: Signal, axis: int) -> Symbols:
@@ -176,7 +176,10 @@ class LayerCall:
         return self.channels.frozen(signal.shape[axis] or 0, reason)
 
     def consumed(self, signal: Signal, axis: int) -> Symbols:
-        """Return them for a kernel that sums over them: a channel that would leave a constant in the sum stays."""
+        """Return the channels along an axis for a kernel that sums over them.
+
+        A channel stays if it would still add a constant to the sum with all its parameters at zero.
+        """
         symbols = self.along(signal, axis)
         if signal.axis == axis:
             for index in np.flatnonzero(signal.residue != None):  # noqa: E711
@@ -188,7 +191,7 @@ class LayerCall:
 
     def index(self, weight: Any, axis: int, symbols: Symbols) -> tuple[int, int]:
         """Record that an axis of a weight (from the front) is indexed by these channels; return position and axis."""
-        position = next(place for place, own in enumerate(self.layer.weights) if own is weight)
+        position = next(index for index, other in enumerate(self.layer.weights) if other is weight)
         known = self.facts.weights.setdefault((position, axis), symbols)
         self.channels.tie(known, symbols)
         return position, axis
@@ -199,8 +202,8 @@ class LayerCall:
         if before == position and len(known) == len(symbols):
             self.channels.tie(known, symbols)
             return
-        for found in (known, symbols):
-            self.channels.freeze(found, f"{self.facts} is shared by calls with different channels")
+        for channels in (known, symbols):
+            self.channels.freeze(channels, f"{self.facts} is shared by calls with different channels")
 
     def make(self, count: int) -> Symbols:
         """Return the channels that this layer produces: the same in every call."""
@@ -210,8 +213,8 @@ class LayerCall:
 
     def output(self, axis: int, symbols: Symbols, residue: Residue | None = None) -> list[Signal]:
         """Return the only output of the layer."""
-        left = no_residue(len(symbols)) if residue is None else residue
-        return [Signal(self.specs[0], axis, symbols, left)]
+        residue = no_residue(len(symbols)) if residue is None else residue
+        return [Signal(self.specs[0], axis, symbols, residue)]
 
     def untrack(self, signals: Sequence[Signal], why: str = "through which channels cannot be tracked") -> list[Signal]:
         """Freeze the inputs, and return outputs without removable channels."""

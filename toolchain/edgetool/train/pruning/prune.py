@@ -39,7 +39,7 @@ class Choice:
 
 
 def makers(trace: Trace) -> tuple[LayerFacts, ...]:
-    """The layers that make channels, in order of their first calls."""
+    """Return the layers that produce channels, in order of their first calls."""
     return tuple(facts for facts in trace.facts.values() if facts.output_channels is not None)
 
 
@@ -149,7 +149,7 @@ class _Rebuilder:
         result = self._model(model)
         pairs = [(self._trace.facts[key], new) for key, new in self._rebuilt.items() if key in self._trace.facts]
         result.trainable = model.trainable
-        # A model sets the flag of all that is in it: models first, the outer ones before the inner.
+        # Setting the flag of a model sets it for all its layers: models first, outer ones before inner ones.
         for facts, new in sorted(pairs, key=lambda pair: not is_model(self._keras, pair[0].layer)):
             if hasattr(new, "trainable"):
                 new.trainable = facts.layer.trainable
@@ -191,7 +191,7 @@ class _Rebuilder:
         if id(layer) not in self._rebuilt:
             facts = self._trace.facts.get(id(layer))
             if is_model(self._keras, layer):
-                self._rebuilt[id(layer)] = None  # before what is in it
+                self._rebuilt[id(layer)] = None  # before its layers
                 self._rebuilt[id(layer)] = self._model(layer, facts)
             else:
                 self._rebuilt[id(layer)] = self._rebuild_layer(layer, facts)
@@ -215,7 +215,7 @@ class _Rebuilder:
             custom_objects[activation.__name__] = activation
         safe_mode = self._keras.src.saving.serialization_lib.SafeModeScope
         try:
-            # The layer is here already: whatever code it carries was loaded with the model.
+            # Safe mode has no purpose here: the code of the layer was loaded with the model.
             with safe_mode(False), self._keras.saving.custom_object_scope(custom_objects):
                 return type(layer).from_config(config)
         except (TypeError, ValueError, NotImplementedError) as error:
@@ -269,9 +269,9 @@ class UnprunedLayer:
 class Pruned:
     """A pruned model.
 
-    model: a new Keras model. removed: by the name of the layer that made them, the indices of the channels in its
-    output that are gone, ascending. left_alone: layers that keep channels in spite of the level. parameters: of the
-    new model, those that are not trained included; original_parameters: likewise. notes: what the user should know.
+    model: a new Keras model. removed: the indices of removed output channels, ascending, by the name of the layer that
+    produced them. left_alone: layers that keep channels in spite of the level. parameters: the number in the new model,
+    including those that are not trained; original_parameters: in the original. notes: for the user.
     """
 
     model: Any
@@ -291,17 +291,21 @@ def prune(
     exclude: Sequence[str] = (),
     may_lack: bool = False,
 ) -> Pruned:
-    """Remove floor(level * n) of the n channels of every group of layers that must keep the same ones.
+    """Remove floor(level * n) of the n channels of every group of layers that must keep the same channels.
 
-    The model computes what it did with all parameters of the removed channels set to zero, kernels, biases and batch
-    normalization alike; level 0 is the identity. level: a share from 0, below 1. method: l1 or batch-norm.
-    exclude: names of layers that keep their channels, or patterns with * and ?. may_lack: a pattern that no layer
-    matches is noted, not refused.
+    The result equals the original with all parameters of the removed channels (kernels, biases and batch normalization)
+    set to zero; level 0 is the identity.
 
-    Raises UsageError for an impossible level, an unknown method or a pattern that no layer matches,
+    Args:
+        level: a fraction from 0 to less than 1.
+        method: l1 or batch-norm.
+        exclude: names of layers that keep their channels, or patterns with * and ?.
+        may_lack: add a note for a pattern that no layer matches, instead of an error.
+
+    Raises UsageError for an invalid level, an unknown method or a pattern that no layer matches,
     UnsupportedModelError for a model without a graph of layers.
     """
-    if not 0 <= level < 1:  # refuses NaN, too
+    if not 0 <= level < 1:  # also rejects NaN
         raise UsageError(
             f"{level} is not a valid pruning level", fix="use the fraction of channels to remove: 0 to less than 1"
         )

@@ -29,23 +29,23 @@ from edgetool.train.pruning.channels import (
     sum_residue,
 )
 
-# Functions of keras.activations that work on every element alone.
+# Functions of keras.activations that operate on each element separately.
 ELEMENTWISE = frozenset(
     "linear relu relu6 leaky_relu elu selu celu gelu silu hard_silu tanh hard_tanh tanh_shrink hard_shrink soft_shrink "
     "softsign soft_sign squareplus sparse_plus sparse_sigmoid mish softplus sigmoid hard_sigmoid log_sigmoid "
     "exponential".split()
 )
-# Layers that do, without weights.
+# Layers without weights that do so too.
 ELEMENTWISE_LAYERS = frozenset(["ReLU", "LeakyReLU", "ELU", "Activation"])
 
 
 def name_of(function: Any) -> str:
-    """What to call an activation in a message."""
+    """Return the name of an activation in messages."""
     return str(getattr(function, "__name__", None) or getattr(function, "name", type(function).__name__))
 
 
 def is_elementwise(keras: Any, function: Any) -> bool:
-    """Whether it is one of Keras's own functions or layers that treat every element alike."""
+    """Return whether this is a function or layer of Keras that applies the same function to each element."""
     kind = type(function).__name__
     if kind in ELEMENTWISE_LAYERS and type(function) is getattr(keras.layers, kind):
         return kind != "Activation" or is_elementwise(keras, function.activation)
@@ -54,12 +54,15 @@ def is_elementwise(keras: Any, function: Any) -> bool:
 
 
 def keeps_zero(keras: Any, function: Any) -> bool:
-    """Whether it maps 0 to 0: by trying."""
+    """Return whether the function maps 0 to 0, by calling it."""
     return not keras.ops.convert_to_numpy(function(keras.ops.zeros((1, 1)))).any()
 
 
 def flatten(call: LayerCall, signal: Signal) -> list[Signal]:
-    """A channel becomes many positions of the one axis. Channels-first data is transposed on the way."""
+    """Follow channels through Flatten: one channel becomes several positions of the only axis.
+
+    Channels-first data is not tracked, because Keras transposes it first.
+    """
     if call.layer.data_format == "channels_first" and len(signal.shape) > 1:
         return call.untrack([signal])
     reshaped = _reshaped_channels(signal, tuple(call.specs[0].shape[1:]))
@@ -69,7 +72,7 @@ def flatten(call: LayerCall, signal: Signal) -> list[Signal]:
 
 
 def reshape(call: LayerCall, signal: Signal) -> list[Signal]:
-    """Fine as long as the channels vary along one axis of the result only."""
+    """Follow channels through Reshape, if they vary along only one axis of the result."""
     reshaped = _reshaped_channels(signal, tuple(call.specs[0].shape[1:]))
     if reshaped is None:
         call.size("target_shape", None, np.zeros(0, np.int64))
@@ -79,37 +82,37 @@ def reshape(call: LayerCall, signal: Signal) -> list[Signal]:
 
 
 def permute(call: LayerCall, signal: Signal) -> list[Signal]:
-    """dims names, from 1, the axis that each axis of the result was."""
+    """Follow channels through Permute, whose dims are the original axes (from 1) of the axes of the result."""
     if signal.axis is None:
         return call.unknown([signal])
     return call.output(call.layer.dims.index(signal.axis + 1), signal.symbols, signal.residue)
 
 
 def repeat_vector(call: LayerCall, signal: Signal) -> list[Signal]:
-    """(C) becomes (n, C)."""
+    """Follow channels through RepeatVector: (C) becomes (n, C)."""
     return call.unknown([signal]) if signal.axis is None else call.output(1, signal.symbols, signal.residue)
 
 
 def _reshaped_channels(signal: Signal, shape: tuple[int | None, ...]) -> tuple[int, Symbols, Residue] | None:
-    """The axis of the new shape along which alone the channels vary, and what lies there; None if there is none."""
+    """Return the only axis of the new shape along which channels vary, with its channels and residue; or None."""
     sizes = tuple(size for size in shape if size is not None)
     if signal.axis is None or None in signal.shape or len(sizes) != len(shape):
         return None
-    symbols: Symbols = _spread(signal.symbols, signal).reshape(sizes)
-    residue: Residue = _spread(signal.residue, signal).reshape(sizes)
+    symbols: Symbols = _per_element(signal.symbols, signal).reshape(sizes)
+    residue: Residue = _per_element(signal.residue, signal).reshape(sizes)
     for axis in reversed(range(symbols.ndim)):
         rows = np.moveaxis(symbols, axis, 0).reshape(sizes[axis], -1)
         if rows.size and (rows == rows[:, :1]).all():
-            left = no_residue(sizes[axis])
+            axis_residue = no_residue(sizes[axis])
             for index, row in enumerate(np.moveaxis(residue, axis, 0).reshape(rows.shape)):
-                left[index] = next((value for value in row if value is not None), None)
-            return axis, rows[:, 0].copy(), left
+                axis_residue[index] = next((value for value in row if value is not None), None)
+            return axis, rows[:, 0].copy(), axis_residue
     return None
 
 
-def _spread(values: npt.NDArray[Any], signal: Signal) -> npt.NDArray[Any]:
-    """One value per element of the tensor."""
-    along = values.reshape([-1 if place == signal.axis else 1 for place in range(len(signal.shape))])
+def _per_element(values: npt.NDArray[Any], signal: Signal) -> npt.NDArray[Any]:
+    """Return the values along the channel axis as one value per element of the tensor."""
+    along = values.reshape([-1 if axis == signal.axis else 1 for axis in range(len(signal.shape))])
     return np.broadcast_to(along, tuple(size or 0 for size in signal.shape))
 
 
@@ -117,14 +120,14 @@ LayerRule = Callable[[LayerCall, Signal], list[Signal]]
 
 
 def channel_axis(layer: Any, signal: Signal) -> int:
-    """Where the layer takes the channels to be, the batch not counted."""
+    """Return the axis that the layer treats as channels, without the batch."""
     return 0 if getattr(layer, "data_format", "channels_last") == "channels_first" else len(signal.shape) - 1
 
 
-def _activated(call: LayerCall, axis: int, symbols: Symbols, left: Residue | None = None) -> list[Signal]:
-    """The output of a layer that applies its own activation to these channels."""
+def _activated(call: LayerCall, axis: int, symbols: Symbols, before: Residue | None = None) -> list[Signal]:
+    """Return the output of a layer that applies its activation to these channels, with the residue `before` it."""
     function = call.layer.activation
-    residue = no_residue(len(symbols)) if left is None else left.copy()
+    residue = no_residue(len(symbols)) if before is None else before.copy()
     if function is None:
         return call.output(axis, symbols, residue)
     if not is_elementwise(call.keras, function):
@@ -135,7 +138,7 @@ def _activated(call: LayerCall, axis: int, symbols: Symbols, left: Residue | Non
 
 
 def _output_channels(call: LayerCall, kernel: Any, axis: int, *, count: str) -> Symbols:
-    """New channels along an axis of the kernel and of the bias, counted by an entry of the configuration."""
+    """Return new channels along an axis of the kernel, and of the bias; an entry of the configuration counts them."""
     output_channels = call.make(int(kernel.shape[axis]))
     call.facts.kernel = call.index(kernel, axis, output_channels)
     if getattr(call.layer, "bias", None) is not None:
@@ -145,7 +148,7 @@ def _output_channels(call: LayerCall, kernel: Any, axis: int, *, count: str) -> 
 
 
 def _convolution(call: LayerCall, signal: Signal) -> list[Signal]:
-    """Kernels (..., in, out)."""
+    """Follow channels through kernels (..., in, out)."""
     layer, axis = call.layer, channel_axis(call.layer, signal)
     output_channels = _output_channels(call, layer.kernel, len(layer.kernel.shape) - 1, count="filters")
     if layer.groups > 1:
@@ -157,7 +160,7 @@ def _convolution(call: LayerCall, signal: Signal) -> list[Signal]:
 
 
 def _transposed_convolution(call: LayerCall, signal: Signal) -> list[Signal]:
-    """Kernels (..., out, in)."""
+    """Follow channels through kernels (..., out, in)."""
     layer, axis = call.layer, channel_axis(call.layer, signal)
     output_channels = _output_channels(call, layer.kernel, len(layer.kernel.shape) - 2, count="filters")
     call.index(layer.kernel, len(layer.kernel.shape) - 1, call.consumed(signal, axis))
@@ -165,7 +168,10 @@ def _transposed_convolution(call: LayerCall, signal: Signal) -> list[Signal]:
 
 
 def _depthwise(call: LayerCall, signal: Signal) -> list[Signal]:
-    """Kernels (..., in, multiplier): a removed channel takes its kernel with it, so whatever came in is gone."""
+    """Follow channels through kernels (..., in, multiplier).
+
+    A removed channel is removed together with its kernel, so no residue of the input remains.
+    """
     layer, axis = call.layer, channel_axis(call.layer, signal)
     symbols = call.along(signal, axis)
     call.index(layer.kernel, len(layer.kernel.shape) - 2, symbols)
@@ -176,7 +182,7 @@ def _depthwise(call: LayerCall, signal: Signal) -> list[Signal]:
 
 
 def _separable(call: LayerCall, signal: Signal) -> list[Signal]:
-    """A depthwise kernel (..., in, multiplier) and a pointwise one (..., in * multiplier, out)."""
+    """Follow channels through kernels (..., in, multiplier) (depthwise) and (..., in * multiplier, out) (pointwise)."""
     layer, axis = call.layer, channel_axis(call.layer, signal)
     symbols = call.along(signal, axis)
     rank = len(layer.depthwise_kernel.shape)
@@ -192,13 +198,13 @@ def _dense(call: LayerCall, signal: Signal) -> list[Signal]:
 
 
 def _embedding(call: LayerCall, signal: Signal) -> list[Signal]:
-    """A row per word: nothing is known of the indices."""
+    """Create the channels of an embedding, with a row per index; the indices are unknown."""
     output_channels = _output_channels(call, call.layer.embeddings, 1, count="output_dim")
     return call.output(len(signal.shape), output_channels)
 
 
 def _recurrent(call: LayerCall, signal: Signal) -> list[Signal]:
-    """Takes removed channels; its own units stay."""
+    """Follow removed channels into a recurrent layer, whose units are not pruned."""
     if signal.axis is not None:
         symbols = call.consumed(signal, len(signal.shape) - 1)
         inner = (
@@ -215,7 +221,7 @@ def _recurrent(call: LayerCall, signal: Signal) -> list[Signal]:
 
 
 def _batch_normalization(call: LayerCall, signal: Signal) -> list[Signal]:
-    """Four weights per channel. With a scale, a removed channel is zero whatever came in."""
+    """Follow channels through the four weights of each. With a scale, a removed channel is zero for any input."""
     layer = call.layer
     axis = layer.axis - 1 if layer.axis > 0 else len(signal.shape) + layer.axis
     if signal.axis not in (None, axis):
@@ -224,12 +230,12 @@ def _batch_normalization(call: LayerCall, signal: Signal) -> list[Signal]:
     for weight in layer.weights:
         call.index(weight, 0, symbols)
     if layer.scale:
-        call.facts.scale = next(place for place, own in enumerate(layer.weights) if own is layer.gamma)
+        call.facts.scale = next(index for index, weight in enumerate(layer.weights) if weight is layer.gamma)
     return call.output(axis, symbols, None if layer.scale or signal.axis is None else signal.residue)
 
 
 def _prelu(call: LayerCall, signal: Signal) -> list[Signal]:
-    """A slope per element, or one along each shared axis."""
+    """Follow channels through a slope for each element, or one along each shared axis."""
     alpha = call.layer.alpha
     for axis, size in enumerate(alpha.shape):
         if size != 1 and signal.axis in (None, axis):
@@ -238,14 +244,14 @@ def _prelu(call: LayerCall, signal: Signal) -> list[Signal]:
 
 
 def _unchanged(call: LayerCall, signal: Signal) -> list[Signal]:
-    """The same channels along the same axis."""
+    """Return the same channels along the same axis."""
     if signal.axis is None:
         return call.unknown([signal])
     return call.output(signal.axis, signal.symbols, signal.residue)
 
 
 def elementwise(call: LayerCall, signal: Signal) -> list[Signal]:
-    """An activation that is a layer or an operation of its own."""
+    """Follow channels through an activation that is a separate layer or operation."""
     function = call.layer.activation if call.facts.kind == "Activation" else call.layer
     if call.facts.kind == "Activation" and not is_elementwise(call.keras, function):
         return call.untrack([signal], f"whose activation {name_of(function)!r} may mix channels")
@@ -264,7 +270,10 @@ def _rescaling(call: LayerCall, signal: Signal) -> list[Signal]:
 
 
 def _spatial(call: LayerCall, signal: Signal) -> list[Signal]:
-    """Pools, pads, crops or repeats within each channel; a global one without keepdims drops the other axes."""
+    """Follow channels through a layer that pools, pads, crops or repeats within each channel.
+
+    A global pooling layer without keepdims drops the other axes.
+    """
     axis = channel_axis(call.layer, signal)
     if signal.axis != axis:
         return call.untrack([signal])
@@ -278,7 +287,7 @@ def _numbered(pattern: str, rule: LayerRule, dimensions: str = "123") -> dict[st
     return {pattern.format(dimension): rule for dimension in dimensions}
 
 
-# Class of keras.layers -> its rule. A class that is not here freezes what goes into it.
+# Class of keras.layers -> its rule. Classes without a rule freeze the channels of their inputs.
 RULES: dict[str, LayerRule] = {
     **_numbered("Conv{}D", _convolution),
     **_numbered("Conv{}DTranspose", _transposed_convolution),
@@ -313,7 +322,7 @@ MergeRule = Callable[[LayerCall, Sequence[Signal]], list[Signal]]
 
 
 def _sum(call: LayerCall, signals: Sequence[Signal]) -> list[Signal]:
-    """Any function of two tensors that maps zeros to zero."""
+    """Follow channels through any function of several tensors that maps zeros to zero."""
     return _elementwise(call, signals, sum_residue)
 
 
@@ -324,10 +333,12 @@ def _multiply(call: LayerCall, signals: Sequence[Signal]) -> list[Signal]:
 def _elementwise(
     call: LayerCall, signals: Sequence[Signal], combine: Callable[[Sequence[Residue]], Residue]
 ) -> list[Signal]:
-    """Ties the channels that meet. Tensors of fewer axes or of size 1 are broadcast, counted from the last axis."""
+    """Tie channels that are combined. Tensors with fewer axes or of size 1 are broadcast, aligned at the last axis."""
     shape = tuple(call.specs[0].shape[1:])
-    places = [(signal.axis - len(signal.shape), signal) for signal in signals if signal.axis is not None]
-    axes = {axis for axis, signal in places if signal.shape[axis] != 1} or {axis for axis, _ in places}
+    signals_by_axis = [(signal.axis - len(signal.shape), signal) for signal in signals if signal.axis is not None]
+    axes = {axis for axis, signal in signals_by_axis if signal.shape[axis] != 1} or {
+        axis for axis, _ in signals_by_axis
+    }
     if not axes:
         return call.unknown(signals)
     if len(axes) != 1 or shape[max(axes)] is None:
@@ -348,12 +359,12 @@ def _elementwise(
 
 
 def _frozen(count: int) -> Residue:
-    """Of a tensor that is frozen anyway."""
+    """Return the residue of a tensor whose channels cannot be removed."""
     return np.full(count, "it is merged with a tensor that is not pruned", dtype=object)
 
 
 def _concatenate(call: LayerCall, signals: Sequence[Signal]) -> list[Signal]:
-    """Joins channels along their own axis, and ties them along any other."""
+    """Concatenate channels along their axis, or tie them if tensors are concatenated along another one."""
     rank = len(signals[0].shape)
     joined = call.layer.axis - 1 if call.layer.axis > 0 else rank + call.layer.axis
     axes = {signal.axis for signal in signals if signal.axis is not None}
@@ -392,7 +403,7 @@ ONE_TENSOR = frozenset(
 
 
 def operation(call: LayerCall, signals: list[Signal]) -> list[Signal]:
-    """What an operation of Keras's own does; others freeze what goes in."""
+    """Follow channels through an operation of Keras; unknown operations freeze the channels of their inputs."""
     kind = call.facts.kind
     if kind in TWO_TENSORS and len(signals) == 2 and len(signals[0].shape) == len(signals[1].shape):
         return MERGES[kind](call, signals)
@@ -416,14 +427,14 @@ SEPARATOR = "/"
 
 @dataclass(slots=True)
 class Trace:
-    """The channels of a model, and what every layer and nested model has to do with them, by id, in order of calls."""
+    """The channels of a model, and facts about each layer and nested model by id, in order of first calls."""
 
     channels: Channels
     facts: dict[int, LayerFacts] = field(default_factory=dict)
 
 
 def graph_of(keras: Any, model: Any) -> Any:
-    """The functional graph of a functional or sequential model.
+    """Return the functional graph of a functional or sequential model.
 
     Raises UnsupportedModelError for a model without one.
     """
@@ -438,7 +449,7 @@ def graph_of(keras: Any, model: Any) -> Any:
 
 
 def is_model(keras: Any, layer: Any) -> bool:
-    """Whether a layer is a model with a graph, which is all that it computes."""
+    """Return whether a layer is a model that computes only what its graph contains."""
     if not isinstance(layer, keras.Model):
         return False
     caller = next(base for base in type(layer).__mro__ if "call" in vars(base))
@@ -447,12 +458,12 @@ def is_model(keras: Any, layer: Any) -> bool:
 
 
 def is_keras_class(kind: type) -> bool:
-    """Whether a class is Keras's own."""
+    """Return whether a class is part of Keras."""
     return kind.__module__.startswith("keras.")
 
 
 def layers_of(keras: Any, model: Any, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every operation of the graph with the names on the way to it; nested models before what is in them."""
+    """Yield every operation of the graph with its path of names; nested models before their operations."""
     for layer in graph_of(keras, model).operations:
         path = (*prefix, layer.name)
         yield path, layer
@@ -520,7 +531,7 @@ class _Tracer:
         return outputs
 
     def _nested(self, facts: LayerFacts, signals: Sequence[Signal]) -> list[Signal]:
-        """Inlined; its own inputs must have the same channels in every call."""
+        """Inline a nested model, whose inputs must have the same channels in every call."""
         call = LayerCall(self._keras, facts, self._result.channels, (), ())
         for number, signal in enumerate(signals):
             call.size(input_key(number), signal.axis, signal.symbols)
@@ -537,12 +548,12 @@ class _Tracer:
 
 
 def input_key(number: int) -> str:
-    """Under which size the channels of a nested model's input are noted."""
+    """Return the key in LayerFacts.sizes for the channels of a nested model's input."""
     return f"input {number}"
 
 
 def matches(pattern: str, path: Sequence[str]) -> bool:
-    """Whether a pattern means the layer at the end of the path: by name, or by the whole path."""
+    """Return whether a pattern matches the layer at the end of the path, by its name or by the whole path."""
     return fnmatchcase(path[-1], pattern) or fnmatchcase(SEPARATOR.join(path), pattern)
 
 
@@ -561,5 +572,5 @@ def _apply(call: LayerCall, signals: list[Signal]) -> list[Signal]:
 
 
 def _is_altered(layer: Any) -> bool:
-    """Whether the layer's weights are not those that its class makes: quantized, or with low-rank additions."""
+    """Return whether the layer's weights differ from those of its class: quantized, or with low-rank additions."""
     return bool(getattr(layer, "lora_enabled", False) or getattr(layer, "quantization_mode", None))
