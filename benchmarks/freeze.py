@@ -38,7 +38,7 @@ EXEMPT = {"malformed/*": "messages about malformed structured files may change; 
 UNCOMPARED = (".svg", ".png", ".sqlite")
 DURATIONS = (re.compile(rb"\d+ (?:s|min|h)(?=; saved)"), re.compile(rb'"seconds": [0-9.e-]+'))
 CUT_SHORT = (b"search-cut-short", b"ended at its time limit")
-MOST_BYTES = 3_000_000  # of a stored model: larger ones take too long for a check after every step
+MAX_BYTES = 3_000_000  # of a stored model: larger ones take too long for a check after every step
 BOARDS = ("nucleo-l4r5zi", "rpi-pico", "nucleo-h743zi2", "esp32-s3", "cortex-m55", "arduino-nano33ble")
 FORMATS = ("json", "sarif", "junit", "github", "markdown", "text")
 COMMANDS = (
@@ -163,7 +163,7 @@ class Side:
 def stored_models(data: Path) -> list[Path]:
     """The examples' .tflite files, then those of the data that are not too large."""
     found = sorted(EXAMPLES.glob("*/*.tflite"))
-    return found + [path for path in sorted(data.rglob("*.tflite")) if path.stat().st_size <= MOST_BYTES]
+    return found + [path for path in sorted(data.rglob("*.tflite")) if path.stat().st_size <= MAX_BYTES]
 
 
 def stored_cases(data: Path) -> Iterator[Case]:

@@ -22,7 +22,7 @@ from benchmarks.fuzz.judge import judge, way_of
 from benchmarks.fuzz.run import Plan, run
 from benchmarks.fuzz.tally import Tally
 
-MOST_EXTRA_BYTES = 200_000_000
+MAX_EXTRA_BYTES = 200_000_000
 SHOWN = 20
 
 
@@ -71,7 +71,7 @@ def main() -> int:
     print(file=sys.stderr)
     _keep(total, plan)
     print(summary(total))
-    return int(bool(total.breaches) or total.largest[0] > MOST_EXTRA_BYTES)
+    return int(bool(total.breaches) or total.largest[0] > MAX_EXTRA_BYTES)
 
 
 def _interrupt(*_: object) -> NoReturn:

@@ -28,7 +28,7 @@ with atheris.instrument_imports(include=["edgetool"]):
 
 LONGEST_BYTES = 65_536
 SLOWEST_SECONDS = 5  # of the clock, with the instrumentation, which makes everything several times as slow
-MOST_MEGABYTES = 1_024
+MAX_MEGABYTES = 1_024
 
 
 def mutated(data: bytes, longest: int, seed: int) -> bytes:
@@ -64,7 +64,7 @@ def main() -> None:
         f"-runs={given.runs}",
         f"-max_len={LONGEST_BYTES}",
         f"-timeout={SLOWEST_SECONDS}",
-        f"-rss_limit_mb={MOST_MEGABYTES}",
+        f"-rss_limit_mb={MAX_MEGABYTES}",
         f"-artifact_prefix={given.corpus}/breach-",
         str(given.corpus),
     ]

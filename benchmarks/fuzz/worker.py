@@ -38,7 +38,7 @@ JUDGES = {
 }
 SLOW_SECONDS = 1.0  # of CPU time: more is a hang
 ALARM_SECONDS = 5.0  # of CPU time, after which Python code is stopped where it is
-MOST_BYTES = 4 << 30  # of data beyond the baseline, before allocation fails
+MAX_BYTES = 4 << 30  # of data beyond the baseline, before allocation fails
 SHOWN_LINES = 4
 
 
@@ -159,7 +159,7 @@ def main() -> None:
 
 
 def _limit_memory(baseline: int) -> None:
-    limit = baseline + MOST_BYTES
+    limit = baseline + MAX_BYTES
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from edgetool.model.types import DType, SparseDimension, Sparsity
 from edgetool.model.writer import write_model, write_root
 from tests.attacks.base import Attack, changed, record, sound, sound_model
-from tests.attacks.places import GRAPH, INPUT, LEAST, MOST, MOST_UNSIGNED, OPERATOR, ROOT, WEIGHTS
+from tests.attacks.places import GRAPH, INPUT, LEAST, MAX_UNSIGNED, MOST, OPERATOR, ROOT, WEIGHTS
 from tests.model.attacks import Path, records, with_field
 from tests.model.builders import Builder, if_model, options
 
@@ -83,9 +83,9 @@ ATTACKS = {
     "index-of-an-operators-output-left-out": changed(OPERATOR, "outputs", (-1,), "no tensor -1"),
     "index-of-an-operators-output-oversized": changed(OPERATOR, "outputs", (MOST,), "no tensor"),
     "index-of-an-intermediate": changed(OPERATOR, "intermediates", (-1,), "no tensor -1"),
-    "index-of-an-operator-code": changed(OPERATOR, "opcode_index", MOST_UNSIGNED, f"no operator_code {MOST_UNSIGNED}"),
-    "index-of-a-buffer": changed(INPUT, "buffer", MOST_UNSIGNED, f"no buffer {MOST_UNSIGNED}"),
-    "index-of-a-metadata-buffer": changed(("metadata", 0), "buffer", MOST_UNSIGNED, "no buffer"),
+    "index-of-an-operator-code": changed(OPERATOR, "opcode_index", MAX_UNSIGNED, f"no operator_code {MAX_UNSIGNED}"),
+    "index-of-a-buffer": changed(INPUT, "buffer", MAX_UNSIGNED, f"no buffer {MAX_UNSIGNED}"),
+    "index-of-a-metadata-buffer": changed(("metadata", 0), "buffer", MAX_UNSIGNED, "no buffer"),
     "index-of-old-metadata": changed(ROOT, "metadata_buffer", (-1,), "no buffer -1"),
     "index-of-a-signatures-subgraph": changed(_SIGNATURE, "subgraph_index", 1, "no subgraph 1"),
     "index-of-a-signatures-tensor": changed((*_SIGNATURE, "outputs", 0), "tensor_index", 4, "no tensor 4"),
@@ -122,7 +122,7 @@ ATTACKS = {
     "operator-code-unknown": changed(("operator_codes", 0), "builtin_code", MOST, ""),
     "operator-code-negative": Attack(_negative_code, "unknown operator code -9"),
     "operator-code-custom-without-a-name": changed(("operator_codes", 0), "builtin_code", 32, "without a name"),
-    "version-of-the-schema": changed(ROOT, "version", MOST_UNSIGNED, "not 3"),
+    "version-of-the-schema": changed(ROOT, "version", MAX_UNSIGNED, "not 3"),
     "options-of-another-operator": changed(OPERATOR, "builtin_options", record("Conv2DOptions"), "FULLY_CONNECTED has"),
     "options-twice": changed(OPERATOR, "builtin_options_2", record("DilateOptions"), "two option tables"),
     "data-in-the-first-buffer": changed(("buffers", 0), "data", b"\0", "must be empty"),

@@ -6,7 +6,7 @@ import gzip
 from struct import pack
 
 from tests.attacks.base import Attack, bytes_changed, on_distance, on_length, on_offset, on_vtable, sound
-from tests.attacks.places import GRAPH, INPUT, LEAST, MOST, MOST_UNSIGNED, OPERATOR, ROOT, WEIGHTS
+from tests.attacks.places import GRAPH, INPUT, LEAST, MAX_UNSIGNED, MOST, OPERATOR, ROOT, WEIGHTS
 from tests.model.attacks import field_at, follow, patched, records, target_at
 
 
@@ -20,7 +20,7 @@ def _table_in_place_of_a_vector(blob: bytes) -> bytes:
 def _element_is_the_vector(blob: bytes) -> bytes:
     """The first subgraph lies where the vector of subgraphs does."""
     root = records(blob)
-    return patched(blob, target_at(blob, root, "subgraphs") + 4, "I", MOST_UNSIGNED - 3)
+    return patched(blob, target_at(blob, root, "subgraphs") + 4, "I", MAX_UNSIGNED - 3)
 
 
 def _odd_text(blob: bytes) -> bytes:
@@ -50,7 +50,7 @@ ATTACKS = {
     "cut-in-the-middle": bytes_changed(lambda blob: blob[: len(blob) // 2], "end of the file"),
     "cut-by-a-block": bytes_changed(lambda blob: blob[:-64], "end of the file"),
     "root-past-the-end": bytes_changed(lambda blob: patched(blob, 0, "I", len(blob)), "beyond the end"),
-    "root-near-4-gib": bytes_changed(lambda blob: patched(blob, 0, "I", MOST_UNSIGNED - 3), "beyond the end"),
+    "root-near-4-gib": bytes_changed(lambda blob: patched(blob, 0, "I", MAX_UNSIGNED - 3), "beyond the end"),
     "root-not-aligned": bytes_changed(lambda blob: patched(blob, 0, "I", 18), "not aligned"),
     "root-is-the-header": bytes_changed(lambda blob: patched(blob, 0, "I", 4), "vtable"),
     "offset-zero": on_offset(INPUT, "shape", 0, "does not point to data"),
@@ -69,10 +69,10 @@ ATTACKS = {
     "vtable-of-a-table-too-large": on_vtable(INPUT, 1, 0xFFFF, "extend past the end"),
     "vtable-with-a-field-outside": on_vtable(INPUT, 2, 0xFFF0, "outside its table"),
     "vector-longer-than-the-file": on_length(INPUT, "shape", 10_000, "extend past the end"),
-    "vector-of-4-g-elements": on_length(INPUT, "shape", MOST_UNSIGNED, "extend past the end"),
+    "vector-of-4-g-elements": on_length(INPUT, "shape", MAX_UNSIGNED, "extend past the end"),
     "vector-of-1-g-tables": on_length(ROOT, "subgraphs", 2**30, "extend past the end"),
     "vector-of-a-payload-cut": on_length(("buffers", 1), "data", 100_000, "extend past the end"),
-    "text-longer-than-the-file": on_length(WEIGHTS, "name", MOST_UNSIGNED, "extend past the end"),
+    "text-longer-than-the-file": on_length(WEIGHTS, "name", MAX_UNSIGNED, "extend past the end"),
     "text-without-an-end": on_length(WEIGHTS, "name", 4, "null-terminated"),
     "text-that-is-not-utf-8": bytes_changed(_odd_text, "not valid UTF-8"),
     "union-of-an-unknown-type": bytes_changed(_unknown_union, "BuiltinOptions number 255"),

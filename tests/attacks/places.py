@@ -11,4 +11,4 @@ OPERATOR: Path = (*GRAPH, "operators", 0)
 ROOT: Path = ()
 MOST = 2**31 - 1
 LEAST = -(2**31)
-MOST_UNSIGNED = 2**32 - 1
+MAX_UNSIGNED = 2**32 - 1

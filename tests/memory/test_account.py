@@ -153,7 +153,7 @@ def test_no_persistent_buffer_of_an_unknown_kernel_is_taken_to_lie_over_its_temp
 
 
 # Large models repeat what small ones have.
-MOST_OPERATORS = 25
+MAX_OPERATORS = 25
 BUILDS = [
     platform_of(load_target("cortex-m7").with_overrides(kernels="reference")),
     platform_of(load_target("cortex-m55")),
@@ -205,7 +205,7 @@ def _with(model: Model, graph: Graph, **changes: object) -> Model:
 
 
 def _small(model: Model) -> bool:
-    return sum(len(graph.operators) for graph in model.subgraphs) <= MOST_OPERATORS
+    return sum(len(graph.operators) for graph in model.subgraphs) <= MAX_OPERATORS
 
 
 @pytest.mark.parametrize("name", [name for name, make in MODELS.items() if _small(make())])

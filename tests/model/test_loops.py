@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.model.loops import MOST_RUNS, iterations, subgraph_runs
+from edgetool.model.loops import MAX_RUNS, iterations, subgraph_runs
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from tests.memory.account_net import Net
@@ -195,7 +195,7 @@ def test_runs_are_not_counted_without_end() -> None:
         net.end_graph([flag, x], [y])
     net.end_graph([], [])
     runs = subgraph_runs(net.whole())
-    assert runs[:50] == tuple(2**index if 2**index <= MOST_RUNS else None for index in range(50))
+    assert runs[:50] == tuple(2**index if 2**index <= MAX_RUNS else None for index in range(50))
     assert runs[-1] is None
 
 

@@ -70,7 +70,7 @@ TYPES: dict[str, tuple[DType, ...]] = {
     "FLOOR_DIV": (FLOAT32,),
     "FLOOR_MOD": (FLOAT32,),
 }
-MOST_DIMENSIONS = {"MAXIMUM": 4, "MINIMUM": 4}  # with CMSIS-NN, of any type
+MAX_DIMENSIONS = {"MAXIMUM": 4, "MINIMUM": 4}  # with CMSIS-NN, of any type
 
 
 def scales(dtype: DType, turn: int) -> tuple[float, ...]:
@@ -105,7 +105,7 @@ def flat(code: str, dtype: DType) -> Model:
     net = Net(len(code))
     results = []
     for turn, shape in enumerate(FLAT):
-        if len(shape) > MOST_DIMENSIONS.get(code, 6):
+        if len(shape) > MAX_DIMENSIONS.get(code, 6):
             continue
         own = operands(net, dtype, turn, shape, shape)
         results.append(net.op(code, own, scale=result_scale(dtype, turn)))
@@ -117,7 +117,7 @@ def broadcast(code: str, dtype: DType) -> Model:
     net = Net(len(code) + 1)
     results = []
     for turn, (first, second, shape) in enumerate(BROADCAST):
-        if len(shape) > MOST_DIMENSIONS.get(code, 6):
+        if len(shape) > MAX_DIMENSIONS.get(code, 6):
             continue
         own = operands(net, dtype, turn, first, second)
         results.append(net.op(code, own, *shape, scale=result_scale(dtype, turn)))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
 
 HEADER = ("measured", "before", "now", "off by")
-LEAST_NAME_COLUMNS = 20
+MIN_NAME_COLUMNS = 20
 OPERATORS = 5  # so many are shown without --verbose
 COUNTERS = {"own": "a custom counter", "tflm": "TFLM's clock"}
 
@@ -70,7 +70,7 @@ def _models(calibration: CalibrationInfo) -> list[str]:
         for model in calibration.models
     ]
     used = sum(2 + max(len(row[column]) for row in (HEADER, *rows)) for column in range(len(HEADER)))
-    columns = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    columns = max(MIN_NAME_COLUMNS, width() - 2 - used)
     named = [(printable(model.name, columns), *row) for model, row in zip(calibration.models, rows, strict=True)]
     return [f"  {line}" for line in table(("model", *HEADER), named, "<>>>>")]
 

@@ -129,8 +129,8 @@ lock_options = stacked(
 
 
 LONGEST = 600
-LEAST_PATH = 20
-LEAST_FILE = 32
+MIN_PATH = 20
+MIN_FILE = 32
 LONGEST_NAME = 60
 COLUMN_NAME = 24
 RULE_COLUMNS = 15  # the longest rules
@@ -245,7 +245,7 @@ def _collapsed(report: Report, common: _Common) -> list[str]:
 
 def _short_path(path: str, columns: int) -> str:
     """Return the path if it fits, otherwise its last component, shortened in the middle if necessary."""
-    return printable(path if len(path) <= columns else path.rpartition("/")[2], max(columns, LEAST_FILE))
+    return printable(path if len(path) <= columns else path.rpartition("/")[2], max(columns, MIN_FILE))
 
 
 def _figures(report: Report) -> list[str]:
@@ -277,7 +277,7 @@ def _matrix(reports: Sequence[Report]) -> list[str]:
         cells = [[cell] for cell in cells[0]]
     texts = [["" if cell is None else f"{cell}{'' if cell.passed else ' FAIL'}" for cell in row] for row in cells]
     heads = [printable(name, COLUMN_NAME) for name in columns]
-    path_columns = max(LEAST_PATH, width() - 4 - max(len(text) for row in (heads, *texts) for text in row))
+    path_columns = max(MIN_PATH, width() - 4 - max(len(text) for row in (heads, *texts) for text in row))
     folder = names[0][: names[0].rfind("/") + 1]
     is_common = len(names) > 1 and all(name.startswith(folder) for name in names)
     where = f", models in {printable(folder)}" if is_common and folder else ""
@@ -333,7 +333,7 @@ def _verdict(report: Report, gate: GateInfo) -> str:
     target = "" if report.target is None else f" on {printable(report.target.name)}"
     word, color = ("passes", "green") if gate.passed else ("FAILS", "red")
     columns = width() - len(f"{target} {word}")
-    line = f"{click.style(printable(gate.path, max(columns, LEAST_PATH)), bold=True)}{target} "
+    line = f"{click.style(printable(gate.path, max(columns, MIN_PATH)), bold=True)}{target} "
     line += click.style(word, fg=color, bold=True)
     failed = [item.rule for item in gate.judgements if item.passed is False]
     rules = f": {', '.join(dict.fromkeys(failed))}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-MOST_CHARACTERS = 4000  # of a message
+MAX_CHARACTERS = 4000  # of a message
 TAB_COLUMNS = 4  # in lines of details
 INTERRUPTED = 130
 BUG = 5
@@ -125,4 +125,4 @@ def _say(text: str) -> None:
 
 def _one_line(text: str) -> str:
     """Return the message with visible characters only, and without what CI runners take for a command."""
-    return visible(text, MOST_CHARACTERS).replace("##", r"#\x23")
+    return visible(text, MAX_CHARACTERS).replace("##", r"#\x23")

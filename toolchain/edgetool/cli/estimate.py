@@ -235,7 +235,7 @@ def _factor(factor: FactorInfo, estimate: EstimateInfo) -> str:
 
 
 NumberFormat = Callable[[float], str]
-LEAST_NAME_COLUMNS = 12
+MIN_NAME_COLUMNS = 12
 BANDWIDTH = "BW: the share of the memory bandwidth that is used."
 
 
@@ -249,7 +249,7 @@ def comparison_view(reports: Sequence[Report], *, by: str, everything: bool) -> 
     rows = [_row(report, load, time, power) for report in reports]
     header = ("MHz", "time", "band", "fits", "energy", load, "validation")
     used = sum(2 + max(len(row[column]) for row in (header, *rows)) for column in range(len(header)))
-    columns = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    columns = max(MIN_NAME_COLUMNS, width() - 2 - used)
     named = [(printable(_name(report), columns), *row) for report, row in zip(reports, rows, strict=True)]
     lines = [click.style(printable(reports[0].model.name), bold=True), ""]
     lines += [f"  {line}" for line in table(("target", *header), named, "<>>><>><")]

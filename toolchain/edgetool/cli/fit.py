@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 GAP = "  "
 PERCENT_COLUMNS = 5
 BAR_COLUMNS = (4, 12)
-LEAST_REASON = 20
+MIN_REASON = 20
 NEARLY_FULL = 0.9
 KIB = 2**10
 
@@ -69,11 +69,11 @@ def _fitting(rows: Sequence[BoardFit], names: int) -> list[str]:
 
 
 def _others(rows: Sequence[BoardFit], names: int) -> list[str]:
-    bar = _bar_columns(names + LEAST_REASON + 10 + 3 * len(GAP))
+    bar = _bar_columns(names + MIN_REASON + 10 + 3 * len(GAP))
     memory = bar + PERCENT_COLUMNS
     start = names + 2 * memory + 3 * len(GAP)
     header = GAP.join((f"{'does not fit':<{names}}", f"{'SRAM':<{memory}}", f"{'flash':<{memory}}", "reason"))
-    columns = max(LEAST_REASON, width() - start)
+    columns = max(MIN_REASON, width() - start)
     lines = [click.style(header, bold=True)]
     for row in rows:
         reasons = [

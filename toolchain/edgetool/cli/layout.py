@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer
 
 SHOWN = 40
-LEAST_NAME_COLUMNS = 12
+MIN_NAME_COLUMNS = 12
 
 
 def layout_view(report: LayoutReport, *, everything: bool) -> list[str]:
@@ -70,7 +70,7 @@ def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
         (f"{b.offset:,}", f"{b.offset + b.size:,}", f"{b.size:,}", str(b.lower), str(b.upper)) for b in buffers[:shown]
     ]
     used = sum(2 + max(len(row[column]) for row in (header, *rows)) for column in range(len(header)))
-    columns = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    columns = max(MIN_NAME_COLUMNS, width() - 2 - used)
     named = [(*row, printable(buffer.id, columns)) for row, buffer in zip(rows, buffers, strict=False)]
     lines = [f"  {line}" for line in table((*header, "id"), named, ">>>>><")]
     if shown < len(buffers):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from edgetool.target.types import Target
 
 NAME_COLUMNS = 48
-LEAST_PART_COLUMNS = 16
+MIN_PART_COLUMNS = 16
 
 
 def explain_view(report: Report, *, everything: bool = False) -> list[str]:
@@ -113,7 +113,7 @@ def _scratch(report: Report) -> dict[tuple[int, int], str]:
 def _head(arena: ArenaInfo, entries: list[BreakdownEntry]) -> list[str]:
     asked = [_asked_by(entry) for entry in entries]
     taken = 2 + len(f"{arena.head_bytes:,}") + 2 + max((2 + len(name) for name in asked if name), default=0)
-    columns = min(NAME_COLUMNS, max(LEAST_PART_COLUMNS, width() - taken))
+    columns = min(NAME_COLUMNS, max(MIN_PART_COLUMNS, width() - taken))
     names = [
         printable(entry.where if name else _place(entry) + entry.where, columns)
         for entry, name in zip(entries, asked, strict=True)
@@ -168,8 +168,8 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 MAP_COLUMNS = 20
-LEAST_MAP_COLUMNS = 8
-LEAST_NAME_COLUMNS = 24
+MIN_MAP_COLUMNS = 8
+USUAL_NAME_COLUMNS = 24
 MIN_NAME_COLUMNS = 12
 ALIGNMENT = 16
 SHOWN = 40
@@ -223,7 +223,7 @@ def tensor_map(plan: PlanInfo, shown: int) -> list[str]:
     header = ("", "offset", "end", "bytes", "tensor", "at" if plan.moved else "ops")
     used = sum(2 + max(len(row[column]) for row in (header, *rows)) for column in range(len(header)))
     span = _span(plan, last)
-    columns = min(MAP_COLUMNS, max(LEAST_MAP_COLUMNS, width() - used - 2 - LEAST_NAME_COLUMNS), max(last + 1, 1))
+    columns = min(MAP_COLUMNS, max(MIN_MAP_COLUMNS, width() - used - 2 - USUAL_NAME_COLUMNS), max(last + 1, 1))
     name_columns = max(MIN_NAME_COLUMNS, width() - used - 2 - max(columns, len(span)))
     cells = [
         (*row, _bar(item, last, columns), _name(item, plan, is_scratch, several, name_columns))

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from edgetool.sweep.store import SweepRecord
 
 GAP = 2
-LEAST_VARIANT = 20
+MIN_VARIANT = 20
 # Axes whose figures share a unit in a table; accuracy's differences are in points.
 UNITS: Mapping[str, tuple[Sequence[tuple[float, str]], int]] = {
     "latency_ms": (TIME_UNITS, 2),
@@ -102,7 +102,7 @@ def _table(front: Sequence[Row], axes: Sequence[str], headers: Sequence[str]) ->
     ]
     header = ["no", *headers, "vs. previous"]
     used = sum(max(len(cell) for cell in column) + GAP for column in zip(header, *cells, strict=True))
-    columns = max(width() - used - GAP, LEAST_VARIANT)
+    columns = max(width() - used - GAP, MIN_VARIANT)
     full = [[*line, cut(variant_text(row.variant), columns)] for line, row in zip(cells, front, strict=True)]
     return [f"  {line}" for line in table([*header, "variant"], full, ">" * (1 + len(axes)) + "<<")]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_WIDTH = 100
 LABEL_COLUMNS = 12
-LEAST_TEXT_COLUMNS = 20
+MIN_TEXT_COLUMNS = 20
 
 
 SIZE_UNITS = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
@@ -190,7 +190,7 @@ def wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
     """Return the text in lines that fill the terminal."""
     lines = textwrap.wrap(
         text,
-        max(width(), len(indent) + LEAST_TEXT_COLUMNS),
+        max(width(), len(indent) + MIN_TEXT_COLUMNS),
         initial_indent=indent if first is None else first,
         subsequent_indent=indent,
         break_on_hyphens=False,

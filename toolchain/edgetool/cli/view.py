@@ -29,19 +29,19 @@ if TYPE_CHECKING:
         SharingInfo,
     )
 
-MOST_LAYERS = 12
+MAX_LAYERS = 12
 DRAWN = 3  # layers whose histogram is drawn
 EXACT_DB = 100.0  # what is left is float32's own rounding
 LEVELS = " .:-=+*#%@"
 NAME_COLUMNS = 40
-LEAST_NAME_COLUMNS = 12
+MIN_NAME_COLUMNS = 12
 
 
 def layer_lines(layers: Sequence[LayerLoss]) -> list[str]:
     """Show the worst layers in a table, and histograms of the very worst; nothing if no layer was measured."""
     if not layers:
         return []
-    shown = layers[:MOST_LAYERS]
+    shown = layers[:MAX_LAYERS]
     rows = [
         (_db(layer.sqnr_db), f"{layer.rmse_over_scale:.2f}", _range(layer), layer.operator, _name(layer, shown))
         for layer in shown
@@ -94,7 +94,7 @@ def _name(layer: LayerLoss, shown: Sequence[LayerLoss]) -> str:
         + max(len(item.operator) for item in shown)
         + 2
     )
-    columns = min(NAME_COLUMNS, max(LEAST_NAME_COLUMNS, width() - others))
+    columns = min(NAME_COLUMNS, max(MIN_NAME_COLUMNS, width() - others))
     return printable(layer.name or "?", columns)
 
 

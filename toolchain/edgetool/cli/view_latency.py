@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SLOWEST_SHOWN = 3
 ADVICE_SHOWN = 2
-LEAST_NAME_COLUMNS = 12
+MIN_NAME_COLUMNS = 12
 # Where a figure rests on no measurement of this core and these kernels, it looks it.
 UNMODELLED = "unmodelled"
 STATUS_STYLES: dict[str, dict[str, Any]] = {"unvalidated": {"fg": "yellow"}, UNMODELLED: {"fg": "yellow"}}
@@ -148,7 +148,7 @@ def operator_table(operators: Sequence[OperatorInfo], shown: int) -> list[str]:
     cells = [header, *rows]
     used = sum(2 + max(len(row[column]) for row in cells) for column in range(len(header)))
     used += 2 + max(len(name) for name in ["op", *places])
-    columns = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    columns = max(MIN_NAME_COLUMNS, width() - 2 - used)
     named = [
         (where, printable(f"{item.operator}{f' x{item.runs}' if item.runs > 1 else ''}", columns), *row)
         for where, item, row in zip(places, operators, rows, strict=False)

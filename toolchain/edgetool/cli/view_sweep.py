@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 UNKNOWN = "-"
 GAP = 2  # as text.table has it
 LONGEST_NAME = 16
-LEAST_VERDICT, MOST_VERDICT = 14, 28  # the first while columns can go in its favour, the second with all of them
+MIN_VERDICT, MAX_VERDICT = 14, 28  # the first while columns can go in its favour, the second with all of them
 SAVED = ("arena_bytes", "model_bytes", "macs")  # as the legend says
 ALWAYS = 100  # a column's rank that never goes
 CAUSES: Mapping[Cause, str] = {
@@ -97,9 +97,9 @@ def layout(rows: Sequence[Row], *, every: Sequence[Row], everything: bool = Fals
     informative = [column for column in _columns(rows, less) if column.key not in shared and _tells(column, rows)]
     needed = max((len(verdict(row)) for row in rows), default=0)
     if everything:
-        return ColumnLayout(tuple(informative), MOST_VERDICT)
+        return ColumnLayout(tuple(informative), MAX_VERDICT)
     widths = {column.key: _width(column, rows) for column in informative}
-    minimum = min(needed, LEAST_VERDICT)
+    minimum = min(needed, MIN_VERDICT)
     left_out: list[Column] = []
 
     def remaining() -> int:
@@ -298,7 +298,7 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: max(limit - 3, 1)].rstrip()}..."
 
 
-MOST_NOTES = 6
+MAX_NOTES = 6
 STATUSES = ("done", "failed", "pending")
 AXIS_WORDS = {
     "accuracy": "accuracy",
@@ -404,7 +404,7 @@ def remarks(rows: Sequence[Row], *, everything: bool) -> list[str]:
         _remark("warning", "yellow", f"{plain(item.message)} ({_subject(item.numbers)})")
         for item in sweep_warnings(rows)
     ]
-    shown = notes if everything else notes[:MOST_NOTES]
+    shown = notes if everything else notes[:MAX_NOTES]
     lines += [_remark("note", "cyan", f"{plain(text)} ({_subject(numbers)})") for text, numbers in shown]
     if everything:
         lines += [

@@ -46,7 +46,7 @@ def benchmark_litert(
     inputs: one array per graph input in its own shape and dtype; the same for every run. Only the call of
     Invoke is timed, by the wall clock.
 
-    Raises UsageError for a number of runs outside 1 to MOST_RUNS, and otherwise as run_model does.
+    Raises UsageError for a number of runs outside 1 to MAX_RUNS, and otherwise as run_model does.
     """
     if not 1 <= runs <= MAX_RUNS:
         raise errors.UsageError(f"cannot time {runs:,} runs", fix=f"use 1 to {MAX_RUNS:,} runs")

@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-MOST_CELLS = 10**6  # of the table of all alignments: about half a second
-PAIR = 1024  # the score of a pair; larger than the number of pairs with equal work in any table of MOST_CELLS cells
+MAX_CELLS = 10**6  # of the table of all alignments: about half a second
+PAIR = 1024  # the score of a pair; larger than the number of pairs with equal work in any table of MAX_CELLS cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def _align_subgraph(a: Items, b: Items) -> IndexPairs:
 
 def _between(a: Items, b: Items) -> IndexPairs:
     """Align two sequences that start and end differently; if they are too long, only equal labels at the ends."""
-    if len(a) * len(b) <= MOST_CELLS:
+    if len(a) * len(b) <= MAX_CELLS:
         return _best(a, b)
     return _around(a, b, lambda x, y: x.label == y.label, lambda a, b: [])
 

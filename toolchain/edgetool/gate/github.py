@@ -13,7 +13,7 @@ from edgetool.gate.messages import by_severity, count_line, gate_of, message_lin
 from edgetool.gate.text import exact, percent, sentence, visible
 from edgetool.report.document import Report
 
-MOST_DATA = 4000  # characters of one annotation
+MAX_DATA = 4000  # characters of one annotation
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
@@ -40,8 +40,8 @@ def _annotation(command: str, report: Report, what: str, lines: Sequence[str]) -
         properties = {"file": path, **properties}
     arguments = ",".join(f"{name}={_escaped(value, _PROPERTY)}" for name, value in properties.items())
     data = "\n".join(_tame(line) for line in lines)
-    if len(data) > MOST_DATA:
-        data = data[: MOST_DATA - 3] + "..."
+    if len(data) > MAX_DATA:
+        data = data[: MAX_DATA - 3] + "..."
     return f"::{command} {arguments}::{_escaped(data, _DATA)}"
 
 

@@ -134,8 +134,8 @@ def _with_costs(anatomy: Anatomy, report: Report) -> Anatomy:
 
 SCHEMA = "edgetool-lock/1"
 INLINE_DEPTH = 5  # an operator's figures stand in one line
-MOST_CHARACTERS = 32 * 2**20
-MOST_VALUES = 2_000_000
+MAX_CHARACTERS = 32 * 2**20
+MAX_VALUES = 2_000_000
 ANEW = "restore the committed file, or delete it and recreate it with 'edgetool check --update'"
 
 # By path of the model relative to the lock's folder, then by name of the target.
@@ -152,10 +152,10 @@ def lock_text(lock: LockContents) -> str:
 
 def parse_lock(text: str, *, where: str) -> LockContents:
     """The lock of a text. Raises UsageError naming the line or the key of what is not as edgetool writes it."""
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise UsageError("is too large for a lock file", where=where, fix=ANEW)
     try:
-        document = strict_json(text, max_values=MOST_VALUES)
+        document = strict_json(text, max_values=MAX_VALUES)
         _check_schema(document, where)
         entries = structured(document, _LockObject).entries
         return {

@@ -207,7 +207,7 @@ UNITS = {"_bytes": "B", "bytes_moved": "B", "latency_ms": "ms", "energy_uj": "uJ
 GUARDED = {"arena_bytes": "the arena", "model_bytes": "the model", "latency_ms": "the inference time"}
 MODEL_CHANGED = "the model file changed"
 FIGURES_NAMED = 6  # with --locked
-MOST_ALLOWED = 5  # percent of growth for which a message suggests an allowance
+MAX_ALLOWED = 5  # percent of growth for which a message suggests an allowance
 MINIMUM_NS = 1000  # smaller causes are summed up
 UPDATE = "if the change is intended, run 'edgetool check --update' to lock the new figures"
 MISSING = {
@@ -316,7 +316,7 @@ def _allowing(grown: float, before: float) -> tuple[str, ...]:
     """Suggest the allowance that a small growth needs, rounded up to a tenth of a percent; none for a large growth."""
     percent = 100 * grown / before if before else float("inf")
     needed = math.ceil(10 * percent) / 10
-    return (f"--allow-growth {needed:g}% would allow this",) if percent <= MOST_ALLOWED else ()
+    return (f"--allow-growth {needed:g}% would allow this",) if percent <= MAX_ALLOWED else ()
 
 
 def _names(before: LockEntry, now: LockEntry) -> list[str]:

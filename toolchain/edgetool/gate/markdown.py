@@ -23,7 +23,7 @@ LOCK_STATES = {
     "not-in-lock": "not in the lock file",
     "other-target": "not in the lock file for this target",
 }
-MOST_CHANGES = 50  # a comment of GitHub has 65,536 characters
+MAX_CHANGES = 50  # a comment of GitHub has 65,536 characters
 
 _MARKUP = re.compile(r"[\\`*{}\[\]<>|~$^&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|[^ -~]")
 # Where GitHub and GitLab recognise a link or a mention in text.
@@ -170,7 +170,7 @@ def _item(item: JudgementInfo) -> list[str]:
 
 def _lock_lines(lock: LockInfo) -> list[str]:
     lines = [f"- changed since the lock file was written: {escaped(line)}" for line in lock.inputs]
-    for change in lock.changes[:MOST_CHANGES]:
+    for change in lock.changes[:MAX_CHANGES]:
         is_comparable = change.before is not None and change.after is not None
         grown = (
             f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}, " if is_comparable else ""
@@ -178,8 +178,8 @@ def _lock_lines(lock: LockInfo) -> list[str]:
         beyond = "" if change.allowed else ", **beyond the allowance**"
         lines.append(f"- {_code(change.figure)}: {grown}{_difference(change)}{beyond}")
         if change.allowed:  # otherwise, the failed judgement above lists them
-            lines += [f"  - cause: {escaped(cause)}" for cause in change.causes[:MOST_CHANGES]]
-    rest = len(lock.changes) - MOST_CHANGES
+            lines += [f"  - cause: {escaped(cause)}" for cause in change.causes[:MAX_CHANGES]]
+    rest = len(lock.changes) - MAX_CHANGES
     return [*lines, f"- and {rest} more"] if rest > 0 else lines
 
 

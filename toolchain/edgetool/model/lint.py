@@ -91,7 +91,7 @@ def _odd_scale(tensor: Tensor) -> bool:
     )
 
 
-LEAST_RANGE = 4e-6
+MIN_RANGE = 4e-6
 _RANGES = {
     DType.INT4: (-8, 7),
     DType.INT8: (-128, 127),
@@ -125,7 +125,7 @@ def _vanishing(tensor: Tensor) -> bool:
     if tensor.is_constant or tensor.quantization is None or tensor.dtype not in _RANGES:
         return False
     low, high = _RANGES[tensor.dtype]
-    return any(0 < scale * (high - low) < LEAST_RANGE for scale in tensor.quantization.scales)
+    return any(0 < scale * (high - low) < MIN_RANGE for scale in tensor.quantization.scales)
 
 
 def _mentioned(graph: Graph) -> set[int]:

@@ -16,7 +16,7 @@ SWAPPED = {"LESS": "GREATER", "LESS_EQUAL": "GREATER_EQUAL", "GREATER": "LESS", 
 INTEGERS = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)
 
 Runs = int | None
-MOST_RUNS = 10**15  # in one inference: no device gets to the end of more, and products of them pass every number
+MAX_RUNS = 10**15  # in one inference: no device gets to the end of more, and products of them pass every number
 
 
 def subgraph_runs(model: Model) -> tuple[Runs, ...]:
@@ -162,4 +162,4 @@ def _sum(left: Runs, right: Runs) -> Runs:
 
 
 def _countable(runs: int) -> Runs:
-    return runs if runs <= MOST_RUNS else None
+    return runs if runs <= MAX_RUNS else None

@@ -12,7 +12,7 @@ from edgetool.errors import OutputError, TargetError, UsageError
 from edgetool.gate.anatomy import Anatomy, anatomy_of
 from edgetool.gate.check import CheckRules, judge_model
 from edgetool.gate.limits import check_reserves
-from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, LockContents, LockEntry, entry_of, lock_text, parse_lock
+from edgetool.gate.lock_file import ANEW, MAX_CHARACTERS, LockContents, LockEntry, entry_of, lock_text, parse_lock
 from edgetool.gate.lock_judgement import locked_model
 from edgetool.gate.reasons import Alternatives, Reasons, alternatives, arena_reasons, best_saving, producers
 from edgetool.memory.account import ArenaAccount
@@ -242,7 +242,7 @@ def read_lock(path: Path) -> LockStore:
         return LockStore(path, None, None)
     except (OSError, ValueError):  # for example a link to itself: unlike a missing lock file, it must not pass
         pass
-    blob = read_file(path, what="a lock file", max_bytes=MOST_CHARACTERS)
+    blob = read_file(path, what="a lock file", max_bytes=MAX_CHARACTERS)
     try:
         text = blob.decode("utf-8")
     except UnicodeDecodeError:
