@@ -116,6 +116,7 @@ def test_logs_that_are_none(folder: Path, arguments: tuple[str, ...], words: str
     assert not (folder / "own.toml").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

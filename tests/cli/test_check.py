@@ -155,6 +155,7 @@ def test_no_output_replaces_an_input(folder: Path) -> None:
         assert (folder / path).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_from_lock_to_a_failing_job(folder: Path) -> None:
     code, out, err = run(folder, FITS, *BOARD, "--update")
     assert (code, err) == (0, "wrote edgetool.lock\n")
@@ -239,6 +240,7 @@ def test_the_lock_is_not_touched_where_the_output_cannot_be_written(folder: Path
     assert not (folder / "edgetool.lock").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["edgetool.toml", "board.toml", "edgetool.lock", FITS])
 def test_no_output_replaces_what_was_read(folder: Path, name: str) -> None:
     (folder / "edgetool.toml").write_text("")

@@ -131,6 +131,7 @@ def test_a_bad_model_is_one_clear_line(tmp_path: Path, content: bytes, code: int
     assert [p.name for p in tmp_path.iterdir()] == ["bad.tflite"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -56,6 +56,7 @@ def test_the_settings_name_the_file_as_the_command_line_does(folder: Path) -> No
     assert document["arena"]["is_lower_bound"] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=[command[0] for command in COMMANDS])
 def test_a_wrong_description_names_file_and_key(folder: Path, command: tuple[str, ...]) -> None:
     (folder / "bad.toml").write_text(DESCRIPTION + "scrach = []\ninit = [-1]\n")

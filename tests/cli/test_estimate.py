@@ -68,6 +68,7 @@ def test_what_the_user_knows_goes_into_the_document(chain: Path) -> None:
     assert estimate["energy_uj"]["value"] == pytest.approx(75.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--interval-ms", "--measured-ms", "--power-mw", "--clock-scale"])
 @pytest.mark.parametrize("value", ["0", "nan", "-1", "inf", "1e300", "12.3ms"])
 def test_a_figure_that_no_device_has_names_its_option(tflite: Path, option: str, value: str) -> None:

@@ -275,6 +275,7 @@ def test_all_that_is_emitted_compiles(folder: Path, tmp_path: Path, form: str, m
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_headers_of_models_of_any_file_name_stand_side_by_side(folder: Path, named: list[Path], tmp_path: Path) -> None:
     before = snapshot(folder)
     for path in named:

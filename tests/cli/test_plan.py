@@ -163,6 +163,7 @@ def test_an_arena_without_constants_cannot_be_explained_with_them(tflite: Path) 
     assert "omit --explain" in result.stderr
 
 
+@pytest.mark.slow
 def test_several_targets_are_planned_one_after_the_other(tflite: Path, tmp_path: Path) -> None:
     targets = ("-t", "rpi-pico", "-t", "cortex-m7")
     reports = json.loads(edgetool("plan", tflite, *targets, "--json").stdout)["reports"]

@@ -196,6 +196,7 @@ def test_a_valid_profile_is_named_with_what_it_leaves_open(tmp_path: Path) -> No
     assert done.stdout == f"{path}: valid, my-board (cortex-m7); no verified source for clock, ram, rom\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "key"),
     [

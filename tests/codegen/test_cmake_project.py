@@ -127,6 +127,7 @@ def test_as_a_part_of_a_project_that_has_tflm(project: Path, tmp_path: Path) -> 
     assert built(tmp_path) == {"libkws_model.a", "libkws_runner.a", "libtflm.a", "app"}
 
 
+@pytest.mark.slow
 def test_several_models_in_one_arena_by_the_assembler(project: Path, tmp_path: Path) -> None:
     names = write(project, FIRST, STATE_PROGRAM)
     write_main(project, [FIRST, STATE_PROGRAM])

@@ -143,6 +143,7 @@ COMPILED_BELOW = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "memory", "needed", "what"), LIMITS)
 @pytest.mark.parametrize(("compiler", "standard"), COMPILED_BELOW)
 def test_stops_compiling_below_the_limit(

@@ -246,6 +246,7 @@ def test_no_tensor_overwrites_another_and_any_shift_is_seen(tmp_path: Path, core
     assert sum(what == "unseen" for _, what in found) >= 10
 
 
+@pytest.mark.slow
 def test_positions_are_those_of_the_operators_in_the_file(tmp_path: Path) -> None:
     """From the operator that writes a tensor to the last that reads it; inputs from the first, outputs to the last."""
     for one in emit(tmp_path, "cortex-m7"):

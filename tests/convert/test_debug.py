@@ -87,6 +87,7 @@ def test_a_layer_that_is_not_there(made: Path) -> None:
     assert "first, out, pool" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_layers_left_in_float_run_on_tflm(made: Path, name: str) -> None:
     pytest.importorskip("tflite_micro")

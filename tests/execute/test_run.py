@@ -81,6 +81,7 @@ def test_a_given_arena_is_not_exceeded() -> None:
     assert "bytes" in " ".join(caught.value.details) or "missing" in " ".join(caught.value.details)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (16, 4), (97, 13), (256, 32)])
 def test_fully_connected_differs_by_at_most_one(inputs: int, outputs: int) -> None:
     pytest.importorskip("tflite_micro")
@@ -144,6 +145,7 @@ def test_an_operator_that_tflm_lacks_is_named() -> None:
     assert len(set(caught.value.details)) == len(caught.value.details)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blob", [b"", b"no model at all", b"\x1c\0\0\0TFL3" + b"\0" * 40])
 def test_a_file_that_is_no_model(engine: RunEngine, blob: bytes, tmp_path: Path) -> None:
     with pytest.raises((errors.ModelError, errors.ConversionError)):

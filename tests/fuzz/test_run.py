@@ -33,6 +33,7 @@ def test_every_way_to_end_is_told(tmp_path: Path) -> None:
     assert 0.9 * odd.LARGE_BYTES < total.largest[0] < 1.5 * odd.LARGE_BYTES
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     wanted = plan(tmp_path, 3 * BLOCK)
     header = {"digest": inputs(1).digest}

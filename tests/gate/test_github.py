@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ def test_older_commands_within_a_line_are_no_commands() -> None:
     commands(github.text((judged(hostile, path="##[add-mask]z"),)))
 
 
+@pytest.mark.slow
 @given(st.lists(hostile_reports(), max_size=3))
 def test_no_name_makes_a_command(reports: list[Report]) -> None:
     output = github.text(reports)

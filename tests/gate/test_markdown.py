@@ -96,6 +96,7 @@ def test_text_renders_as_itself_and_is_no_markup(name: str) -> None:
     assert not re.search(r"[@#!%]\w|://|www\.|gh-", shown, re.IGNORECASE)
 
 
+@pytest.mark.slow
 @given(st.lists(hostile_reports(), max_size=3))
 def test_hostile_names_stay_within_their_cell_and_line(reports: list[Report]) -> None:
     text = markdown.text(reports)

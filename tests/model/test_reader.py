@@ -320,6 +320,7 @@ def test_mutants_repeat() -> None:
     assert changed(blob, 20, 3) != changed(blob, 20, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", tuple(dict.fromkeys(structural_mutants.CHANGES)), ids=lambda change: change.__name__)
 def test_every_change_changes_a_file_and_never_its_seed(
     change: Callable[..., None], monkeypatch: pytest.MonkeyPatch
@@ -335,6 +336,7 @@ def test_every_change_changes_a_file_and_never_its_seed(
     assert repr(root) == before
 
 
+@pytest.mark.slow
 def test_operators_of_all_kinds_are_put_in() -> None:
     roots = [read_root(blob, "Model", "mutant")[0] for blob in changed(conv_model_bytes(), 1000, seed=4) if sound(blob)]
     codes = {entry["builtin_code"] for root in roots for entry in root["operator_codes"]}

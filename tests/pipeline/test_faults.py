@@ -42,6 +42,7 @@ def test_convert_killed_at_random_leaves_the_old_or_the_new_files(tmp_path: Path
     assert faults.killed(case, tmp_path, random.Random(whom), whom).state in ("old", "new")
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_files_and_names_the_directory(tmp_path: Path, case: faults.Case) -> None:
     ended = faults.small_disk(case, tmp_path, 300)
     if ended is None:

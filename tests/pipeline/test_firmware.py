@@ -91,6 +91,7 @@ def operators_in(blob: bytes) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 @over_models(model_files())
 def test_every_real_model_has_its_operators_or_is_refused(path: Path) -> None:
     source = open_tflite(path)
@@ -229,6 +230,7 @@ def edgetool(*arguments: str | Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["convert", "emit"])
 def test_the_commands_report_it(command: str, tmp_path: Path) -> None:
     path = tmp_path / f"{LONG}.tflite"

@@ -64,6 +64,7 @@ def test_every_board_is_judged_as_check_judges_it(shared: Path, tmp_path: Path, 
     assert_agrees(path, ModelLimits())
 
 
+@pytest.mark.slow
 def test_limits_mean_what_they_mean_in_check(tflite: Path) -> None:
     limits = ModelLimits(
         reserve_bytes=2**14, reserve_flash_bytes=2**16, max_arena_bytes=2**11, max_latency_ms=0.01

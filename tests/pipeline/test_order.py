@@ -71,6 +71,7 @@ def test_the_parts_of_a_model_with_state_may_mix() -> None:
     assert all(order.index(0) < order.index(3) < order.index(5) < order.index(6) for order in drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "order",

@@ -100,6 +100,7 @@ def test_a_plan_in_the_file_is_held_against_the_file_without_it(tmp_path: Path) 
     assert info.arena.head_bytes == sum(b.aligned_bytes for b in layout_problem(model, timeline(model)).buffers)
 
 
+@pytest.mark.slow
 def test_the_target_decides_the_plan(tmp_path: Path) -> None:
     path = saved(tmp_path, residual_model())
     for name in ("cortex-m7", "cortex-m55"):

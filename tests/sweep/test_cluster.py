@@ -109,6 +109,7 @@ def test_tasks_arrive_whole_and_end_as_they_do_locally(address: str, tmp_path: P
     assert ended == {item.job.key: fake_work.do(item) for item in tasks}
 
 
+@pytest.mark.slow
 def test_a_content_is_sent_once_and_not_kept_for_ever(cluster: Any, address: str) -> None:
     def content(text: str) -> Content:
         return Content("blob", hashlib.sha256(text.encode()).hexdigest(), data=text.encode())

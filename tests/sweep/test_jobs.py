@@ -335,6 +335,7 @@ def test_an_unknown_target_is_told_before_anything_runs() -> None:
         VariantJobs(replace(SPEC, targets=(TargetSpec("x", "no-such-board"),)), FILES, VERSIONS)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.sampled_from([0.0, 0.25, 0.5]),

@@ -118,6 +118,7 @@ CONTENT = {"calibration": Content("mine.npz", "", data=b"")}
 ERRORS = [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, EdgetoolError)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("built", [False, True])
 @pytest.mark.parametrize("error", ERRORS)
 def test_what_is_nobodys_variant_is_raised_and_the_rest_is_an_outcome(

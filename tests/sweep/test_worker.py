@@ -263,6 +263,7 @@ def conversion(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
     )
 
 
+@pytest.mark.slow
 def test_a_variant_is_compared_with_its_original(conversion: Conversion, tmp_path: Path) -> None:
     assert conversion.evaluation is not None
     reference = make_reference(conversion)
@@ -404,6 +405,7 @@ def test_the_worst_output_counts_and_labels_are_for_theirs(tmp_path: Path) -> No
     assert not quality.equal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second", "sqnr_db", "equal"),
     [

@@ -42,7 +42,7 @@ class EdgetoolError(Exception):
 
 
 class FailedCheckError(EdgetoolError):
-    """A check that failed; its results are printed already."""
+    """A negative result, such as a failed check or a layout that exceeds its capacity."""
 
     exit_code = 1
 

@@ -37,6 +37,7 @@ def operators(content: bytes) -> Counter[str]:
     return Counter(operator.label for operator in read_model(content).main.operators)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layer",
     [
@@ -191,6 +192,7 @@ def test_stacked_layers_are_fused(tmp_path: Path) -> None:
     assert sqnr_db(keras_stream(model, samples), run_stream(content, samples)[1]) > 35
 
 
+@pytest.mark.slow
 def test_states_of_16_bits(tmp_path: Path) -> None:
     """The converter writes one bias for all steps, in the scale of the first: 24 dB."""
     model = stream_model(layers.GRU(4, stateful=True), shape=STEPS)

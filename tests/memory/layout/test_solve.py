@@ -116,6 +116,7 @@ def test_a_stopped_search_gives_the_best_so_far() -> None:
     assert not layout.optimal
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_layout(shared: Path) -> None:
     problem = read(shared / "data/layout/minimalloc/J.1048576.csv")
     limited = Effort(seed=3, node_limit=4000)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from edgetool.errors import InvalidModelError
-from edgetool.memory.order.bound import lower_bound, minimum_live
+from edgetool.memory.order.bound import minimum_live, peak_bound
 from edgetool.memory.order.evaluate import check_order, live_profile
 from edgetool.memory.order.moves import backward, forward
 from edgetool.memory.order.network import (
@@ -88,7 +88,7 @@ def test_the_least_live_bytes_are_those_of_all_downsets() -> None:
             assert minimum_live(network, ancestors[operator], high) == (minimum, smallest, largest)
             bound = max(bound, minimum + network.during[operator])
         some = profile(network, range(network.count))
-        assert lower_bound(network, 0, max(some), some, never) == bound
+        assert peak_bound(network, 0, max(some), some, never) == bound
 
 
 def test_an_original_order_that_cannot_run_is_mended() -> None:

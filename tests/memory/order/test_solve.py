@@ -170,6 +170,7 @@ def test_stop_is_asked_again_and_again() -> None:
     assert not solve_order(randwire(3), Effort(stop=stop)).optimal
 
 
+@pytest.mark.slow
 def test_candidates_are_different_orders_the_best_first() -> None:
     problem = randwire(1)
     found = tuple(candidates(problem, Effort()))

@@ -488,6 +488,7 @@ def built() -> dict[str, Any]:
     return {name: randomised(build()) for name, build in NETWORKS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_level_0_is_the_identity(built: dict[str, Any], name: str) -> None:
     model = built[name]

@@ -419,7 +419,6 @@ def _change(change: ChangeInfo) -> str:
     return f"{printable(change.figure)} {before} to {after}"
 
 
-JUDGED_AND_FAILED = 1
 # Forms for other programs: the module whose text() makes them.
 FORMS = {
     "github": "edgetool.gate.github",
@@ -549,7 +548,7 @@ def command(
         rules = sorted({item.rule for gate in failed for item in gate.judgements if item.passed is False})
         paths_failed = dict.fromkeys(gate.path for gate in failed)
         raise FailedCheckError(f"fails: {', '.join(rules)}", where=", ".join(paths_failed))
-    raise click.exceptions.Exit(JUDGED_AND_FAILED)
+    raise click.exceptions.Exit(FailedCheckError.exit_code)
 
 
 def _matching(path: Path) -> list[Path]:

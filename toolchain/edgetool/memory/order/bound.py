@@ -229,7 +229,7 @@ def minimum_live(network: Network, low: int, high: int) -> tuple[int, int, int]:
     return constant + cut, smallest, largest
 
 
-def lower_bound(network: Network, floor: int, ceiling: int, seen: Sequence[int], stop: Callable[[], bool]) -> int:
+def peak_bound(network: Network, floor: int, ceiling: int, seen: Sequence[int], stop: Callable[[], bool]) -> int:
     """Return bytes that every order reaches at some operator; floor, if no better bound is found.
 
     seen: for each operator, bytes live at it in some order. Operators whose bound cannot exceed the best so far are

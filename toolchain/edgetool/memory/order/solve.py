@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgetool.memory.order.baselines import breadth_first, greedy, longest_path
-from edgetool.memory.order.bound import lower_bound
+from edgetool.memory.order.bound import peak_bound
 from edgetool.memory.order.evaluate import moved_operators
 from edgetool.memory.order.moves import SearchDirection, backward, forward
 from edgetool.memory.order.network import (
@@ -124,7 +124,7 @@ def _segment(network: Network, low: int, high: int, live: int, floor: int, stop:
     for order, original in zip(orders[1:], profiles[1:], strict=True):
         for operator, alive in zip(order, original, strict=True):
             seen[operator] = min(seen[operator], alive)
-    bound = lower_bound(part, floor, min(map(max, profiles)), seen, stop)
+    bound = peak_bound(part, floor, min(map(max, profiles)), seen, stop)
     best = min(range(len(orders)), key=lambda at: max(profiles[at]))
     return Segment(low, high, part, orders[best], bound)
 
