@@ -123,3 +123,17 @@ def test_the_memory_map_is_what_the_example_draws(tmp_path: Path) -> None:
     script = ROOT / "examples" / "memory_map" / "draw.py"
     subprocess.run([sys.executable, script, tmp_path / "plan.json", tmp_path / "map.svg"], check=True)
     assert (tmp_path / "map.svg").read_bytes() == (DOCS / "memory-map.svg").read_bytes()
+
+
+def test_the_architecture_names_modules_and_functions_that_exist() -> None:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    package = ROOT / "toolchain" / "edgetool"
+    modules = [path for path in re.findall(r"`([\w/]+\.py)`", page) if "FAMILY" not in path]
+    assert len(modules) > 40
+    missing = [path for path in modules if not any((root / path).exists() for root in (package, ROOT))]
+    assert not missing
+    functions = re.findall(r"`([\w/]+\.py)` `(\w+)`", page)
+    assert len(functions) > 10
+    assert not [
+        (path, name) for path, name in functions if not re.search(rf"^def {name}\(", (package / path).read_text(), re.M)
+    ]
