@@ -43,7 +43,7 @@ def test_what_disagrees_where_sizes_are_unknown_is_read_and_not_planned(
     result: tuple[int, ...], signatures: Signatures
 ) -> None:
     model = read_model(adding(result, signatures))
-    assert "ADD has output 0 of shape" in model.subgraphs[0].operators[0].unsettled
+    assert "ADD has output 0 of shape" in model.subgraphs[0].operators[0].shape_conflict
     assert read_model(write_model(model)) == model
     (illegal,) = unsupported_operators(model, load_runtime("tflm-2026-08"))
     assert illegal.kind == "limit"
@@ -60,7 +60,7 @@ def test_inspection_tells_of_it() -> None:
 
 def test_what_agrees_is_planned_although_sizes_are_unknown() -> None:
     model = read_model(adding((1, 3), [(-1, -1), (1, 3), (-1, 3)]))
-    assert model.subgraphs[0].operators[0].unsettled == ""
+    assert model.subgraphs[0].operators[0].shape_conflict == ""
     plan_memory(model)
 
 
@@ -91,7 +91,7 @@ def test_an_operator_that_makes_other_rows_does_not_keep_the_batch(
     code: str, result: tuple[int, ...], table: str
 ) -> None:
     operator = read_model(two_parts(code, result, (-1, result[1]), table)).main.operators[0]
-    assert operator.unsettled.startswith(f"{code} has output 0 of shape")
+    assert operator.shape_conflict.startswith(f"{code} has output 0 of shape")
     with pytest.raises(InvalidModelError, match="has output 0 of shape"):
         read_model(two_parts(code, result, (), table).replace(b"\xff\xff\xff\xff", b"\x01\0\0\0"))
 
@@ -105,7 +105,7 @@ def test_a_tensor_without_a_rank_is_no_scalar_where_the_writer_knows_ranks(knows
     build.operator("EXPAND_DIMS", tensors[:2], tensors[2:])
     blob = write_model(build.model(tensors[:2], tensors[2:]))
     if knows_ranks:
-        assert "produce 6 elements" in read_model(blob).main.operators[0].unsettled
+        assert "produce 6 elements" in read_model(blob).main.operators[0].shape_conflict
     else:
         with pytest.raises(InvalidModelError, match="produce 6 elements"):
             read_model(blob)
@@ -132,6 +132,6 @@ def gathering(signature: tuple[int, ...]) -> Model:
 
 def test_indices_into_a_dimension_of_unknown_size() -> None:
     operator = gathering((-1, 3)).subgraphs[0].operators[0]
-    assert operator.unsettled == "index 2 of GATHER is outside a dimension of size 1"
+    assert operator.shape_conflict == "index 2 of GATHER is outside a dimension of size 1"
     with pytest.raises(InvalidModelError, match="outside a dimension of size 1"):
         gathering((1, 3))

@@ -163,9 +163,9 @@ def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, 
         marks.create((index, tensor))
         marks.use((index, tensor))
     for operator in graph.operators:
-        if operator.unsettled:
+        if operator.shape_conflict:
             raise UnsupportedModelError(
-                f"{operator.unsettled}: sizes are known only when the model runs, and TFLM does not compute them",
+                f"{operator.shape_conflict}: sizes are known only when the model runs, and TFLM does not compute them",
                 where=f"subgraph {index} operator {operator.index}",
                 fix="convert the model again with fixed shapes",
             )

@@ -23,7 +23,7 @@ from edgetool.memory.order.evaluate import moved_operators
 from edgetool.memory.order.solve import OrderStrategy
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Proof
 from edgetool.model.edit import in_order
-from edgetool.model.metadata import COMPILED_OPERATORS, METADATA_NAME, keeps_own_plan, unjudged_offsets
+from edgetool.model.metadata import COMPILED_OPERATORS, METADATA_NAME, keeps_own_plan, unchecked_offsets
 from edgetool.model.types import Model
 from edgetool.operators.call import arena_bytes
 from edgetool.operators.entry import OperatorEntry
@@ -377,7 +377,7 @@ def fixed_offsets(model: Model, times: Timeline) -> Offsets:
     tensors overlap in the plan, an offset is negative or unaligned, or a variable tensor would lose its contents or its
     memory: TFLM follows any plan, safe or not.
     """
-    offsets = unjudged_offsets(model)
+    offsets = unchecked_offsets(model)
     if not offsets:
         return {}
     fixed = [

@@ -1,6 +1,6 @@
 """A mutable draft of one subgraph. Operators and tensors are identified by index; `finish` returns the new model.
 
-Indices are never reused or renumbered in a draft, so a rewrite can keep the indices that it has seen.
+Indices are never reused or renumbered in a draft, so a rewrite can store them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from edgetool.model.types import (
 
 Array = npt.NDArray[Any]
 
-OFFLINE_PLAN = "OfflineMemoryAllocation"  # it counts tensors, so any change makes it wrong
+OFFLINE_PLAN = "OfflineMemoryAllocation"  # it has one offset per tensor, so any change invalidates it
 # How a file stores the elements of a constant.
 STORED: dict[DType, np.dtype[Any]] = {
     DType.FLOAT32: np.dtype("<f4"),
@@ -51,11 +51,11 @@ _OF_NUMPY = {stored: dtype for dtype, stored in STORED.items()}
 class Draft:
     """One subgraph of a model while it is being changed.
 
-    tensors: may be replaced in place (`draft.tensors[i] = replace(...)`), never removed: `finish` drops what nothing
-      uses. inputs, outputs: the graph's own, in order; change them by `replace_input` and `redirect`, which the
+    tensors: may be replaced in place (`draft.tensors[i] = replace(...)`), never removed: `finish` drops unused
+      tensors. inputs, outputs: the graph's own, in order; change them by `replace_input` and `redirect`, which the
       signatures follow.
-    Operators are told apart by their index, which is new for each that `make` gives: an operator that was found before
-    a change of its inputs still names the same place.
+    Operators are identified by their index, and `make` always assigns a new one, so an Operator obtained before its
+    inputs changed still refers to the same operator.
     """
 
     def __init__(self, model: Model, subgraph: int = 0) -> None:
@@ -70,13 +70,13 @@ class Draft:
         self._payloads: list[bytes | None] = list(model.data) or [None]
         self._new_payloads: dict[bytes, int] = {}
         self._constants: dict[_Constant, int] = {}
-        self._named: dict[str, int] = {tensor.name: 1 for tensor in graph.tensors}
+        self._name_counts: dict[str, int] = {tensor.name: 1 for tensor in graph.tensors}
         self._next = max((operator.index for operator in graph.operators), default=-1) + 1
         self._producers: dict[int, Operator] | None = None
         self._consumers: dict[int, list[Operator]] | None = None
         self._places: dict[int, int] | None = None
 
-    # Looking
+    # Queries
 
     @property
     def operators(self) -> list[Operator]:
@@ -110,7 +110,7 @@ class Draft:
     def values(self, tensor: int) -> Array | None:
         """Return a constant's elements in its shape; None for computed and sparse tensors and types unknown to numpy.
 
-        A tensor without elements is one too, though no file has bytes for it.
+        An empty tensor also counts as a constant, although the file has no data for it.
         """
         constant = self.tensors[tensor] if tensor >= 0 else None
         if constant is None or constant.dtype not in STORED or constant.sparsity is not None or constant.is_variable:
@@ -119,7 +119,7 @@ class Draft:
             return None
         return np.frombuffer(constant.data or b"", STORED[constant.dtype]).reshape(constant.shape)
 
-    # Adding
+    # Additions
 
     def tensor(self, name: str, shape: Sequence[int], dtype: DType, quantization: Quantization | None = None) -> int:
         """Add a tensor to the arena and return its index."""
@@ -134,8 +134,8 @@ class Draft:
     ) -> int:
         """Return the index of a constant with these values: an earlier equal one, otherwise a new one.
 
-        Constants of equal bytes share them. dtype: the values' own without one. ValueError for values that change in
-        `dtype`; KeyError for a type without a numpy form.
+        Constants with equal bytes share one payload. dtype: by default, that of the values. Raises ValueError if
+        `dtype` cannot represent a value, KeyError for a type that numpy lacks.
         """
         given = np.asarray(values)
         kind = _OF_NUMPY[given.dtype.newbyteorder("<")] if dtype is None else dtype
@@ -164,13 +164,13 @@ class Draft:
         """Return the name, with a number appended if another tensor has it."""
         if not name:
             return name
-        number = self._named.get(name, 0)
+        number = self._name_counts.get(name, 0)
         candidate = f"{name}_{number}" if number else name
-        while candidate in self._named:
+        while candidate in self._name_counts:
             number += 1
             candidate = f"{name}_{number}"
-        self._named[name] = number + 1
-        self._named.setdefault(candidate, 1)
+        self._name_counts[name] = number + 1
+        self._name_counts.setdefault(candidate, 1)
         return candidate
 
     def make(
@@ -178,7 +178,7 @@ class Draft:
     ) -> Operator:
         """Return a new operator that is not yet part of the graph; options not given have the schema's defaults.
 
-        KeyError for an option that the operator's table lacks.
+        Raises KeyError for an option that the operator's table lacks.
         """
         name = OPTION_TABLES.get(code)
         defaults = table(name).defaults if name else {}
@@ -194,31 +194,31 @@ class Draft:
         self._next += 1
         return replace(operator, index=self._next - 1, inputs=tuple(inputs), outputs=tuple(outputs))
 
-    # Changing
+    # Modifications
 
     def replace(self, operator: Operator, *new: Operator) -> None:
-        """Put operators in the place of one; without any, that one is removed.
+        """Replace an operator with others, or remove it if none are given.
 
-        A changed copy of the operator itself (same index) is one way to change it.
+        To change an operator, replace it with a changed copy that has the same index.
         """
         place = self._place(operator)
         self._operators[place : place + 1] = new
-        self._forget()
+        self._invalidate()
 
     def insert_before(self, operator: Operator, *new: Operator) -> None:
-        """Put operators before one."""
+        """Insert operators before an operator."""
         place = self._place(operator)
         self._operators[place:place] = new
-        self._forget()
+        self._invalidate()
 
     def insert_after(self, operator: Operator, *new: Operator) -> None:
-        """Put operators after one."""
+        """Insert operators after an operator."""
         place = self._place(operator) + 1
         self._operators[place:place] = new
-        self._forget()
+        self._invalidate()
 
     def redirect(self, old_tensor: int, new_tensor: int) -> None:
-        """Let every reader of the old tensor read the new one: operators, graph outputs and signatures."""
+        """Replace the old tensor by the new one wherever it is read: operators, graph outputs and signatures."""
         for reader in self.consumers(old_tensor):
             inputs = _swapped(reader.inputs, old_tensor, new_tensor)
             self._operators[self._place(reader)] = replace(reader, inputs=inputs)
@@ -228,7 +228,7 @@ class Draft:
                 (name, new_tensor if old_tensor == tensor else tensor) for name, tensor in signature.outputs
             )
             self._signatures[i] = replace(signature, outputs=outputs)
-        self._forget()
+        self._invalidate()
 
     def replace_input(self, old_tensor: int, new_tensor: int) -> None:
         """Make the new tensor the graph input in place of the old one; operators still read the old one."""
@@ -236,7 +236,7 @@ class Draft:
         for i, signature in self._own_signatures():
             taken = tuple((name, new_tensor if old_tensor == tensor else tensor) for name, tensor in signature.inputs)
             self._signatures[i] = replace(signature, inputs=taken)
-        self._forget()
+        self._invalidate()
 
     def _own_signatures(self) -> list[tuple[int, Signature]]:
         return [(i, signature) for i, signature in enumerate(self._signatures) if signature.subgraph == self.subgraph]
@@ -252,16 +252,16 @@ class Draft:
             self._places = {operator.index: place for place, operator in enumerate(self._operators)}
         return self._places
 
-    def _forget(self) -> None:
+    def _invalidate(self) -> None:
         self._producers = self._consumers = self._places = None
 
-    # Back to a model
+    # Result
 
     def finish(self) -> Model:
         """Return the model with this subgraph in its current state, equal to what reading its file gives.
 
-        Tensors, payloads and operator codes that nothing uses go, the rest is renumbered; an offline plan goes, since
-        it counts tensors. Other subgraphs, signatures and further metadata stay.
+        Unused tensors, payloads and operator codes are dropped and the rest renumbered; an offline plan is removed,
+        because it has one offset per tensor. Other subgraphs, signatures and other metadata are kept.
         """
         kept = sorted(self._used_tensors())
         tensor_at = {-1: -1, **{old: new for new, old in enumerate(kept)}}
@@ -306,7 +306,7 @@ class Draft:
         for _, signature in self._own_signatures():
             used.update(tensor for _, tensor in (*signature.inputs, *signature.outputs))
         left = list(used - {-1})
-        while left:  # scales that are kept as tensors may have such scales themselves
+        while left:  # scales that are stored as tensors may have such scales themselves
             quantization = self.tensors[left.pop()].quantization
             if quantization is not None and quantization.details is not None:
                 named = {quantization.details.integer(name) for name in _tensor_fields(quantization.details)}
@@ -379,6 +379,6 @@ def _code_of(operator: Operator) -> OperatorCode:
 
 
 def _code_index(operator: Operator, codes: list[OperatorCode]) -> int:
-    """Return the operator's entry in the table of codes; its previous entry if that is still right."""
+    """Return the operator's entry in the table of codes; its previous entry if that is still valid."""
     index, code = operator.opcode_index, _code_of(operator)
     return index if index < len(codes) and codes[index] == code else codes.index(code)

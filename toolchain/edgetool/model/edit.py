@@ -1,4 +1,4 @@
-"""Changes to a model that leave its graph alone: metadata, and the order of operators."""
+"""Changes to a model's metadata and to the order of its operators."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from edgetool.model.types import Metadata, Model
 def with_metadata(model: Model, name: str, data: bytes) -> Model:
     """Return the model with `data` as its only metadata entry of that name.
 
-    An entry that is there keeps its place, and its buffer where nothing else uses it; further entries of the
-    same name go, since runtimes disagree on which of them counts.
+    An existing entry keeps its position, and its buffer unless something else uses it; other entries of that name are
+    removed, because runtimes disagree on which one to use.
     """
     old = next((i for i, entry in enumerate(model.metadata) if entry.name == name), None)
     others = [entry for entry in model.metadata if entry.name != name]
@@ -30,7 +30,7 @@ def with_metadata(model: Model, name: str, data: bytes) -> Model:
 def without_metadata(model: Model, name: str) -> Model:
     """Return the model without its metadata entries of that name, and without payloads that only these used.
 
-    Indices of other payloads stay: one in between becomes empty, one at the end goes.
+    Other payloads keep their indices: a removed one in the middle becomes empty, one at the end is dropped.
     """
     gone = {entry.buffer for entry in model.metadata if entry.name == name and not _used_elsewhere(model, entry)}
     payloads = [None if index in gone else payload for index, payload in enumerate(model.data)]
@@ -50,13 +50,13 @@ def _used_elsewhere(model: Model, entry: Metadata) -> bool:
 
 
 def in_order(model: Model, order: Sequence[int]) -> Model:
-    """Return the model with the operators of its main graph in that order. Their indices stay, and so identify them.
+    """Return the model with its main graph's operators in that order; they keep the indices that identify them.
 
-    order: each operator's index once; ValueError otherwise.
+    Raises ValueError unless `order` contains each operator's index exactly once.
     """
     by_index = {operator.index: operator for operator in model.main.operators}
     if sorted(order) != sorted(by_index):
-        raise ValueError("an order names each operator once")
+        raise ValueError("the order must contain each operator exactly once")
     main = replace(model.main, operators=tuple(by_index[index] for index in order))
     return replace(model, subgraphs=(main, *model.subgraphs[1:]))
 

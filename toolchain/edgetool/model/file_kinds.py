@@ -1,4 +1,4 @@
-"""Recognizes by content what kind of file is not a .tflite, and advises what to do with it."""
+"""Recognizes kinds of files other than .tflite by their content, and advises what to do with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEX_TFL3 = re.compile(rb"0x54,\s*0x46,\s*0x4c,\s*0x33", re.IGNORECASE)  # "TFL3
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """what: the kind of file, after "this is". fix: the advice, with {name} for the path quoted for a shell.
+    """what: a phrase that completes "this is ...". fix: the advice, with {name} for the path quoted for a shell.
 
     ending: the file name ending that 'edgetool convert' expects of this kind; None if it cannot be converted.
     """

@@ -1,9 +1,9 @@
-"""A reader of flatbuffers by a schema, which trusts nothing in the file.
+"""A schema-driven flatbuffer reader that trusts nothing in the file.
 
-Every offset, vtable, length and alignment is checked before it is followed, as the flatbuffers library for C++
-does in its verifier (the one for Python has none). Tables that share their contents can make a small file
-stand for an enormous one, so whatever is read is paid for from a budget, again at each visit: the work is linear
-in the size of the file whatever it says.
+Every offset, vtable, length and alignment is checked before it is followed, as the verifier of the flatbuffers
+library for C++ does (the Python library has none). Tables that share their contents can make a small file expand to an
+enormous one, so everything read is charged against a budget, on every visit, so the work stays linear in the file size
+whatever the file contains.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgetool.model.schema import table as schema_table
 
 MAX_DEPTH = 64
 MAX_TABLES = 1_000_000
-# Writers share texts and vectors, never tables: one that is reached again costs time and memory as a new one does.
+# Writers share strings and vectors, never tables: a table reached again costs as much time and memory as a new one.
 MAX_SHARED_TABLES = 10_000
 # A file without sharing costs less than its own size; the floor lets small ones share.
 BUDGET_FACTOR = 4
@@ -33,7 +33,7 @@ _i32 = Struct("<i").unpack_from
 _u16_pair = Struct("<HH").unpack_from
 _SCALAR_READERS = {name: (Struct("<" + letter).unpack_from, width) for name, (letter, width) in SCALARS.items()}
 
-FieldPosition = tuple[Field, int, int]  # a field, its offset in the table, for a union also that of its type
+FieldPosition = tuple[Field, int, int]  # a field, its offset in the table and, for a union, the offset of its type
 
 
 @dataclass(slots=True)
@@ -55,8 +55,8 @@ class Record:
 def read_root(blob: bytes, root: str, name: str) -> tuple[Record, tuple[str, ...]]:
     """Return the root table of a flatbuffer, and the fields that the schema does not have ("Operator.field 14").
 
-    name: the file's name for messages. Raises InvalidModelError, and UnsupportedModelError for a union's type
-    that the schema does not know.
+    name: the file's name for messages. Raises InvalidModelError, and UnsupportedModelError for a union type
+    that the schema lacks.
     """
     reader = _Reader(blob, name)
     if len(blob) < 8:
@@ -83,8 +83,8 @@ class _Reader:
             "string": self.string,
             "bytes": self.payload,
             "scalars": self.scalars,
-            "table": self.nested,
-            "tables": self.nested_tables,
+            "table": self.child_table,
+            "tables": self.child_tables,
         }
 
     def fail(self, where: str, what: str) -> NoReturn:
@@ -160,7 +160,7 @@ class _Reader:
         return inline_size, positions, missing
 
     def follow(self, kind: Table, field: Field, at: int) -> int:
-        """Return where the offset stored at byte `at` leads: at least 4 bytes before the end of the file."""
+        """Return the position that the offset at byte `at` points to: at least 4 bytes before the end of the file."""
         offset: int = _u32(self.blob, at)[0]
         if at & 3 or offset == 0 or at + offset > self.size - 4:
             what = "points past the end of the file" if at + offset > self.size - 4 else "does not point to data"
@@ -170,8 +170,8 @@ class _Reader:
     def vector(self, kind: Table, field: Field, at: int, width: int) -> tuple[int, int]:
         """Return the first element's byte and the length of the vector that byte `at` refers to, and charge for it.
 
-        Its length is aligned to 4 bytes, its elements to no more: real writers put numbers of 64 bits so, LiteRT takes
-        them, and devices of 32 bits load them in halves.
+        The length is 4-byte aligned and the elements need no stricter alignment: real writers align 64-bit numbers
+        this way, LiteRT accepts them, and 32-bit devices load them in halves.
         """
         target = self.follow(kind, field, at)
         length: int = _u32(self.blob, target)[0]
@@ -217,10 +217,10 @@ class _Reader:
             return tuple(nan if isnan(value) else value for value in values)
         return tuple(map(field.enumeration.name, values)) if field.enumeration else values
 
-    def nested(self, kind: Table, field: Field, at: int, depth: int) -> Record:
+    def child_table(self, kind: Table, field: Field, at: int, depth: int) -> Record:
         return self.table(schema_table(field.target), self.follow(kind, field, at), depth + 1)
 
-    def nested_tables(self, kind: Table, field: Field, at: int, depth: int) -> tuple[Record, ...]:
+    def child_tables(self, kind: Table, field: Field, at: int, depth: int) -> tuple[Record, ...]:
         start, length = self.vector(kind, field, at, 4)
         if self.tables + length > MAX_TABLES:
             self.fail_at(

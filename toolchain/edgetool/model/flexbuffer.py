@@ -1,9 +1,9 @@
 """A reader of flexbuffers, in which custom operators keep their options: numbers in a map or a vector.
 
-Format: the last byte is the width of the root, the one before it its packed type, and before those lies the root,
-a distance back to the vector. A vector has its length before its elements and one packed type per element behind
-them; a map is a vector of values, sorted by name, with the distance to the vector of names in front
-(google/flatbuffers, "FlexBuffers internals").
+Format: the last byte is the width of the root, the one before it its packed type, and before those is the root, a
+distance back to the vector. The length of a vector precedes its elements, and one packed type per element follows them.
+A map is a vector of values, sorted by name, and preceded by the distance to the vector of names (google/flatbuffers,
+"FlexBuffers internals").
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from math import isfinite
 from struct import unpack
 
 MAP, VECTOR = 9, 10
-# Types whose element is the number itself, and by those whose element is the distance back to it, what lies there.
+# Types whose element is the number itself. INDIRECT: types whose element is the distance back to the number, and that
+# number's type.
 INT, UNSIGNED, FLOAT, BOOL = 1, 2, 3, 26
 INDIRECT = {6: INT, 7: UNSIGNED, 8: FLOAT}
 
@@ -22,7 +23,7 @@ class FlexbufferError(ValueError):
     """The bytes are not a flexbuffer with a map or a vector at its root."""
 
 
-# No operator has as many options; a hostile file could ask for any number.
+# No operator has this many options; a hostile file could declare any number.
 MAX_ELEMENTS = 1000
 
 
@@ -35,7 +36,7 @@ class FlexVector:
     names: tuple[str, ...] = ()
 
     def integer(self, name: str) -> int:
-        """Return the number of that name without its fraction; 0 if there is none or it is not finite."""
+        """Return the named number truncated to an integer; 0 if there is none or it is not finite."""
         number = dict(zip(self.names, self.numbers, strict=False)).get(name)
         return int(number) if number is not None and isfinite(number) else 0
 
@@ -87,7 +88,7 @@ def _count(data: bytes, start: int, width: int) -> int:
 
 
 def _back(data: bytes, at: int, width: int) -> int:
-    """Return where the distance stored at this place leads."""
+    """Return the position to which the distance stored at `at` points back."""
     target = at - _unsigned(data, at, width)
     if target < 0:
         raise IndexError

@@ -1,4 +1,4 @@
-"""Findings about a model that was read and is well-formed, but unusual: one for each rule that it breaks."""
+"""Findings about models that are well-formed but unusual: one for each rule that applies."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MAX_NAME_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class _ModelRule:
-    """name: the finding's rule. message: what its places have in common and why that matters.
+    """name: the finding's rule. message: what is unusual and why that matters. places: finds where it is the case.
 
-    level: that of the finding, if its rule has several.
+    level: the finding's level, for a rule that has several.
     """
 
     name: str
@@ -27,7 +27,7 @@ class _ModelRule:
 
 
 def model_findings(model: Model) -> tuple[Finding, ...]:
-    """The oddities of a model: one finding for each rule that is met, with how often and where first."""
+    """Return one finding per rule that applies, with the number of places and the first one."""
     findings = []
     for rule in _RULES:
         places = list(rule.places(model))
@@ -37,38 +37,38 @@ def model_findings(model: Model) -> tuple[Finding, ...]:
 
 
 def _place(model: Model, graph: Graph, tensor: Tensor) -> str:
-    """A tensor by number and name, printable whatever the file calls it."""
+    """Return a tensor's index and name, in printable characters."""
     subgraph = f"subgraph {graph.index} " if len(model.subgraphs) > 1 else ""
     return f"{subgraph}tensor {tensor.index}" + (f" {tensor.name[:_MAX_NAME_SHOWN]!a}" if tensor.name else "")
 
 
-def _tensors_where(odd: Callable[[Tensor], bool]) -> Callable[[Model], Iterator[str]]:
-    """The places of the tensors of which `odd` holds."""
+def _tensors_where(predicate: Callable[[Tensor], bool]) -> Callable[[Model], Iterator[str]]:
+    """Return a function that yields the tensors for which `predicate` is true."""
 
     def places(model: Model) -> Iterator[str]:
         for graph in model.subgraphs:
             for tensor in graph.tensors:
-                if odd(tensor):
+                if predicate(tensor):
                     yield _place(model, graph, tensor)
 
     return places
 
 
-def _tensors_in_graph_where(odd: Callable[[Graph], Iterable[int]]) -> Callable[[Model], Iterator[str]]:
-    """The places of the tensors whose indices `odd` gives for each subgraph."""
+def _tensors_in_graph_where(find: Callable[[Graph], Iterable[int]]) -> Callable[[Model], Iterator[str]]:
+    """Return a function that yields the tensors whose indices `find` returns for each subgraph."""
 
     def places(model: Model) -> Iterator[str]:
         for graph in model.subgraphs:
-            for index in odd(graph):
+            for index in find(graph):
                 yield _place(model, graph, graph.tensors[index])
 
     return places
 
 
 def _empty(graph: Graph) -> Iterator[int]:
-    """Tensors without elements; an operator's intermediates are so by nature."""
-    inner = {index for operator in graph.operators for index in operator.intermediates}
-    return (tensor.index for tensor in graph.tensors if 0 in tensor.shape and tensor.index not in inner)
+    """Return the empty tensors, except intermediates, which are always empty."""
+    intermediates = {index for operator in graph.operators for index in operator.intermediates}
+    return (tensor.index for tensor in graph.tensors if 0 in tensor.shape and tensor.index not in intermediates)
 
 
 def _odd_quantized_dimension(tensor: Tensor) -> bool:
@@ -77,7 +77,7 @@ def _odd_quantized_dimension(tensor: Tensor) -> bool:
 
 
 def _used_odd_dimension(tensor: Tensor) -> bool:
-    """Whether the dimension matters: kernels read it only if there is a scale per channel."""
+    """Whether the invalid dimension has an effect: kernels read it only if there is a scale per channel."""
     return _odd_quantized_dimension(tensor) and tensor.quantization is not None and len(tensor.quantization.scales) > 1
 
 
@@ -111,8 +111,8 @@ def _odd_zero_point(tensor: Tensor) -> bool:
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
 
-def _lopsided_filters(graph: Graph) -> Iterator[int]:
-    """Filters with a zero point, where kernels have none."""
+def _filters_with_zero_point(graph: Graph) -> Iterator[int]:
+    """Return the filters with a nonzero zero point, which kernels assume to be 0."""
     filters = {index for op in graph.operators if op.code in _CONVOLUTIONS for index in op.inputs[1:2]}
     for index in sorted(filters - {-1}):
         tensor = graph.tensors[index]
@@ -121,33 +121,33 @@ def _lopsided_filters(graph: Graph) -> Iterator[int]:
 
 
 def _vanishing(tensor: Tensor) -> bool:
-    """Whether an activation's whole range is about the least that TensorFlow's calibrator gives, 1e-6 each way."""
+    """Whether an activation's range is close to the smallest that TensorFlow's calibrator produces, +-1e-6."""
     if tensor.is_constant or tensor.quantization is None or tensor.dtype not in _RANGES:
         return False
     low, high = _RANGES[tensor.dtype]
     return any(0 < scale * (high - low) < MIN_RANGE for scale in tensor.quantization.scales)
 
 
-def _mentioned(graph: Graph) -> set[int]:
-    """The tensors that an operator or the graph itself names."""
-    mentioned = {*graph.inputs, *graph.outputs}
+def _referenced(graph: Graph) -> set[int]:
+    """Return the tensors that an operator or the graph's interface uses."""
+    referenced = {*graph.inputs, *graph.outputs}
     for operator in graph.operators:
-        mentioned.update(operator.inputs, operator.outputs, operator.intermediates)
-    return mentioned
+        referenced.update(operator.inputs, operator.outputs, operator.intermediates)
+    return referenced
 
 
 def _dead(graph: Graph) -> Iterator[int]:
-    mentioned = _mentioned(graph)
-    return (t.index for t in graph.tensors if t.index not in mentioned and not t.is_constant)
+    referenced = _referenced(graph)
+    return (t.index for t in graph.tensors if t.index not in referenced and not t.is_constant)
 
 
 def _unused_constants(graph: Graph) -> Iterator[int]:
-    mentioned = _mentioned(graph)
-    return (t.index for t in graph.tensors if t.index not in mentioned and t.is_constant)
+    referenced = _referenced(graph)
+    return (t.index for t in graph.tensors if t.index not in referenced and t.is_constant)
 
 
 def _never_written(graph: Graph) -> Iterator[int]:
-    """What is read, or given as an output, although nothing ever fills it.
+    """Return the tensors that are read, or are graph outputs, but are never written.
 
     A custom operator may take its scratch memory as an input (Arm's ethos-u does).
     """
@@ -160,17 +160,19 @@ def _never_written(graph: Graph) -> Iterator[int]:
 
 
 def _read_too_early(graph: Graph) -> Iterator[int]:
-    """What an operator reads before the operator that writes it has run."""
+    """Return the tensors that an operator reads before the operator that writes them has run."""
     written_at: dict[int, int] = {}
     for operator in graph.operators:
         for index in operator.outputs:
             written_at.setdefault(index, operator.index)
-    given = set(graph.inputs)
+    graph_inputs = set(graph.inputs)
     early = {
         index
         for operator in graph.operators
         for index in operator.inputs
-        if written_at.get(index, -1) >= operator.index and index not in given and not graph.tensors[index].is_variable
+        if written_at.get(index, -1) >= operator.index
+        and index not in graph_inputs
+        and not graph.tensors[index].is_variable
     }
     return iter(sorted(early))
 
@@ -196,10 +198,10 @@ def _repeated_metadata(model: Model) -> Iterator[str]:
     return (f"metadata {name[:_MAX_NAME_SHOWN]!a}" for name, count in names.items() if count > 1)
 
 
-def _unsettled(model: Model) -> Iterator[str]:
+def _with_shape_conflict(model: Model) -> Iterator[str]:
     for graph in model.subgraphs:
         subgraph = f"subgraph {graph.index} " if len(model.subgraphs) > 1 else ""
-        yield from (f"{subgraph}operator {op.index} {op.code}" for op in graph.operators if op.unsettled)
+        yield from (f"{subgraph}operator {op.index} {op.code}" for op in graph.operators if op.shape_conflict)
 
 
 def _unknown_fields(model: Model) -> Iterable[str]:
@@ -215,7 +217,7 @@ _RULES = (
     _ModelRule(
         "unsettled-shapes",
         "operators with incompatible tensor shapes, because their sizes are known only when the model runs",
-        _unsettled,
+        _with_shape_conflict,
     ),
     _ModelRule(
         "never-written",
@@ -262,7 +264,7 @@ _RULES = (
     _ModelRule(
         "filter-zero-points",
         "filters of convolutions with a nonzero zero point; kernels assume that it is 0 and compute different results",
-        _tensors_in_graph_where(_lopsided_filters),
+        _tensors_in_graph_where(_filters_with_zero_point),
     ),
     _ModelRule(
         "dynamic-shapes",

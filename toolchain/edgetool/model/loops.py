@@ -1,7 +1,7 @@
 """How often each subgraph runs in one inference: branches of IF, conditions and bodies of WHILE.
 
-Only loops are counted whose end the file tells: a counter starts at a constant, is compared with constants, and grows
-by a constant each turn, as those are that Keras and TensorFlow make of recurrent layers.
+Only loops whose end the file determines are counted: a counter starts at a constant, is compared with constants, and
+grows by a constant per iteration, as in the loops that Keras and TensorFlow generate for recurrent layers.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from collections.abc import Iterator
 
 from edgetool.model.types import DType, Graph, Model, Operator, OptionValue, Tensor
 
-# Comparisons of a counter with a limit; the second name is that with the sides swapped.
+# Comparisons of a counter with a limit; the second name is the comparison with swapped sides.
 SWAPPED = {"LESS": "GREATER", "LESS_EQUAL": "GREATER_EQUAL", "GREATER": "LESS", "GREATER_EQUAL": "LESS_EQUAL"}
 INTEGERS = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)
 
 Runs = int | None
-MAX_RUNS = 10**15  # in one inference: no device gets to the end of more, and products of them pass every number
+MAX_RUNS = 10**15  # no device could finish more; the cap keeps products from growing without bound
 
 
 def subgraph_runs(model: Model) -> tuple[Runs, ...]:
     """Return the runs of each subgraph in one inference: 1 for the main graph, None if the file does not determine it.
 
-    Both branches of an IF count as run each time: an upper figure. What CALL_ONCE runs does not count: it has run
-    before. 0 is a subgraph that nothing calls.
+    Both branches of an IF are counted each time, which gives an upper bound. Subgraphs of CALL_ONCE are not counted,
+    because they ran earlier. The count is 0 for a subgraph that nothing calls.
     """
     calls = [list(_calls(model, graph)) for graph in model.subgraphs]
     waiting = Counter(callee for called in calls for callee, _ in called)
     runs: list[Runs] = [1, *[0] * (len(calls) - 1)]
     settled = [index for index in range(len(calls)) if not waiting[index]]
-    for index in settled:  # grows: a subgraph is known when all that call it are
+    for index in settled:  # `settled` grows during iteration: a subgraph is appended when all its callers are known
         for callee, times in calls[index]:
             runs[callee] = _sum(runs[callee], _product(runs[index], times))
             waiting[callee] -= 1
             if not waiting[callee]:
                 settled.append(callee)
-    # What is left calls itself in the end.
+    # The remaining subgraphs call themselves, directly or indirectly.
     return tuple(None if waiting[index] else count for index, count in enumerate(runs))
 
 
 def iterations(model: Model, graph: Graph, loop: Operator) -> Runs:
-    """Return how often the body of a WHILE runs each time the loop is reached; None if the file leaves it open."""
+    """Return how often a WHILE runs its body each time it is reached; None if the file does not determine it."""
     condition, body = _callee(model, loop, "cond_subgraph_index"), _callee(model, loop, "body_subgraph_index")
     if condition is None or body is None or len(condition.outputs) != 1:
         return None
@@ -57,7 +57,7 @@ def _calls(model: Model, graph: Graph) -> Iterator[tuple[int, Runs]]:
     for operator in graph.operators:
         callees: dict[int, Runs] = {}
         match operator.code:
-            case "IF":  # the same one in both branches runs once
+            case "IF":  # a subgraph that is both branches runs once
                 callees = {_index(operator, f"{branch}_subgraph_index"): 1 for branch in ("then", "else")}
             case "WHILE":
                 count = iterations(model, graph, operator)
@@ -85,10 +85,10 @@ def _conjunction(graph: Graph, tensor: int) -> list[Operator | None]:
     """Return the comparisons that must all hold for a tensor to be true; None for each other operator."""
     producers = {output: operator for operator in graph.operators for output in operator.outputs}
     parts, comparisons = [tensor], list[Operator | None]()
-    for part in parts:  # grows by the parts of a part
+    for part in parts:  # `parts` grows during iteration: the operands of each AND are appended
         producer = producers.get(part)
         if producer is not None and producer.code == "LOGICAL_AND":
-            parts += [one for one in producer.inputs if one not in parts]
+            parts += [operand for operand in producer.inputs if operand not in parts]
         else:
             comparisons.append(producer if producer is not None and producer.code in SWAPPED else None)
     return comparisons
@@ -103,10 +103,10 @@ def _iterations_until(graph: Graph, loop: Operator, condition: Graph, body: Grap
         (SWAPPED[comparison.code], comparison.inputs[::-1]),
     ):
         start, step = _variable(graph, loop, condition, body, counter)
-        end, still = _variable(graph, loop, condition, body, limit)
-        if start is None or step is None or end is None or still != 0:
+        end, limit_step = _variable(graph, loop, condition, body, limit)
+        if start is None or step is None or end is None or limit_step != 0:
             continue
-        if code in ("GREATER", "GREATER_EQUAL"):  # the same on the other side of 0
+        if code in ("GREATER", "GREATER_EQUAL"):  # negated, this is a loop that counts up
             start, step, end = -start, -step, -end
         last = end if code in ("LESS", "GREATER") else end + 1
         if start >= last:
@@ -116,7 +116,7 @@ def _iterations_until(graph: Graph, loop: Operator, condition: Graph, body: Grap
 
 
 def _variable(graph: Graph, loop: Operator, condition: Graph, body: Graph, tensor: int) -> tuple[Runs, Runs]:
-    """Return the initial value of a tensor of the condition, and its growth per iteration; None if unknown."""
+    """Return the initial value of a tensor in the condition and its growth per iteration, each None if unknown."""
     if tensor < 0 or tensor not in condition.inputs:
         return (_constant(condition, tensor), 0) if tensor >= 0 else (None, None)
     position = condition.inputs.index(tensor)
@@ -144,7 +144,7 @@ def _producer(graph: Graph, tensor: int) -> Operator | None:
 
 
 def _constant(graph: Graph, index: int) -> int | None:
-    """Return the integer that the file holds for a tensor of one element."""
+    """Return the value of a constant integer with one element; None for any other tensor."""
     tensor: Tensor = graph.tensors[index]
     if tensor.data is None or tensor.dtype not in INTEGERS or tensor.element_count != 1 or tensor.is_variable:
         return None

@@ -1,6 +1,6 @@
 """The metadata of a model file: TFLM's offline memory plan, edgetool's record of it, and the converter's name.
 
-The offline plan is how a layout reaches stock TFLM. Its format (micro_allocation_info.cc, GetOfflinePlannedOffsets):
+The offline plan passes a layout to an unmodified TFLM. Its format (micro_allocation_info.cc, GetOfflinePlannedOffsets):
 int32 words, little endian: version, subgraph count, n, then n offsets, one for each tensor of all subgraphs in order.
 -1 leaves a tensor to the runtime. TFLM checks only n, so whoever writes a plan must make sure that it is safe.
 
@@ -8,7 +8,7 @@ The record says for which build a plan was made. A layout leaves room for the sc
 kind of core; with another, the same file still runs, but may need a larger arena.
 
 The converter is read from conversion_metadata.fbs (TensorFlow Lite): ConversionMetadata{environment},
-Environment{tensorflow_version}. It is a hint by the file's author, so anything malformed counts as absent.
+Environment{tensorflow_version}. It is only informative, so malformed metadata counts as absent.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ METADATA_NAME = "OfflineMemoryAllocation"
 PLAN_VERSION = 1
 PLANNED_AT_RUN_TIME = -1
 HEADER_WORDS = 3
-# Custom operators that hold a command stream for an accelerator, with the addresses of its tensors in it
-# (Arm's Vela writes "ethos-u"). Their plan must stay as it is.
+# Custom operators that contain an accelerator's command stream, including tensor addresses (Arm's Vela writes
+# "ethos-u"). Their plan must not change.
 COMPILED_OPERATORS = frozenset(["ethos-u"])
 MAX_OFFSET = 2**31 - 1
 
@@ -44,7 +44,7 @@ ENVIRONMENT, TENSORFLOW_VERSION = 0, 0  # the number of the field in its table
 def encode_plan(model: Model, offsets: Mapping[tuple[int, int], int]) -> bytes:
     """Return the plan's payload for offsets by (subgraph, tensor). All other tensors are left to the runtime.
 
-    Raises UnsupportedModelError when an offset is more than a plan can say, or compiled operators rely on the
+    Raises UnsupportedModelError if an offset exceeds what a plan can represent, or if compiled operators rely on the
     plan that the file has.
     """
     if keeps_own_plan(model):
@@ -89,7 +89,7 @@ def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
     return dict(zip(keys, struct.unpack_from(f"<{len(keys)}i", payloads[-1], 4 * HEADER_WORDS), strict=True))
 
 
-def unjudged_offsets(model: Model) -> dict[tuple[int, int], int]:
+def unchecked_offsets(model: Model) -> dict[tuple[int, int], int]:
     """Return the offsets of the plan in the file, safe or not. Raises InvalidModelError as decode_plan does."""
     return {key: offset for key, offset in (decode_plan(model) or {}).items() if offset != PLANNED_AT_RUN_TIME}
 
@@ -138,7 +138,7 @@ def decode_record(model: Model) -> PlanRecord | None:
 
 
 def converter_of(model: Model) -> str | None:
-    """Return the converter, "TensorFlow 2.21.0", or else "for TensorFlow Lite 2.9.0", the minimum runtime."""
+    """Return the converter ("TensorFlow 2.21.0") or, if unknown, the minimum runtime ("for TensorFlow Lite 2.9.0")."""
     payloads = {entry.name: entry.data for entry in model.metadata}
     version = _tensorflow_version(payloads.get(CONVERSION, b""))
     if version is not None:
@@ -160,7 +160,7 @@ def _tensorflow_version(blob: bytes) -> str | None:
 
 
 def _field(blob: bytes, table: int, number: int) -> int | None:
-    """Return where the field that an offset leads to begins; None if the table omits it."""
+    """Return the position of the data that an offset field points to; None if the table omits the field."""
     vtable = table - unpack_from("<i", blob, table)[0]
     if vtable < 0:
         return None

@@ -28,15 +28,15 @@ from edgetool.model.types import (
 )
 
 NEWER_RUNTIME = "it was written for a newer runtime: export it with an older converter"
-PLACEHOLDER_CODE = 127  # stands in the old one-byte field for every later operator
+PLACEHOLDER_CODE = 127  # the value of the old one-byte field for every operator with a higher code
 
 
 def read_model(blob: bytes, *, name: str = "model") -> Model:
     """Return the model in a .tflite file; `name` stands for the file in messages.
 
-    Raises InvalidModelError for anything that is not a sound .tflite file, and UnsupportedModelError for what
-    a sound one holds and edgetool does not take: operators and types newer than this schema, and contents kept
-    outside the flatbuffer.
+    Raises InvalidModelError if this is not a valid .tflite file, and UnsupportedModelError if a valid file contains
+    something that edgetool does not support: operators and types newer than this schema, and contents outside the
+    flatbuffer.
     """
     blob = bytes(blob)
     _check_format(blob, name)
@@ -65,7 +65,7 @@ def _check_format(blob: bytes, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What the parts of a file may refer to. counts: the lengths of the lists that indices point into."""
+    """The context for reading parts of a file. counts: the lengths of the lists that indices point into."""
 
     name: str
     data: tuple[bytes | None, ...]
@@ -261,7 +261,7 @@ def _operator(file: _File, index: int, record: Record, tensors: tuple[Tensor, ..
     except InvalidModelError as error:
         if not has_unknown_sizes(node):
             raise
-        return replace(operator, unsettled=error.what)
+        return replace(operator, shape_conflict=error.what)
     return operator
 
 

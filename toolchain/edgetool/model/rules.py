@@ -30,7 +30,7 @@ Shape = Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator as it is read: the file's name, its table in the file, and its tensors (None if omitted)."""
+    """An operator that is being read: the file's name, its table in the file, and its tensors (None if omitted)."""
 
     name: str
     record: Record
@@ -213,7 +213,7 @@ def number_of(side: Literal["inputs", "outputs"], field: str) -> Rule:
     return rule
 
 
-def makes(node: Node, position: int, elements: int, what: str) -> None:
+def require_output_elements(node: Node, position: int, elements: int, what: str) -> None:
     """Require the output to have as many elements as the kernel writes. what: the operands that produce them."""
     result = node.outputs[position]
     if result.element_count != elements:
@@ -228,7 +228,7 @@ def as_many(operand: Operand) -> Rule:
     def rule(node: Node) -> None:
         tensor = operand.of(node)
         if tensor is not None:
-            makes(node, 0, tensor.element_count, f"inputs of {sizes(tensor.shape)}")
+            require_output_elements(node, 0, tensor.element_count, f"inputs of {sizes(tensor.shape)}")
 
     return rule
 
@@ -241,7 +241,7 @@ def broadcast(*operands: Operand) -> Rule:
         common = common_shape(shapes)
         if common is None:
             node.refuse("inputs", f"has incompatible shapes: {together(shapes)}")
-        makes(node, 0, prod(common), together(shapes))
+        require_output_elements(node, 0, prod(common), together(shapes))
 
     return rule
 
@@ -265,11 +265,11 @@ def _input(node: Node, position: int) -> Tensor:
     return tensor
 
 
-def _hold(node: Node, position: int, expected: Shape, of: Sequence[Shape]) -> None:
-    """Require the output at the position to have this shape. of: the shapes of the inputs that produce it."""
+def _require_output_shape(node: Node, position: int, expected: Shape, input_shapes: Sequence[Shape]) -> None:
+    """Require the output at the position to have this shape. input_shapes: those of the inputs that produce it."""
     result = node.outputs[position]
     if result.shape != tuple(expected):
-        made = f"of shape {sizes(result.shape)}, but inputs of {together(of)}"
+        made = f"of shape {sizes(result.shape)}, but inputs of {together(input_shapes)}"
         Operand("output", position).refuse(node, f"{made} produce {sizes(expected)}")
 
 
@@ -302,7 +302,7 @@ def convolved(node: Node) -> None:
     source, weights = _input(node, 0), _input(node, 1)
     channels = weights.shape[0 if node.code == "CONV_2D" else 3]
     image = _image(node, source.shape[1:3], weights.shape[1:3])
-    _hold(node, 0, (source.shape[0], *image, channels), (source.shape, weights.shape))
+    _require_output_shape(node, 0, (source.shape[0], *image, channels), (source.shape, weights.shape))
 
 
 def in_groups(node: Node) -> None:
@@ -328,7 +328,9 @@ def pooled(node: Node) -> None:
     """Pooling: an image of as many channels."""
     source = _input(node, 0)
     window = node.number("filter_height"), node.number("filter_width")
-    _hold(node, 0, (source.shape[0], *_image(node, source.shape[1:3], window), source.shape[3]), (source.shape,))
+    _require_output_shape(
+        node, 0, (source.shape[0], *_image(node, source.shape[1:3], window), source.shape[3]), (source.shape,)
+    )
 
 
 def transposed_convolution(node: Node) -> None:
@@ -352,7 +354,9 @@ def multiplied(node: Node) -> None:
     rows, rest = divmod(source.element_count, depth)
     if rest:
         node.refuse("inputs", f"has {source.element_count} elements for weights of shape {sizes(weights.shape)}")
-    makes(node, 0, rows * units, f"inputs of {sizes(source.shape)} and weights of {sizes(weights.shape)}")
+    require_output_elements(
+        node, 0, rows * units, f"inputs of {sizes(source.shape)} and weights of {sizes(weights.shape)}"
+    )
 
 
 def concatenated(node: Node) -> None:
@@ -369,25 +373,25 @@ def concatenated(node: Node) -> None:
             Operand("input", position).refuse(node, f"of shape {sizes(part)}, but input 0 has {sizes(first)}")
     expected = [*first]
     expected[axis] = sum(part[axis] for part in parts)
-    _hold(node, 0, expected, parts)
+    _require_output_shape(node, 0, expected, parts)
 
 
 def packed(node: Node) -> None:
-    """PACK: a new dimension, as long as there are inputs."""
+    """PACK: a new dimension, whose size is the number of inputs."""
     source = _input(node, 0)
     axis = node.number("axis") % (len(source.shape) + 1)
-    _hold(node, 0, (*source.shape[:axis], len(node.inputs), *source.shape[axis:]), (source.shape,))
+    _require_output_shape(node, 0, (*source.shape[:axis], len(node.inputs), *source.shape[axis:]), (source.shape,))
 
 
 def unpacked(node: Node) -> None:
-    """UNPACK: without one dimension, one output for each of its indices."""
+    """UNPACK: one output, without the dimension, for each of its indices."""
     source = _input(node, 0)
     axis = node.number("axis") % len(source.shape)
     if source.shape[axis] != len(node.outputs):
         node.refuse("outputs", f"has {len(node.outputs)} outputs for dimension {axis} of {sizes(source.shape)}")
     elements = prod(_without(source.shape, {axis}))
     for position in first_positions(node, "outputs").values():
-        makes(node, position, elements, f"parts of {sizes(source.shape)}")
+        require_output_elements(node, position, elements, f"parts of {sizes(source.shape)}")
 
 
 def split(node: Node) -> None:
@@ -403,7 +407,7 @@ def split(node: Node) -> None:
         )
     expected = (*source.shape[:axis], part, *source.shape[axis + 1 :])
     for position in first_positions(node, "outputs").values():
-        _hold(node, position, expected, (source.shape,))
+        _require_output_shape(node, position, expected, (source.shape,))
 
 
 def split_by_sizes(node: Node) -> None:
@@ -428,10 +432,12 @@ def reduced(node: Node) -> None:
     if axes is None:
         return
     gone = {axis % len(source.shape) for axis in axes if source.shape}
-    makes(node, 0, prod(_without(source.shape, gone)), f"inputs of {sizes(source.shape)} without axes {sizes(axes)}")
+    require_output_elements(
+        node, 0, prod(_without(source.shape, gone)), f"inputs of {sizes(source.shape)} without axes {sizes(axes)}"
+    )
 
 
-def found(node: Node) -> None:
+def arg_reduced(node: Node) -> None:
     """ARG_MAX and ARG_MIN: an index instead of an axis, which must not be empty."""
     source, axes = _input(node, 0), constant_numbers(node.inputs[1])
     if axes and not source.shape[axes[0]]:
@@ -445,7 +451,7 @@ def gathered(node: Node) -> None:
     axis, batches = node.number("axis") % len(source.shape), node.number("batch_dims")
     if 0 <= batches <= min(axis, len(positions.shape)):  # the kernel checks other values
         made = (*source.shape[:axis], *positions.shape[batches:], *source.shape[axis + 1 :])
-        makes(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
+        require_output_elements(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
 
 
 def gathered_points(node: Node) -> None:
@@ -454,11 +460,11 @@ def gathered_points(node: Node) -> None:
     depth = positions.shape[-1] if positions.shape else 0
     if source.shape and positions.shape and depth <= len(source.shape):  # the kernel checks other shapes
         made = (*positions.shape[:-1], *source.shape[depth:])
-        makes(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
+        require_output_elements(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
 
 
 def blocks_moved(node: Node) -> None:
-    """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: the sides between batch and channels in blocks, with a border."""
+    """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: the dimensions between batch and channels in blocks, with a border."""
     source, result = _input(node, 0), node.outputs[0]
     if len(result.shape) != len(source.shape) or result.shape[-1] != source.shape[-1]:
         Operand("output", 0).refuse(node, f"of shape {sizes(result.shape)} for inputs of {sizes(source.shape)}")
@@ -480,7 +486,7 @@ def blocks_moved(node: Node) -> None:
     if rest:
         shape = sizes(source.shape)
         node.refuse("inputs", f"has inputs of {shape}, which do not divide evenly into blocks of {sizes(blocks)}")
-    _hold(node, 0, (batch, *sides, channels), (source.shape, blocks, border))
+    _require_output_shape(node, 0, (batch, *sides, channels), (source.shape, blocks, border))
 
 
 def mirrored(node: Node) -> None:
@@ -494,11 +500,11 @@ def mirrored(node: Node) -> None:
         if not 0 <= min(before, after) <= max(before, after) <= max(size - edge, 0):
             node.refuse("inputs", f"has padding of {before} before and {after} after a dimension of size {size}")
         made.append(size + before + after)
-    _hold(node, 0, made, (source.shape, border))
+    _require_output_shape(node, 0, made, (source.shape, border))
 
 
 def sliced(node: Node) -> None:
-    """SLICE: a number of elements of each dimension from its begin; -1 for the rest."""
+    """SLICE: a number of elements from a start index in each dimension; -1 for all that remain."""
     source, begins, counts = _input(node, 0), constant_numbers(node.inputs[1]), constant_numbers(node.inputs[2])
     if begins is None or counts is None:
         return
@@ -508,27 +514,27 @@ def sliced(node: Node) -> None:
         if begin < 0 or not 0 <= taken <= size - begin:
             node.refuse("inputs", f"has {count} elements from {begin} in a dimension of size {size}")
         made.append(taken)
-    makes(node, 0, prod(made), f"slices of {sizes(source.shape)}")
+    require_output_elements(node, 0, prod(made), f"slices of {sizes(source.shape)}")
 
 
 def resized(node: Node) -> None:
     """RESIZE_*: an image of the size in the second input."""
     source, given = _input(node, 0), constant_numbers(node.inputs[1])
     if given is not None:
-        _hold(node, 0, (source.shape[0], *given, source.shape[3]), (source.shape,))
+        _require_output_shape(node, 0, (source.shape[0], *given, source.shape[3]), (source.shape,))
 
 
-def shape_told(node: Node) -> None:
+def shape_output(node: Node) -> None:
     """SHAPE: one element for each dimension."""
     source = _input(node, 0)
-    makes(node, 0, len(source.shape), f"inputs of {sizes(source.shape)}")
+    require_output_elements(node, 0, len(source.shape), f"inputs of {sizes(source.shape)}")
 
 
 def reshaped(node: Node) -> None:
     """RESHAPE: as many elements as the input; in old files, a scalar has the shape (0)."""
     source = _input(node, 0)
     if node.outputs[0].shape != (0,) or len(node.inputs) > 1:
-        makes(node, 0, source.element_count, f"inputs of {sizes(source.shape)}")
+        require_output_elements(node, 0, source.element_count, f"inputs of {sizes(source.shape)}")
 
 
 # An operator, its number of inputs and of outputs: N, N-M or N+. Inputs beyond the minimum may be left out (-1).
@@ -557,12 +563,12 @@ UNIDIRECTIONAL_SEQUENCE_RNN 5 1, UNIQUE 1 2, UNPACK 1 1+, UNSORTED_SEGMENT_MAX 3
 UNSORTED_SEGMENT_PROD 3 1, UNSORTED_SEGMENT_SUM 3 1, VAR_HANDLE 0 1, WHERE 1 1, WHILE 0+ 0+, ZEROS_LIKE 1 1
 """
 
-# Operators whose first inputs may be left out, too: peepholes, projections, auxiliary inputs, biases.
+# Operators whose first inputs may be omitted, too: peepholes, projections, auxiliary inputs, biases.
 _WITH_GAPS = frozenset(
     "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN LSTM SVDF UNIDIRECTIONAL_SEQUENCE_LSTM".split()
 )
 
-# Operators whose output has another number of rows than their input, so that an unknown batch need not be equal.
+# Operators whose output may have a different number of rows than their input, so that unknown batches may differ.
 _OTHER_ROWS = frozenset(
     """
     BATCH_TO_SPACE_ND CONCATENATION MIRROR_PAD PAD PADV2 RESHAPE SEGMENT_SUM SLICE SPACE_TO_BATCH_ND SPLIT SPLIT_V
@@ -602,7 +608,7 @@ OUT = Operand("output", 0)
 
 
 def _all_alike(node: Node) -> None:
-    """Require all inputs to have one shape."""
+    """Require all inputs to have the same shape."""
     first = node.inputs[0]
     for position in first_positions(node, "inputs").values():
         tensor = node.inputs[position]
@@ -619,30 +625,30 @@ def _pairs_of_dimensions(node: Node) -> None:
         Y.refuse(node, f"of shape {sizes(pairs.shape)}, not 2 numbers for each of {len(source.shape)} dimensions")
 
 
-def _state_for_state(node: Node) -> None:
+def _one_output_per_input(node: Node) -> None:
     """Require as many outputs as inputs."""
     if len(node.inputs) != len(node.outputs):
         node.refuse("outputs", f"has {len(node.outputs)} outputs for {len(node.inputs)} inputs")
 
 
-def _as_its_format_has_it(node: Node) -> None:
+def _outputs_for_weights_format(node: Node) -> None:
     """FULLY_CONNECTED: a second output only for shuffled weights."""
     shuffled = node.options is not None and node.options["weights_format"] == "SHUFFLED4x16INT8"
     if len(node.outputs) != 1 + shuffled:
         node.refuse("outputs", f"has {len(node.outputs)} outputs, not {1 + shuffled}")
 
 
-def _rank_many(node: Node) -> int:
+def _rank_of_first_input(node: Node) -> int:
     source = X.of(node)
     return len(source.shape) if source is not None else 0
 
 
 def _sides(node: Node) -> int:
     """Return the number of dimensions between the batch and the channels."""
-    return _rank_many(node) - 2
+    return _rank_of_first_input(node) - 2
 
 
-def _longer_shape(node: Node) -> int:
+def _broadcast_rank(node: Node) -> int:
     """Return the rank of the shape to which two shapes broadcast."""
     return max(tensor.element_count for tensor in node.inputs if tensor is not None)
 
@@ -656,7 +662,7 @@ _POOLED = (rank(X, 4), named("padding"), _SIZES, pooled)
 _REDUCED = (axes_input(Y, X), reduced)
 _RESIZED = (rank(X, 4), filled(X), rank(Y, 1), length(Y, lambda _: 2), resized)
 _MOVED = (rank(X, 3, 4), length(Y, _sides), length(Z, lambda node: 2 * _sides(node)), blocks_moved)
-_FOUND = (rank(X, 1, MAX_DIMENSIONS), length(Y, lambda _: 1), axes_input(Y, X), found)
+_ARG_REDUCED = (rank(X, 1, MAX_DIMENSIONS), length(Y, lambda _: 1), axes_input(Y, X), arg_reduced)
 
 # Operators that share their rules.
 _SHARED: dict[str, tuple[Rule, ...]] = {
@@ -669,7 +675,7 @@ _SHARED: dict[str, tuple[Rule, ...]] = {
     ADD ATAN2 BITWISE_XOR DIV EQUAL FLOOR_DIV FLOOR_MOD GREATER GREATER_EQUAL LESS LESS_EQUAL LOGICAL_AND LOGICAL_OR
     MAXIMUM MINIMUM MUL NOT_EQUAL POW RIGHT_SHIFT SQUARED_DIFFERENCE SUB
     """: (broadcast(X, Y),),
-    "ARG_MAX ARG_MIN": _FOUND,
+    "ARG_MAX ARG_MIN": _ARG_REDUCED,
     "AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D": _POOLED,
     "DEPTH_TO_SPACE SPACE_TO_DEPTH": _BLOCKS,
     "MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM": _REDUCED,
@@ -682,14 +688,14 @@ RULES: dict[str, tuple[Rule, ...]] = {
     **{code: rules for codes, rules in _SHARED.items() for code in codes.split()},
     "ADD_N": (_all_alike, as_many(X)),
     "BATCH_MATMUL": (rank(X, 2, 5), rank(Y, 2, 5)),
-    "BROADCAST_ARGS": (length(OUT, _longer_shape),),
+    "BROADCAST_ARGS": (length(OUT, _broadcast_rank),),
     "CONCATENATION": (concatenated,),
     "CONV_2D": (*_FILTERED, in_groups, length(Z, dimension(Y, 0)), convolved),
     "DEPTHWISE_CONV_2D": (*_FILTERED, depthwise, length(Z, dimension(Y, 3)), convolved),
     "DYNAMIC_UPDATE_SLICE": (as_many(X),),
     "FULLY_CONNECTED": (
         named("weights_format"),
-        _as_its_format_has_it,
+        _outputs_for_weights_format,
         rank(Y, 2),
         filled(Y),
         length(Z, dimension(Y, 0)),
@@ -702,8 +708,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "PRELU": (broadcast(X, Y), as_many(X)),
     "RESHAPE": (reshaped,),
     "SELECT_V2": (broadcast(X, Y, Z),),
-    "SHAPE": (shape_told,),
-    "SLICE": (length(Y, _rank_many), length(Z, _rank_many), sliced),
+    "SHAPE": (shape_output,),
+    "SLICE": (length(Y, _rank_of_first_input), length(Z, _rank_of_first_input), sliced),
     "SPLIT": (number_of("outputs", "num_splits"), rank(Y, 1, MAX_DIMENSIONS), axes_input(X, Y), split),
     "SPLIT_V": (number_of("outputs", "num_splits"), rank(X, 1, MAX_DIMENSIONS), axes_input(Z, X), split_by_sizes),
     "STRIDED_SLICE": (
@@ -713,7 +719,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         length(Z, dimension(Y, 0)),
         length(FOURTH, dimension(Y, 0)),
     ),
-    "TRANSPOSE": (as_many(X), length(Y, _rank_many), axes_input(Y, X)),
+    "TRANSPOSE": (as_many(X), length(Y, _rank_of_first_input), axes_input(Y, X)),
     "TRANSPOSE_CONV": (
         rank(X, 1),
         rank(Y, 4),
@@ -725,7 +731,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         transposed_convolution,
     ),
     "UNPACK": (number_of("outputs", "num"), axis_option("axis", X), unpacked),
-    "WHILE": (_state_for_state,),
+    "WHILE": (_one_output_per_input,),
 }
 
 

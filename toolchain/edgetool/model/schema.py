@@ -1,10 +1,10 @@
 """The tables of the .tflite schema as data, and the meaning of their fields.
 
-A table a line: its name, then `field:type=default` in the order of the field ids. Types: a scalar (bool, i8 ..
+One table per line: its name, then `field:type=default` in the order of the field ids. Types: a scalar (bool, i8 ..
 u64, f32), string, an enumeration, a table, a union (which takes two ids: its type's and its value's), any of
-the first four in brackets for a vector, or `-` for a field that the schema has given up. `@tensor`, `@buffer`,
+the first four in brackets for a vector, or `-` for a field that the schema no longer uses. `@tensor`, `@buffer`,
 `@subgraph` and `@operator_code` mark an index into that list; with `?`, -1 stands for none. `!` marks a field that
-runtimes read without a look whether it is there.
+runtimes read without checking that it is present.
 
 The enumerations and unions of the .tflite schema: names in the order of their numbers, counted from 0.
 
@@ -160,7 +160,7 @@ UNIONS = {
     ),
 }
 
-# Operators whose option table does not bear their name.
+# Operators whose option table is not named after them.
 _OTHERS_OPTIONS = {
     "Pool2DOptions": "AVERAGE_POOL_2D MAX_POOL_2D L2_POOL_2D",
     "L2NormOptions": "L2_NORMALIZATION",
@@ -415,7 +415,7 @@ class Table:
     indices: tuple[Field, ...]
 
 
-def _lines() -> dict[str, list[str]]:
+def _field_specs() -> dict[str, list[str]]:
     tables: dict[str, list[str]] = {name: [] for name in _TABLES_WITHOUT_FIELDS.split()}
     fields: list[str] = []
     for line in _TABLES.splitlines():
@@ -426,7 +426,7 @@ def _lines() -> dict[str, list[str]]:
     return tables
 
 
-_FIELDS = _lines()
+_FIELDS = _field_specs()
 TABLE_NAMES = tuple(_FIELDS)
 
 
@@ -445,16 +445,16 @@ def table(name: str) -> Table:
 
 def _field(text: str, slot: int) -> Field:
     """Return the field written as `name:type@index=default`, at a slot of its table's vtable."""
-    text, _, default = text.partition("=")
+    text, _, default_text = text.partition("=")
     required = text.endswith("!")
     text, _, role = text.rstrip("!").partition("@")
     name, _, spelled = text.partition(":")
     element = spelled.strip("[]")
     enumeration = ENUMERATIONS.get(element)
     scalar = enumeration.storage if enumeration else element if element in SCALARS else ""
-    kind, empty = _kind(spelled, element, scalar)
+    kind, default_value = _kind(spelled, element, scalar)
     if kind == "scalar":
-        empty = _default(default, scalar, enumeration)
+        default_value = _default(default_text, scalar, enumeration)
     target = "" if scalar or element == "string" else element
     return Field(
         name,
@@ -463,7 +463,7 @@ def _field(text: str, slot: int) -> Field:
         scalar,
         enumeration,
         target,
-        empty,
+        default_value,
         index_of=role.rstrip("?"),
         optional=role.endswith("?"),
         required=required,

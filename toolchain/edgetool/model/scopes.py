@@ -13,9 +13,11 @@ def sanitised(name: str) -> str:
 
 
 def layer_of(names: str | Iterable[str], layers: Mapping[str, object]) -> str | None:
-    """Return the scope among `layers` that tensor names belong to: the deepest, the first of equals; None without any.
+    """Return the scope among `layers` that tensor names belong to; None if there is none.
 
-    A name may be of several operations that became one ("conv/Relu;conv/BiasAdd"), and may stand inside functions of
+    Of several scopes, this is the deepest (the first if several are equally deep).
+
+    A name may join the names of several fused operations ("conv/Relu;conv/BiasAdd"), and may begin with functions of
     the graph ("StatefulPartitionedCall/conv/Relu").
     """
     parts = [part for name in ([names] if isinstance(names, str) else names) for part in name.split(";")]

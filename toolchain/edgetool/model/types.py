@@ -1,7 +1,7 @@
 """A .tflite model as plain immutable values, with indices instead of pointers.
 
-The words are those of the .tflite schema, but for one: a flatbuffer "Buffer" (a constant payload) is
-`data` here, since a buffer is a piece of the arena everywhere else in edgetool.
+The names are those of the schema, with one exception: a flatbuffer "Buffer" (a constant payload) is `data` here,
+because a buffer is a part of the arena everywhere else in edgetool.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ OptionValue: TypeAlias = (
 class Options:
     """One option table of the schema: its name ("Conv2DOptions") and every field with its value.
 
-    Fields that the file omits hold the schema's default; enumerations read as their names ("SAME"), or
-    as the bare number where the schema has no name for it.
+    Fields that the file omits have the schema's default. An enumeration is its value's name ("SAME"), or the number if
+    the schema has no name for it.
     """
 
     table: str
@@ -87,8 +87,8 @@ class Options:
 class Quantization:
     """real = scale * (quantized - zero_point), per tensor or per index of dimension `axis`.
 
-    There are as many zero_points as scales, one for all of them, or none (all 0); neither for a tensor that only
-    records its range. `details` is a further quantization table, where the file has one.
+    There are as many zero_points as scales, one for all of them, or none (all 0); a tensor that only
+    records its range has neither. `details` is a further quantization table, if the file has one.
     """
 
     scales: tuple[float, ...]
@@ -105,7 +105,7 @@ class Quantization:
 
     @property
     def per_tensor(self) -> tuple[float, int] | None:
-        """The scale and zero point of the whole tensor; None if each channel has its own, or without a scale."""
+        """The scale and zero point of the whole tensor; None if each channel has its own, or if there is no scale."""
         if len(self.scales) != 1:
             return None
         return self.scales[0], self.zero_points[0] if self.zero_points else 0
@@ -137,7 +137,7 @@ class Sparsity:
 
 @dataclass(frozen=True, slots=True)
 class VariantType:
-    """What a VARIANT tensor holds."""
+    """The contents of a VARIANT tensor."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -146,9 +146,9 @@ class VariantType:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor. `data` is the constant's bytes, None for what lives in the arena.
+    """A tensor. `data` is a constant's bytes, None for a tensor in the arena.
 
-    `shape_signature` repeats the shape with -1 for dimensions that were unknown; it is empty when the
+    `shape_signature` repeats the shape with -1 for dimensions that were unknown; it is empty if the
     file has none. `buffer` is the index of the payload in Model.data.
     """
 
@@ -172,17 +172,17 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the elements when dense; types below a byte are packed. 0 for types without a width."""
+        """The size of the elements if dense, with types below a byte packed; 0 for types without a width."""
         return (self.element_count * self.dtype.bits + 7) // 8
 
     @property
     def per_tensor(self) -> tuple[float, int] | None:
-        """The scale and zero point of all elements; None if there are none."""
+        """The scale and zero point of all elements; None if there is no such pair."""
         return None if self.quantization is None else self.quantization.per_tensor
 
     @property
     def is_constant(self) -> bool:
-        """Whether the file holds its contents."""
+        """Whether the file contains its elements."""
         return self.data is not None
 
 
@@ -192,12 +192,12 @@ CONVERSIONS = frozenset(["DEQUANTIZE", "QUANTIZE"])
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A node. `code` is the schema's name ("CONV_2D", "CUSTOM"); -1 in inputs marks an optional one left out.
+    """A node. `code` is the schema's name ("CONV_2D", "CUSTOM"); -1 marks an omitted optional input.
 
-    `options` is its built-in option table, None where it has none. `custom_options` belong to custom
-    operators only. `options_in_2` says that the file keeps the table in the field builtin_options_2.
-    `unsettled` is what does not go together as the shapes stand, where some are known only when the model runs;
-    empty for all that a device can run.
+    `options` is its built-in option table, None if it has none. `custom_options` belong to custom operators only.
+    `options_in_2` says that the file has the table in the field builtin_options_2. `shape_conflict` describes how the
+    recorded shapes contradict each other, for operators whose sizes are known only at run time; it is empty for all
+    others.
     """
 
     index: int
@@ -213,7 +213,7 @@ class Operator:
     mutating_variable_inputs: tuple[bool, ...] = ()
     options_in_2: bool = False
     debug_metadata_index: int = -1
-    unsettled: str = ""
+    shape_conflict: str = ""
 
     @property
     def label(self) -> str:
@@ -264,9 +264,9 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A .tflite file. `data` holds every payload (None for an empty one); tensors refer to the same objects.
+    """A .tflite file. `data` contains every payload (None for an empty one); tensors refer to the same objects.
 
-    `unknown_fields` names fields that this schema does not know ("Operator.field 13"): they are not kept
+    `unknown_fields` names fields that this schema lacks ("Operator.field 13"): they are not kept
     when the model is written again, so the writer refuses such a model.
     """
 

@@ -1,6 +1,6 @@
 """Writes a Model as a .tflite file: the same model gives the same bytes; constants are aligned to 16 bytes.
 
-Writes records as a flatbuffer by the schema: the counterpart of flatbuffer.py.
+The flatbuffer is written from records according to the schema: the counterpart of flatbuffer.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from edgetool.model.types import (
     Tensor,
 )
 
-# The flatbuffers library's words for our scalars.
+# The flatbuffers Builder methods for our scalars.
 _SLOTS = {
     "bool": "PrependBoolSlot",
     "i8": "PrependInt8Slot",
@@ -40,9 +40,10 @@ _SLOTS = {
 
 
 def write_root(root: Record) -> bytes:
-    """Return the file of a root table and everything below it. Fields that are None or left out are absent.
+    """Return the file of a root table and everything below it. Fields that are None or omitted are absent in the file.
 
-    Nothing but the schema is minded: InternalError for a field or an enumeration's name that it lacks.
+    Only conformity to the schema is checked. Raises InternalError for a field or enumeration name that the schema
+    lacks.
     """
     from flatbuffers import Builder  # imports numpy, which only writing needs
 
@@ -110,7 +111,7 @@ def _write_child(builder: Any, owner: str, field: Field, value: Any) -> int:
     return int(builder.EndVector())
 
 
-MAX_FILE_BYTES = 2**31 - 2**20  # a flatbuffer ends at 2 GiB; the rest is room for its tables
+MAX_FILE_BYTES = 2**31 - 2**20  # a flatbuffer cannot exceed 2 GiB; the difference leaves room for its tables
 _LAST_DEPRECATED_CODE = 127
 
 
@@ -118,7 +119,7 @@ def write_model(model: Model) -> bytes:
     """Return the .tflite file of a model. Reading it gives an equal model.
 
     Raises UnsupportedModelError for a model read from a file with fields beyond this schema, which would be
-    lost, and for one that passes 2 GiB; InternalError for a model whose parts contradict each other.
+    lost, and for one that exceeds 2 GiB; InternalError for a model whose parts contradict each other.
     """
     if model.unknown_fields:
         raise UnsupportedModelError(
@@ -136,7 +137,7 @@ def write_model(model: Model) -> bytes:
 
 
 def _check_consistent(model: Model) -> None:
-    """Check that values which the types hold twice agree, because the file holds them once."""
+    """Check that values stored redundantly in the model agree, because the file stores each only once."""
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             if tensor.data != model.data[tensor.buffer]:
@@ -150,8 +151,8 @@ def _check_consistent(model: Model) -> None:
             raise InternalError(f"metadata {entry.name} differs from the data of buffer {entry.buffer}")
 
 
-# From the types to records of the schema. A field left out, or None, is absent in the file. Runtimes follow the
-# vectors and names given unconditionally here without a look at whether they are there.
+# Conversion of the types to schema records. A field that is omitted or None is absent in the file. Vectors and names
+# that are always written here are ones that runtimes use without checking that they exist.
 
 
 def _record(kind: str, **fields: Any) -> Record:

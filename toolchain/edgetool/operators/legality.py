@@ -114,8 +114,8 @@ def _reasons(
     if (operator.custom_code not in tables.custom) if operator.code == "CUSTOM" else operator.code not in tables.codes:
         yield "missing", f"{runtime.name} does not support {operator.label}"
         return
-    if operator.unsettled:
-        yield "limit", f"{operator.unsettled}: tensor sizes are known only when the model runs"
+    if operator.shape_conflict:
+        yield "limit", f"{operator.shape_conflict}: tensor sizes are known only when the model runs"
         return
     tensors = site.graph.tensors
     accepted = tables.kernel_types.get(operator.code)

@@ -137,7 +137,7 @@ def is_quantized(tensor: Tensor) -> bool:
 
 
 def apply(operator: Operator, *inputs: Reals) -> Reals:
-    """Return the operator's result, in float64, for arrays that broadcast; infinite or NaN where it is so in float.
+    """Return the operator's result in float64 for arrays that broadcast; infinity and NaN result as in float32.
 
     Raises KeyError for an operator that is not one of these functions.
     """
@@ -218,7 +218,7 @@ def _better(region: Region, best: Region | None) -> bool:
 
 
 def _is_elementwise(draft: Draft, operator: Operator) -> bool:
-    """Whether each element of the result follows from one element of each input that is not constant."""
+    """Whether each element of the result depends on one element of each input that is not constant."""
     if not is_function(operator) or not is_real(draft.tensors[operator.outputs[0]]):
         return False
     shape = draft.tensors[operator.outputs[0]].shape
@@ -252,7 +252,7 @@ def dynamic_inputs(draft: Draft, operator: Operator) -> list[int]:
 
 
 def _sources(draft: Draft, operator: Operator, is_end: IsEnd) -> Iterator[int]:
-    """Yield the tensors of that kind from which the operator's result follows by elementwise operators."""
+    """Yield the tensors of that kind from which elementwise operators compute the operator's result."""
     seen: set[int] = set()
     waiting = dynamic_inputs(draft, operator)
     while waiting:

@@ -96,8 +96,8 @@ def _input_end(draft: Draft, index: int) -> GraphEnd | None:
         removed += readers
         inner = converted[0].index
         if len(converted) > 1:
-            break  # what follows each of them may differ
-    while removed and draft.tensors[inner].dtype not in QUANTIZED:  # an end in float again is no gain
+            break  # the operators after each of them may differ
+    while removed and draft.tensors[inner].dtype not in QUANTIZED:  # a float end would be no improvement
         inner = removed.pop().inputs[0]
     return GraphEnd(index, inner, tuple(removed)) if removed else None
 
@@ -113,7 +113,7 @@ def _output_ends(draft: Draft) -> list[GraphEnd]:
 
 def _output_end(draft: Draft, index: int) -> GraphEnd | None:
     removed: list[Operator] = []
-    inner, read_by = index, 0  # how many operators may read it: the one that went before
+    inner, read_by = index, 0  # the number of readers that are removed anyway
     while (producer := draft.producer(inner)) is not None and _converts(producer):
         source = draft.tensors[producer.inputs[0]]
         if len(draft.consumers(inner)) > read_by or (removed and inner in draft.outputs):
@@ -166,7 +166,7 @@ def _stored(tensor: Tensor) -> str:
     return name if quantization is None else f"{name} (scale {quantization[0]:.6g}, zero point {quantization[1]})"
 
 
-# Types whose values a narrower type can represent, as far as a device has them, and that type.
+# Types that become a narrower type, which can represent the values that occur on a device.
 NARROWER = {
     DType.FLOAT64: DType.FLOAT32,
     DType.FLOAT16: DType.FLOAT32,
@@ -182,9 +182,9 @@ IDENTITY_QUANTIZATION = Quantization((1.0,), (0,), 0)
 def readable_inputs(model: Model) -> tuple[Model, tuple[str, ...]]:
     """Return the model without CAST operators at its inputs, and a sentence for each input whose type changed.
 
-    A float64, float16, int64, uint64 or uint16 input becomes float32 or int32: equal for the values that these can
+    A float64, float16, int64, uint64 or uint16 input becomes float32 or int32: exact for values that these can
     represent. An int8 or uint8 input that is cast to float to be quantized is quantized from its own codes, with scale
-    1 and zero point 0: equal except for values in the middle of two codes. Inputs with a reader other than CAST do not
+    1 and zero point 0: exact except for values half-way between two codes. Inputs with a reader other than CAST do not
     change.
     """
     draft = Draft(model)

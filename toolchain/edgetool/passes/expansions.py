@@ -1,8 +1,8 @@
 """Unsupported elementwise operators as several supported ones: in float32, and some in int32.
 
-If the user allows it, GELU is approximated by x LOGISTIC(x (a + b x^2)), and its maximum error is reported. Not for
-int8: there the exact table takes a ninth of the instructions of the LOGISTIC alone. In int16 it takes half the
-instructions of the exact float32 island and a third of its arena, in float32 half the instructions of the exact
+If the user allows it, GELU is approximated by x LOGISTIC(x (a + b x^2)), and its maximum error is reported. This does
+not apply to int8, where the exact table takes a ninth of the instructions of the LOGISTIC alone. In int16 it takes half
+the instructions of the exact float32 island and a third of its arena, and in float32 half the instructions of the exact
 formula.
 """
 
@@ -43,7 +43,7 @@ NORMAL = (
 )
 # 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) is LOGISTIC of twice that argument: exact.
 TANH_FORM = (2 * sqrt(2 / pi), 2 * sqrt(2 / pi) * 0.044715)
-MAX_EXPONENT_BITS = 4  # of a whole exponent that is multiplied out: at most six MUL
+MAX_EXPONENT_BITS = 4  # of an integer exponent that is computed by multiplication: at most six MUL
 
 
 @dataclass(slots=True)

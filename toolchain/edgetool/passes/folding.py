@@ -1,4 +1,4 @@
-"""Operators that are removed: those on constants and shapes, whose results are computed here, and fused rectifiers.
+"""Operators that are removed: those on constants and shapes, which are computed in advance, and fused rectifiers.
 
 Converters compute the shape of a RESHAPE while the model runs, for batches of any size; here all shapes are known. RELU
 and RELU6 become the activation of the operator before them.

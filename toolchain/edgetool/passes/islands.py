@@ -38,7 +38,7 @@ CODES = (frozenset(FUNCTIONS) | {"GELU", "LEAKY_RELU"} | WITHOUT_WEIGHTS) - CONV
 
 
 class _Island:
-    """Operators in float32: the float32 tensor of each quantized one, and the new operators so far."""
+    """The operators of an island so far, and the float32 tensor of each quantized one."""
 
     def __init__(self, draft: Draft, scope: str) -> None:
         self.draft = draft
@@ -61,11 +61,11 @@ class _Island:
         producer = self.draft.producer(index)
         if producer is not None and producer.code == "QUANTIZE":
             before = producer.inputs[0]
-            if self.draft.tensors[before].dtype is DType.FLOAT32:  # an island ends where this one starts
+            if self.draft.tensors[before].dtype is DType.FLOAT32:  # this is the end of another island
                 return before
-        float_tensors = self.draft.tensor(f"{self.scope}real", tensor.shape, DType.FLOAT32)
-        self.operators.append(self.draft.make("DEQUANTIZE", [index], [float_tensors], version=2))
-        return float_tensors
+        float_tensor = self.draft.tensor(f"{self.scope}real", tensor.shape, DType.FLOAT32)
+        self.operators.append(self.draft.make("DEQUANTIZE", [index], [float_tensor], version=2))
+        return float_tensor
 
     def write(self, index: int) -> int:
         """Return a new tensor for a result of the island: float32 for a quantized one."""
@@ -85,19 +85,19 @@ class _Island:
 
     def finish(self, index: int) -> None:
         """Write a result to the tensor that others read; readers that dequantize it read the float32 tensor instead."""
-        tensor, float_tensors = self.draft.tensors[index], self.float_tensors[index]
+        tensor, float_tensor = self.draft.tensors[index], self.float_tensors[index]
         if tensor.dtype is DType.FLOAT32 or not is_quantized(tensor):
-            self._rename(index, float_tensors)
+            self._rename(index, float_tensor)
             return
-        self.operators.append(self.draft.make("QUANTIZE", [float_tensors], [index]))
+        self.operators.append(self.draft.make("QUANTIZE", [float_tensor], [index]))
         for reader in self.draft.consumers(index):
             if reader.code == "DEQUANTIZE" and reader.outputs[0] not in self.draft.outputs:
-                self.draft.redirect(reader.outputs[0], float_tensors)
+                self.draft.redirect(reader.outputs[0], float_tensor)
 
-    def _rename(self, index: int, float_tensors: int) -> None:
-        """Let the last operator write the old tensor directly, if that has no scale."""
+    def _rename(self, index: int, float_tensor: int) -> None:
+        """Let the new operators write the old tensor directly, which has no scale."""
         self.operators = [
-            replace(one, outputs=tuple(index if output == float_tensors else output for output in one.outputs))
+            replace(one, outputs=tuple(index if output == float_tensor else output for output in one.outputs))
             for one in self.operators
         ]
 
@@ -108,7 +108,7 @@ class _Island:
 
 def in_float(draft: Draft, operator: Operator, context: Context) -> Applied | None:
     """Compute an unsupported operator, or the chain around it, in float32."""
-    if operator.code not in CODES or not _mixes(draft, operator):
+    if operator.code not in CODES or not _has_quantized_operand(draft, operator):
         return None
     region = largest_region(draft, operator, _is_end)
     if region is None or not region.closed:
@@ -116,8 +116,8 @@ def in_float(draft: Draft, operator: Operator, context: Context) -> Applied | No
     return (region and _convert_region(draft, region, operator, context)) or _convert_one(draft, operator, context)
 
 
-def _mixes(draft: Draft, operator: Operator) -> bool:
-    """Whether it has a quantized operand, so that there is something to convert."""
+def _has_quantized_operand(draft: Draft, operator: Operator) -> bool:
+    """Whether the operator has a quantized operand, which an island can convert."""
     return any(index >= 0 and is_quantized(draft.tensors[index]) for index in (*operator.inputs, *operator.outputs))
 
 

@@ -1,9 +1,9 @@
 """Operators in a form that their kernels support: with a bias, without per-channel scales, requantized.
 
-- LEAKY_RELU with a slope of 1, which conversion inserts where a tensor needs a second scale, becomes QUANTIZE. -
-FULLY_CONNECTED of int16 with per-channel scales, which CMSIS-NN does not support, becomes a CONV_2D of pixels. -
-TRANSPOSE_CONV of int16 without a bias, which TFLM's kernel reads anyway, gets a bias of zeros. - Kernels that require
-the same scale for input and output get a QUANTIZE between them.
+- LEAKY_RELU with a slope of 1, which conversion inserts where a tensor needs a second scale, becomes QUANTIZE.
+- FULLY_CONNECTED of int16 with per-channel scales, which CMSIS-NN does not support, becomes a CONV_2D of pixels.
+- TRANSPOSE_CONV of int16 without a bias, which TFLM's kernel reads anyway, gets a bias of zeros.
+- An operator whose kernel requires the same scale for input and output gets a QUANTIZE before or after it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SLOPE_TOLERANCE = 1e-5
 
 
 def _requantize(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Use QUANTIZE, which gives the nearest codes and takes fewer instructions per element."""
+    """Use QUANTIZE, which rounds to the nearest codes and takes fewer instructions per element."""
     source, result = (draft.tensors[index] for index in (*operator.inputs, *operator.outputs))
     slope = operator.options["alpha"] if operator.options else 0.0
     if not isinstance(slope, int | float) or not abs(slope - 1) <= SLOPE_TOLERANCE:

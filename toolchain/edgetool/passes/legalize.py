@@ -159,7 +159,7 @@ def _rewrite(draft: Draft, rules: tuple[Rewrite, ...], context: Context) -> list
 
 
 def _rewrite_one(draft: Draft, operator: Operator, rules: tuple[Rewrite, ...], context: Context) -> list[Applied]:
-    """What the first rule that applies does to an operator. An inconsistent one stays as it is."""
+    """Apply the first rule that matches the operator; an inconsistent operator does not change."""
     if not is_consistent(draft, operator):
         return []
     is_supported: bool | None = None

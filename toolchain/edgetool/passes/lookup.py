@@ -5,7 +5,7 @@ both TFLM and LiteRT run: 41 instructions per element on a Cortex-M4, compared w
 int8 to int32 with another zero point would replace the first two, but LiteRT does not support it.)
 
 The lookup is done for a whole tensor at once, or for parts of it to reduce the arena. The indices are int32: CAST and
-ADD need 8 bytes per element, so a whole tensor of N bytes needs 8 N for a moment. With k parts it is 2 N (SPLIT_V and
+ADD need 8 bytes per element, so a whole tensor of N bytes needs 8 N temporarily. With k parts it is 2 N (SPLIT_V and
 CONCATENATION, like any int8 operator) or N + 7 N / k, whichever is more. Parts cost an eighth more instructions and the
 tail of the arena for each operator, so there are only as many as lower the arena as a whole: none if another part of
 the model needs more anyway.
@@ -80,7 +80,7 @@ def _axis(shape: tuple[int, ...]) -> int | None:
 
 
 def _live_bytes(draft: Draft, region: Region) -> tuple[int, int, int]:
-    """Return the maximum live bytes outside the region, those beside it at its end, and those of its source afterwards.
+    """Return the maximum live bytes outside the region, those beside it at its end, and those of its source after it.
 
     Scratch buffers are not counted.
     """
@@ -121,7 +121,7 @@ def _live_bytes(draft: Draft, region: Region) -> tuple[int, int, int]:
 
 Codes = npt.NDArray[np.int64]
 CODES = np.arange(-128, 128)
-# Each operator of a chain is a pass over the tensor, and rounds. From this length on, or if the chain contains a
+# Each operator of a chain goes through the whole tensor, and rounds. From this length on, or if the chain contains a
 # conversion to float32 and back, a table takes fewer instructions and fewer bytes of the file, and is more accurate.
 LONG_CHAIN = 3
 

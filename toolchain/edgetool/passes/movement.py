@@ -267,7 +267,7 @@ def _multiples(draft: Draft, operator: Operator) -> tuple[int, ...] | None:
 
 
 def _broadcast(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Use one BROADCAST_TO, or several with RESHAPE around them if it does not support as many axes."""
+    """Use one BROADCAST_TO, or several with RESHAPE around them if there are more axes than it supports."""
     source, output = operator.inputs[0], draft.tensors[operator.outputs[0]]
     multiples = _multiples(draft, operator)
     limit = context.runtime.limit("BROADCAST_TO", "dimensions") or len(output.shape) + 1

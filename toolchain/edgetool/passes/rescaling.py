@@ -106,7 +106,7 @@ def _longest_chain(draft: Draft, index: int) -> _Chain | None:
             continue
         if _is_code_of(codes - (low + 128), values, result.per_tensor):
             best = _Chain(tuple(operators), tensor, _between(start.dtype, start_scale, result.per_tensor))
-    # A uint8 input keeps one QUANTIZE, which may be all that there was.
+    # A uint8 input keeps one QUANTIZE, which may be the whole chain.
     return best if best is None or start.dtype is DType.INT8 or len(best.operators) > 1 else None
 
 

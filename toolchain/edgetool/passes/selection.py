@@ -19,7 +19,7 @@ INTEGERS = frozenset({DType.INT32})
 
 
 def _select(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Use SELECT_V2; the condition may have the length of the outermost axis, or one value for all."""
+    """Use SELECT_V2; the condition may have one element for each index of the outermost axis, or only one."""
     condition, chosen, other = operator.inputs
     rank = len(draft.tensors[chosen].shape)
     builder = OperatorBuilder(draft, operator)
@@ -72,7 +72,7 @@ def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _reduce_any(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Use that some are true if not all are false."""
+    """Compute that not all elements are false."""
     source, axes = operator.inputs
     shape, result = (draft.tensors[tensor].shape for tensor in (source, operator.outputs[0]))
     builder = OperatorBuilder(draft, operator)

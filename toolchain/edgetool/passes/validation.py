@@ -2,8 +2,8 @@
 
 The reader's rules (`model/rules.py`) hold the operand counts, axes and shapes that every well-formed file has; they are
 checked here again, because an earlier rewrite may have changed the operands or turned them into constants. This module
-adds only what no rule of a file demands: operand types, and shapes that must be equal instead of equally large. Whether
-the kernel accepts an operator is for `operators/legality.py` to say.
+adds only requirements that no rule of a file includes: operand types, and shapes that must be equal instead of equally
+large. Whether the kernel accepts an operator is decided in `operators/legality.py`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ MOVES |= {"TILE", "TRANSPOSE", "UNPACK"}
 
 
 def is_in_order(draft: Draft) -> bool:
-    """Whether one operator at most writes each tensor, and before any other reads it; variables may change again.
+    """Whether each tensor is written by at most one operator, before any other reads it; variables may change again.
 
-    In a graph where that is not so, nobody can tell what operators compute.
+    In other graphs, the inputs of an operator are not well-defined.
     """
     written = {index for index, tensor in enumerate(draft.tensors) if tensor.is_constant} | set(draft.inputs)
     made = {output for operator in draft.operators for output in operator.outputs}
@@ -200,7 +200,7 @@ def _is_quantized(draft: Draft, operator: Operator, inputs: list[Tensor], output
 
 
 def _elementwise(draft: Draft, operator: Operator, inputs: list[Tensor], output: Tensor) -> bool:
-    """Of constants, whose result is computed here."""
+    """Check operators on constants, because folding computes their results."""
     if not all(tensor.is_constant for tensor in inputs):
         return True
     one_type = len({tensor.dtype for tensor in (*inputs, output)}) == 1 and output.dtype is not DType.BOOL
@@ -223,7 +223,7 @@ def _broadcast_shapes(draft: Draft, operator: Operator, inputs: list[Tensor], ou
     return all(size >= 0 for shape in shapes for size in shape) and common_shape(shapes) is not None
 
 
-def _cut(draft: Draft, operator: Operator, inputs: list[Tensor], output: Tensor) -> bool:
+def _within_bounds(draft: Draft, operator: Operator, inputs: list[Tensor], output: Tensor) -> bool:
     begin, shape = draft.values(operator.inputs[1]), inputs[0].shape
     if len(output.shape) != len(shape) or any(tensor.shape != (len(shape),) for tensor in inputs[1:]):
         return False
@@ -261,7 +261,7 @@ OPERAND_CHECKS: dict[str, OperandCheck] = {
     "FULLY_CONNECTED": _has_one_output,
     "ONE_HOT": _one_hot,
     "RANGE": _ranged,
-    "SLICE": _cut,
+    "SLICE": _within_bounds,
     "STRIDED_SLICE": _sliced,
     "TILE": _tiled,
     "TOPK_V2": _ranked,

@@ -44,7 +44,7 @@ from edgetool.finding import Finding
 from edgetool.memory.account import ArenaAccount, account_model
 from edgetool.memory.planner import Planner, PlanRequest, plan_memory
 from edgetool.model.edit import without_metadata
-from edgetool.model.metadata import METADATA_NAME, decode_plan, unjudged_offsets
+from edgetool.model.metadata import METADATA_NAME, decode_plan, unchecked_offsets
 from edgetool.model.types import Model, Tensor
 from edgetool.model.writer import write_model
 from edgetool.operators.call import arena_bytes
@@ -229,7 +229,7 @@ def _account(model: Model, host: Platform, *, run_unsafe_plan: bool) -> tuple[Ar
                 details=error.details,
             ) from error
         finding = Finding("unsafe-plan", f"{error.what}; it was run as requested", where=error.where)
-    return account_model(model, host, offsets=unjudged_offsets(model)), (finding,)
+    return account_model(model, host, offsets=unchecked_offsets(model)), (finding,)
 
 
 def _check_same_interface(original: Source, source: Source) -> None:
