@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from edgetool.errors import MAX_PROBLEMS, Problem, problems_as_error
-from edgetool.structure import MAX_FOUND, Object, StructureError, shown, strict_json, structured
+from edgetool.structure import MAX_DOCUMENT_PROBLEMS, Object, StructureError, shown, strict_json, structured
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def test_very_many_problems_are_counted() -> None:
 def test_a_document_of_nothing_but_problems_takes_no_time() -> None:
     with pytest.raises(StructureError) as caught:
         structured([{"x": 1}] * 1_000_000, tuple[Part, ...])
-    assert len(caught.value.problems) == MAX_FOUND
+    assert len(caught.value.problems) == MAX_DOCUMENT_PROBLEMS
 
 
 def test_a_part_of_a_document_has_its_place() -> None:

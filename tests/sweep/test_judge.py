@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.gate.limits import MemoryBudget, Of, parse_budget
+from edgetool.gate.limits import BudgetedMemory, MemoryBudget, parse_budget
 from edgetool.report.document import Band
 from edgetool.sweep.judge import judge, used_bytes, violations
 from edgetool.sweep.metrics import Judged
@@ -32,7 +32,7 @@ def budgets(judged: Judged) -> dict[str, bool | None]:
 @pytest.mark.parametrize("of", ["arena", "ram", "flash"])
 @pytest.mark.parametrize(("size", "over_10mb", "over_20mb", "accepted"), EXPECTED)
 def test_four_variants_against_two_tracked_budgets_and_an_active_one(
-    of: Of, size: int, over_10mb: bool, over_20mb: bool, accepted: bool
+    of: BudgetedMemory, size: int, over_10mb: bool, over_20mb: bool, accepted: bool
 ) -> None:
     tracked = (MemoryBudget("10MB", 10_000_000, of), MemoryBudget("20MB", 20_000_000, of))
     limits = SweepLimits(budgets=tracked, active_budget=MemoryBudget("10MB", 10_000_000, of))
@@ -41,7 +41,7 @@ def test_four_variants_against_two_tracked_budgets_and_an_active_one(
     assert budgets(judged) == {"violates_10mb": over_10mb, "violates_20mb": over_20mb}
     assert judged.accepted is accepted
     assert len(judged.rejected) == (not accepted)
-    used: dict[Of, int] = {"arena": size, "ram": size, "flash": size}
+    used: dict[BudgetedMemory, int] = {"arena": size, "ram": size, "flash": size}
     assert violations(tracked, used) == {"violates_10mb": over_10mb, "violates_20mb": over_20mb}
 
 

@@ -8,7 +8,7 @@ import signal
 from types import FrameType
 
 INTERRUPTED = 130
-# Objects between two collections of garbage: imports create many and no garbage.
+# Allocations between garbage collections: imports create many objects, but no garbage.
 GC_THRESHOLD = 50_000
 
 

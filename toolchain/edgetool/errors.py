@@ -123,9 +123,10 @@ class Problem:
 def problems_as_error(
     problems: Iterable[Problem], where: str, kind: type[UsageError] = UsageError, *, fix: str | None = None
 ) -> UsageError:
-    """The first problem as an error, the others as its details; of very many the first, and how many more.
+    """Return the first problem as an error with the others as its details.
 
-    fix: instead of the first problem's.
+    If there are very many, these are only the first ones and the number of the rest. fix: replaces that of the first
+    problem.
     """
     first, *others = problems
     rest = len(others) - MAX_PROBLEMS
@@ -144,7 +145,7 @@ def _line(problem: Problem) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """ "did you mean 'x'?" for the nearest known word, or None."""
+    """Return "did you mean 'x'?" for the nearest known word, or None."""
     from difflib import get_close_matches
 
     near = get_close_matches(word[:100], list(known), n=1, cutoff=0.6)

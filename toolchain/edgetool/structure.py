@@ -1,7 +1,7 @@
 """JSON and TOML as typed values: msgspec checks and builds them, and every problem is reported with its key.
 
 The type of a document is a dataclass, which ignores unknown keys, or an `Object`, which rejects them. Limits are
-annotations of msgspec.Meta, whose description replaces the words of a message. What depends on several fields is
+annotations of msgspec.Meta, whose description replaces the default wording. Constraints across fields are
 checked by the __post_init__ of a type, which raises StructureError.
 """
 
@@ -22,12 +22,12 @@ from edgetool.errors import MAX_PROBLEMS, Problem, did_you_mean
 
 T = TypeVar("T")
 
-MAX_FOUND = 1000  # problems of one document: a hostile one may have millions
+MAX_DOCUMENT_PROBLEMS = 1000  # reported of one document: a hostile one may have millions
 MAX_KEY = 80  # characters of a key in a message
 MAX_SHOWN = 40  # characters of a value in a message
 LARGEST = 2**63  # integers above it are not shown
-REFUSED = (msgspec.ValidationError, UnicodeEncodeError)  # the latter for text with lone surrogates
-WORDS: dict[Any, str] = {
+CONVERSION_ERRORS = (msgspec.ValidationError, UnicodeEncodeError)  # the latter for text with lone surrogates
+TYPE_NAMES: dict[Any, str] = {
     bool: "true or false",
     int: "an integer",
     float: "a number",
@@ -45,7 +45,7 @@ class TomlTable(Object):
 
 
 class StructureError(ValueError):
-    """A document that is not of its type, with every problem."""
+    """A document that does not match its type, with every problem."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(map(str, problems[:MAX_PROBLEMS])))
@@ -55,7 +55,8 @@ class StructureError(ValueError):
 def strict_json(text: str, *, max_values: int) -> Any:
     """Return the value of a JSON text. Raises StructureError, also for NaN, infinity and keys that occur twice.
 
-    max_values: limits its entries, as Python's objects take twenty times the room of an empty list's two characters.
+    max_values: limits the number of values, because an empty list takes two characters as text, but twenty times as
+    much memory in Python.
     """
     if sum(map(text.count, ",[{")) > max_values:
         raise StructureError(Problem("", f"has more than {max_values:,} values"))
@@ -67,7 +68,7 @@ def strict_json(text: str, *, max_values: int) -> Any:
         place, what = f"line {error.lineno}", f"is not valid JSON at column {error.colno}: {error.msg}"
     except RecursionError:
         place, what = "", "is nested too deeply"
-    except ValueError:  # int() accepts only so many digits
+    except ValueError:  # int() limits the number of digits
         place, what = "", "contains a number with thousands of digits"
     raise StructureError(Problem(place, what))
 
@@ -85,21 +86,21 @@ def _not_a_number(name: str) -> NoReturn:
 
 
 def structured(document: object, kind: type[T], key: str = "") -> T:
-    """Return a parsed document as a value of its type. Raises StructureError with its problems, at most MAX_FOUND.
+    """Return a parsed document as a value of its type. Raises StructureError with its problems.
 
-    key: the place of the document in its file, if it is a part of one.
+    At most MAX_DOCUMENT_PROBLEMS are reported. key: the place of the document in its file, if it is a part of one.
     """
     try:
         return msgspec.convert(document, kind)
-    except REFUSED:
-        raise StructureError(*islice(_problems(document, kind, key), MAX_FOUND)) from None
+    except CONVERSION_ERRORS:
+        raise StructureError(*islice(_problems(document, kind, key), MAX_DOCUMENT_PROBLEMS)) from None
 
 
 def _problems(value: object, kind: Any, key: str) -> Iterator[Problem]:
-    """The parts of the value that are not of their types: msgspec reports only the first, without keys of mappings."""
+    """Yield a problem for each part with the wrong type: msgspec reports only the first, without keys of mappings."""
     try:
         msgspec.convert(value, kind)
-    except REFUSED as error:
+    except CONVERSION_ERRORS as error:
         choice = isinstance(value, str) and get_origin(kind) is Literal
         guess = did_you_mean(str(value), get_args(kind)) if choice else None
         problems = [Problem(key, f"is {shown(value)}, not {_expected(kind)}", guess)]
@@ -138,7 +139,7 @@ def _inner(value: object, kind: Any, key: str) -> Iterator[Problem]:
 
 @cache
 def _fields(kind: type) -> dict[str, tuple[Any, bool]]:
-    """The type of each field, and whether it is required."""
+    """Return the type of each field, and whether it is required."""
     info, hints = msgspec.inspect.type_info(kind), get_type_hints(kind, include_extras=True)
     assert isinstance(info, msgspec.inspect.StructType | msgspec.inspect.DataclassType)
     return {field.encode_name: (hints[field.name], field.required) for field in info.fields}
@@ -149,7 +150,7 @@ def _is_record(kind: Any) -> bool:
 
 
 def _alternative(value: object, kind: Any) -> Any:
-    """The member of a union that has the form of the value."""
+    """Return the member of a union that matches the kind of value."""
     if get_origin(kind) is Annotated:
         return _alternative(value, get_args(kind)[0])
     if get_origin(kind) not in (Union, types.UnionType):
@@ -163,7 +164,7 @@ def _alternative(value: object, kind: Any) -> Any:
 
 
 def _expected(kind: Any) -> str:
-    """The type in the words of a message."""
+    """Return the description of a type for messages."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _limited(arguments[0], [item for item in arguments[1:] if isinstance(item, msgspec.Meta)])
@@ -177,7 +178,7 @@ def _expected(kind: Any) -> str:
         return f"a list of {len(arguments)}" if fixed else "a list"
     if isinstance(kind, type) and issubclass(kind, TomlTable):
         return "a table"
-    return WORDS.get(origin or kind, "an object")
+    return TYPE_NAMES.get(origin or kind, "an object")
 
 
 def _limited(kind: Any, limits: list[msgspec.Meta]) -> str:
@@ -194,20 +195,20 @@ def _limited(kind: Any, limits: list[msgspec.Meta]) -> str:
 
 
 def joined(key: str, name: object) -> str:
-    """The key of an entry, as a user finds it in the file."""
+    """Return the key of an entry, as a user finds it in the file."""
     text = str(name)
     text = text if text.isprintable() and len(text) <= MAX_KEY else repr(text[:MAX_KEY])
     return f"{key}.{text}" if key and name != "" else key or text
 
 
 def shown(value: object) -> str:
-    """A value of a document for a message, in a few characters of ASCII."""
+    """Return a value of a document for a message, in a few characters of ASCII."""
     if isinstance(value, dict | list):
         return "{...}" if isinstance(value, dict) else f"a list of {len(value)}"
     if isinstance(value, int) and abs(value) > LARGEST:
         return "a number with many digits"
     try:
         text = json.dumps(value)
-    except TypeError:  # a date of TOML's
+    except TypeError:  # a TOML date
         text = str(value)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."

@@ -1,7 +1,7 @@
 """The entry point of every child: `python -m edgetool.child MODULE WORKDIR`.
 
-The process is confined before the module is imported, because what libraries start when they are loaded could not be
-confined any more.
+The process is confined before the module is imported, because threads that libraries start on import could no longer be
+confined.
 """
 
 from __future__ import annotations

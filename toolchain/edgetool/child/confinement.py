@@ -20,10 +20,10 @@ from pathlib import Path
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2  # linux/prctl.h, linux/seccomp.h
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EACCES
-# Classic BPF, linux/bpf_common.h: load a word of what is asked, jump if equal, jump if at least, return.
+# Classic BPF, linux/bpf_common.h: load a word of the call's data, jump if equal, jump if at least, return.
 LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
-NUMBER, ARCHITECTURE = 0, 4  # where they lie in struct seccomp_data
-X32 = 0x40000000  # x86-64's second table of calls
+NUMBER, ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
+X32 = 0x40000000  # bit that marks calls of the x32 ABI
 # io_uring opens sockets without that call; older versions of Landlock do not cover truncate.
 REFUSED_CALLS = "socket truncate ptrace process_vm_readv process_vm_writev io_uring_setup pidfd_getfd".split()
 
@@ -85,11 +85,11 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION_FLAG = 1
 RULE_PATH_BENEATH = 1
 WRITE_FILE, TRUNCATE = 1 << 1, 1 << 14
-# To remove and make entries, to move them between folders.
+# Rights to remove, create and move entries.
 FOLDER = sum(1 << bit for bit in range(4, 14))
-# Of what lies in the folder no device, socket or pipe may be made.
+# No device, socket or pipe may be created in the folder.
 SPECIAL = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11
-# Abstract sockets and signals reach only what is confined as well.
+# Abstract sockets and signals reach only processes that are confined as well.
 SCOPES = 0b11
 # Renaming from folder to folder came with the second version, refusing truncate(2) with the third, scopes with the
 # sixth.
@@ -181,7 +181,7 @@ def limit(memory_bytes: int | None, cpu_seconds: int, file_bytes: int) -> None:
             continue
         with contextlib.suppress(ValueError, OSError):  # the system may not support a limit
             soft, hard = resource.getrlimit(kind)
-            current = [given for given in (soft, hard) if given != resource.RLIM_INFINITY]
+            current = [value for value in (soft, hard) if value != resource.RLIM_INFINITY]
             new_soft = min([size, *current])
             new_hard = new_soft + KILL_DELAY_SECONDS if kind == resource.RLIMIT_CPU else new_soft
             resource.setrlimit(kind, (new_soft, new_hard if hard == resource.RLIM_INFINITY else min(new_hard, hard)))

@@ -39,8 +39,8 @@ def disk_full_reason(error: BaseException) -> str | None:
     while at is not None:
         if isinstance(at, OSError) and at.errno in DISK_FULL_ERRORS:
             return DISK_FULL_ERRORS[at.errno]
-        if not isinstance(at, EdgetoolError) and (found := FULL_MESSAGE.search(str(at))):  # ours may quote a file
-            return found[0]
+        if not isinstance(at, EdgetoolError) and (match := FULL_MESSAGE.search(str(at))):  # ours may quote a file
+            return match[0]
         if isinstance(at, OSError) and SHORT_WRITE_MESSAGE.search(str(at)):
             return "a file could only be partially written"
         at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)

@@ -32,7 +32,7 @@ KEPT_VARIABLES = frozenset(
     """.split()
 )
 KEPT_PREFIX = "LC_"
-# Variables for the user's home and settings: a child gets its own folder there.
+# Variables for the user's home and settings: in a child, they name its own folder.
 HOMES = ("HOME", "USERPROFILE", "APPDATA")
 # No log messages, no GPU, and the Keras backend that the converter needs.
 QUIET = {
@@ -82,7 +82,7 @@ class ProcessLimits:
     file_bytes: int = 16 * 2**30
 
     def __post_init__(self) -> None:
-        if not 0 < self.seconds <= MAX_SECONDS:  # NaN is not, either
+        if not 0 < self.seconds <= MAX_SECONDS:  # also rejects NaN
             raise errors.UsageError(
                 f"the time limit {self.seconds} s is out of range", fix=f"use 1 to {MAX_SECONDS:,} seconds"
             )
@@ -204,9 +204,9 @@ def _messages(stream: IO[bytes]) -> Any:
 
 
 def _await_end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the child's end, and keep its process id valid, by which its group is killed next."""
+    """Wait until the child ends, if possible without reaping it: its id is still needed to kill its group."""
     if hasattr(os, "waitid"):  # macOS has it since Python 3.13
-        with contextlib.suppress(ChildProcessError):  # it has been killed and waited for
+        with contextlib.suppress(ChildProcessError):  # it has been killed and reaped
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     else:
         process.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-# Words that an identifier in C or C++ must not be: ISO C99, C11, C17 and C23 (6.4.1 keywords, 7.1.3 reserved
+# Words that cannot be identifiers in C or C++: ISO C99, C11, C17 and C23 (6.4.1 keywords, 7.1.3 reserved
 # identifiers, 7.31 future library directions for macros), ISO C++11 to C++20 ([lex.key], [lex.name]), and what common
 # compilers define without a leading underscore. _PORTABLE excludes names with a leading or double underscore, which are
 # all reserved.

@@ -57,7 +57,10 @@ _CATEGORY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RecordedCategory:
-    """What TFLM counts under one name: bytes with and without the padding of alignment, and how many things."""
+    """What TFLM records under one name: bytes with and without alignment padding, and its count.
+
+    It counts allocations; for some names, it counts tensors or operators instead.
+    """
 
     name: str
     used_bytes: int
@@ -80,7 +83,7 @@ def parse_allocations(text: str) -> TflmAllocation:
 
     Raises MissingExtraError if a figure is missing: another version of the runtime has another format.
     """
-    totals = {found["part"]: int(found["bytes"]) for found in _TOTAL.finditer(text)}
+    totals = {match["part"]: int(match["bytes"]) for match in _TOTAL.finditer(text)}
     start = text.rfind("Arena allocation total")
     if totals.keys() != {"total", "head", "tail"}:
         raise errors.MissingExtraError(
@@ -88,8 +91,8 @@ def parse_allocations(text: str) -> TflmAllocation:
             fix="pip install 'edgetool[verify]' installs a version that does",
         )
     categories = tuple(
-        RecordedCategory(found["name"], int(found["used"]), int(found["requested"]), int(found["count"]))
-        for found in _CATEGORY.finditer(text, start)
+        RecordedCategory(match["name"], int(match["used"]), int(match["requested"]), int(match["count"]))
+        for match in _CATEGORY.finditer(text, start)
     )
     return TflmAllocation(totals["total"], totals["head"], totals["tail"], categories)
 
@@ -129,7 +132,7 @@ def run_model(
     inputs: one array (N, *shape) per graph input, in graph order and in the tensor's own dtype.
     engine: LiteRT with reference or with default kernels, or TFLM with reference kernels. LiteRT's
       reference kernels are the ones to compare with: the default ones round differently.
-    workdir: where the temporary directory is made, which is always removed; the system's choice if None.
+    workdir: where the temporary directory is created, which is always removed; None for the system's default.
     arena_bytes: TFLM's arena, on this 64-bit machine; None for as much as needed.
 
     Variable tensors start at zero and persist from one invoke to the next.

@@ -17,8 +17,8 @@ from edgetool.operators.control import resource_variables
 Array = npt.NDArray[Any]
 TensorKind = tuple[tuple[int, ...], "np.dtype[Any]"]
 
-# More than any microcontroller has: in an arena that is a little too small, TFLM dies of a segmentation fault in
-# Prepare and cannot be asked again. What it does not use costs nothing.
+# More than any microcontroller has: in an arena that is a little too small, TFLM crashes with a segmentation
+# fault in Prepare and cannot be called again. Unused memory costs nothing.
 FIRST_ARENA_BYTES = 64 * 2**20
 LARGEST_ARENA_BYTES = 2**30
 PROGRESS_STEPS = 20
@@ -182,7 +182,7 @@ def runtime_error(name: str, doing: str, error: Exception, workdir: Path) -> err
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
-    """Run the model in `workdir` on the inputs there, None for AllocateTensors alone; leave one file per output.
+    """Run the model in `workdir` on the inputs there, None for AllocateTensors alone; write one file per output.
 
     The result has the number of outputs and, for TFLM, what it printed about its arena.
     """

@@ -16,7 +16,7 @@ from edgetool.model.types import Operator
 from edgetool.report.document import GateInfo, JudgementInfo, Report
 from edgetool.target.types import Target
 
-OPERATORS_NAMED = 8  # unsupported operators of a kind
+OPERATORS_NAMED = 8  # unsupported operators named per kind
 Subject = Literal["arena", "flash", "latency"]
 SUBJECT_BY_RULE: dict[str, Subject] = {
     "arena": "arena",
@@ -24,7 +24,7 @@ SUBJECT_BY_RULE: dict[str, Subject] = {
     "flash": "flash",
     "max-latency": "latency",
 }
-RULES_OF_MEMORIES = ("arena", "flash")  # of which another memory may be large enough
+MEMORY_RULES = ("arena", "flash")  # rules about memories; another memory may be large enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,5 +131,5 @@ def with_reasons(item: JudgementInfo, reasons: Reasons) -> JudgementInfo:
     """Return a failed judgement with the causes and advice, unless it has its own."""
     if item.passed is not False or item.causes or item.advice:
         return item
-    elsewhere = reasons.elsewhere if item.rule in RULES_OF_MEMORIES else ()
+    elsewhere = reasons.elsewhere if item.rule in MEMORY_RULES else ()
     return replace(item, causes=reasons.causes, advice=(*reasons.advice, *elsewhere))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from edgetool.finding import Finding
-from edgetool.gate.limits import SUBJECTS, ModelLimits, Of, judge_budgets, memory_use, reported_budgets
+from edgetool.gate.limits import SUBJECTS, BudgetedMemory, ModelLimits, judge_budgets, memory_use, reported_budgets
 from edgetool.gate.messages import JUDGED_AS
 from edgetool.gate.text import as_given, duration, room
 from edgetool.report.document import Band, BudgetInfo, FindingInfo, JudgementInfo, MemoryInfo, QuantizationInfo, Report
@@ -126,7 +126,7 @@ def budgets_of(figures: JudgedFigures, limits: ModelLimits) -> tuple[BudgetInfo,
     return judge_budgets(budgets, used(figures, limits), exact=not figures.arena_is_lower_bound)
 
 
-def used(figures: JudgedFigures, limits: ModelLimits) -> dict[Of, int]:
+def used(figures: JudgedFigures, limits: ModelLimits) -> dict[BudgetedMemory, int]:
     """Return the bytes that budgets are compared with, which are a lower bound if the arena is one."""
     return memory_use(
         figures.layout_bytes if figures.arena_bytes is None else figures.arena_bytes,
@@ -218,7 +218,7 @@ def _accuracy(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | No
         )
         return JudgementInfo("accuracy", False, "error", text, None, limit, None, "%", advice=advice)
     accuracy = figures.quantization.accuracy
-    loss = round(100 * (accuracy.float - accuracy.quantized), 9)  # shares of counts, without the last bits
+    loss = round(100 * (accuracy.float - accuracy.quantized), 9)  # without the rounding errors of the shares
     shown = f"quantization changes the accuracy from {100 * accuracy.float:.2f} % to {100 * accuracy.quantized:.2f} %"
     text = f"{shown}: a loss of {loss:.2f} points; --max-accuracy-loss allows {limit:g}"
     if loss > limit:

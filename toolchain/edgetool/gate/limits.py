@@ -15,8 +15,8 @@ from edgetool.target.quantity import parse_size
 from edgetool.target.types import Target
 
 # The arena alone; the arena with the reserve for stack and application; the model with the reserve for code.
-Of = Literal["arena", "ram", "flash"]
-SUBJECTS: Mapping[Of, str] = {
+BudgetedMemory = Literal["arena", "ram", "flash"]
+SUBJECTS: Mapping[BudgetedMemory, str] = {
     "arena": "the arena",
     "ram": "the arena plus the RAM reserve",
     "flash": "the model plus the flash reserve",
@@ -31,7 +31,7 @@ class MemoryBudget:
 
     text: str
     bytes: int
-    of: Of = "arena"
+    of: BudgetedMemory = "arena"
 
 
 def parse_budget(value: object) -> MemoryBudget:
@@ -45,9 +45,9 @@ def parse_budget(value: object) -> MemoryBudget:
     else:
         size, colon, of = _size_text(value).partition(":")
         of = of.strip() if colon else "arena"
-    kind = next((kind for kind in get_args(Of) if kind == of), None)
+    kind = next((kind for kind in get_args(BudgetedMemory) if kind == of), None)
     if kind is None:
-        raise UsageError(f"a budget applies to {', '.join(get_args(Of))}, not to {_shown(of)}")
+        raise UsageError(f"a budget applies to {', '.join(get_args(BudgetedMemory))}, not to {_shown(of)}")
     return MemoryBudget(size.strip(), parse_size(size), kind)
 
 
@@ -91,13 +91,13 @@ def reported_budgets(budgets: tuple[MemoryBudget, ...], active: MemoryBudget | N
 
 def memory_use(
     arena_bytes: int, model_bytes: int, *, reserve_bytes: int = 0, reserve_flash_bytes: int = 0
-) -> dict[Of, int]:
+) -> dict[BudgetedMemory, int]:
     """Return the bytes that budgets are compared with."""
     return {"arena": arena_bytes, "ram": arena_bytes + reserve_bytes, "flash": model_bytes + reserve_flash_bytes}
 
 
 def judge_budgets(
-    budgets: Sequence[MemoryBudget], used: Mapping[Of, int], *, exact: bool = True
+    budgets: Sequence[MemoryBudget], used: Mapping[BudgetedMemory, int], *, exact: bool = True
 ) -> tuple[BudgetInfo, ...]:
     """Return each budget once, violated if its memory use is strictly larger.
 
@@ -112,7 +112,7 @@ def _once(budgets: tuple[MemoryBudget, ...]) -> tuple[tuple[MemoryBudget, Mappin
 
     Sweeps judge thousands of models by the same budgets.
     """
-    distinct: dict[tuple[str, Of], MemoryBudget] = {}
+    distinct: dict[tuple[str, BudgetedMemory], MemoryBudget] = {}
     for budget in budgets:
         distinct.setdefault((_plain_name(budget.text), budget.of), budget)
     kept = tuple(distinct.values())

@@ -1,8 +1,9 @@
-"""The text of edgetool.lock: JSON with sorted keys, one figure and one operator a line, the same for the same figures.
+"""The text of edgetool.lock: JSON with sorted keys.
 
-It is committed, merged and edited by people: whatever is not exactly what edgetool writes is told by its line or key.
+It has one figure or operator per line, and is identical for identical figures. It is committed, merged and edited by
+people: anything that differs from what edgetool writes is reported with its line or key.
 
-What the lock file keeps of a model on a target: where the figures come from, the figures, and what they rest on.
+The lock file contains, for a model on a target, the sources of the figures, the figures, and what they depend on.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from edgetool.target.types import Target
 FigureValue = int | float | None
 
 # Fields of a profile that are not in its hash: texts, and the types that kernels accept, which change no figure.
-WORDS = frozenset(
+UNHASHED_FIELDS = frozenset(
     ["sources", "note", "basis", "clock_source", "description", "document", "rank_limits", "kernel_types", "vendor"]
 )
 # The figures of a lock, by their names in the document, and those that every model has.
@@ -43,15 +44,15 @@ FIGURES = (
 )
 ALWAYS = frozenset(["arena_bytes", "model_bytes"])
 NS_PER_MS = 10**6
-DIGITS = 6  # of what is not counted but estimated
+DECIMAL_PLACES = 6  # of times, energies and accuracies
 
 
 @dataclass(frozen=True, slots=True)
 class LockEntry:
     """One model on one target.
 
-    versions: of edgetool, of the converter (None where the file does not tell), of the runtime, and the hash of the
-    profile. anatomy is None where the arena is not known.
+    versions: of edgetool, of the converter (None if the file does not state it), of the runtime, and the hash of the
+    profile. anatomy is None if the arena is not known.
     """
 
     sha256: str
@@ -62,9 +63,9 @@ class LockEntry:
 
 
 def profile_hash(target: Target) -> str:
-    """SHA-256 over every figure of the target as it is used, in a canonical form.
+    """Return the SHA-256 of every figure of the target as it is used, in a canonical form.
 
-    Its words do not count, nor which of its kernel sets is used: that has a line of its own.
+    Descriptive texts are excluded, as is the selected kernel set, which has its own line.
     """
     figures = {key: value for key, value in _figures_only(plain(target)).items() if key != "kernels"}
     text = json.dumps(figures, sort_keys=True, separators=(",", ":"))
@@ -73,12 +74,12 @@ def profile_hash(target: Target) -> str:
 
 def _figures_only(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _figures_only(item) for key, item in value.items() if key not in WORDS}
+        return {key: _figures_only(item) for key, item in value.items() if key not in UNHASHED_FIELDS}
     return [_figures_only(item) for item in value] if isinstance(value, list) else value
 
 
 def entry_of(report: Report, target: Target, anatomy: Anatomy | None, *, tool: str, converter: str | None) -> LockEntry:
-    """The entry of a report with arena and estimate; anatomy is that of its arena."""
+    """Return the entry of a report with arena and estimate; anatomy is that of its arena."""
     runtime = target.runtime
     return LockEntry(
         sha256=report.model.sha256,
@@ -95,11 +96,11 @@ def entry_of(report: Report, target: Target, anatomy: Anatomy | None, *, tool: s
 
 
 def _figures(report: Report) -> dict[str, FigureValue]:
-    """Every figure by its name in the document."""
+    """Return every figure by its name in the document."""
     arena, estimate = report.arena, report.estimate
     figures: dict[str, FigureValue] = {"model_bytes": report.model.bytes, "parameters": report.model.parameters}
     if arena is not None:
-        # A lower bound is no size that could grow.
+        # Growth of a lower bound is meaningless.
         figures["arena_bytes"] = None if arena.is_lower_bound else arena.bytes
         figures["used_bytes"] = None if arena.is_lower_bound else arena.used_bytes
         figures |= {"head_bytes": arena.head_bytes, "tail_bytes": arena.tail_bytes}
@@ -107,17 +108,20 @@ def _figures(report: Report) -> dict[str, FigureValue]:
         figures |= {"macs": estimate.macs, "bytes_moved": estimate.bytes_moved, "instructions": estimate.instructions}
         for name, band in (("latency_ms", estimate.latency_ms), ("energy_uj", estimate.energy_uj)):
             if band is not None:
-                figures |= {name: round(band.value, DIGITS)}
-                figures |= {f"{name}_low": round(band.low, DIGITS), f"{name}_high": round(band.high, DIGITS)}
+                figures |= {name: round(band.value, DECIMAL_PLACES)}
+                figures |= {
+                    f"{name}_low": round(band.low, DECIMAL_PLACES),
+                    f"{name}_high": round(band.high, DECIMAL_PLACES),
+                }
     accuracy = None if report.quantization is None else report.quantization.accuracy
     if accuracy is not None:
-        figures |= {"accuracy_float": round(accuracy.float, DIGITS)}
-        figures |= {"accuracy_quantized": round(accuracy.quantized, DIGITS)}
+        figures |= {"accuracy_float": round(accuracy.float, DECIMAL_PLACES)}
+        figures |= {"accuracy_quantized": round(accuracy.quantized, DECIMAL_PLACES)}
     return figures
 
 
 def _with_costs(anatomy: Anatomy, report: Report) -> Anatomy:
-    """With the bytes of constants and the time of every operator."""
+    """Return the anatomy with the constant bytes and the time of every operator filled in."""
     if report.estimate is None:
         return anatomy
     timed = report.estimate.latency_ms is not None
@@ -133,10 +137,10 @@ def _with_costs(anatomy: Anatomy, report: Report) -> Anatomy:
 
 
 SCHEMA = "edgetool-lock/1"
-INLINE_DEPTH = 5  # an operator's figures stand in one line
+INLINE_DEPTH = 5  # the figures of an operator are on one line
 MAX_CHARACTERS = 32 * 2**20
 MAX_VALUES = 2_000_000
-ANEW = "restore the committed file, or delete it and recreate it with 'edgetool check --update'"
+RECREATE_LOCK = "restore the committed file, or delete it and recreate it with 'edgetool check --update'"
 
 # By path of the model relative to the lock's folder, then by name of the target.
 LockContents = Mapping[str, Mapping[str, LockEntry]]
@@ -145,15 +149,15 @@ COSTS = ("constants", "live", "ns", "scratch", "tail")
 
 
 def lock_text(lock: LockContents) -> str:
-    """The file. parse_lock gives the same lock back."""
+    """Return the text of the lock file, which parse_lock reads back unchanged."""
     entries = {path: {name: _entry_value(entry) for name, entry in targets.items()} for path, targets in lock.items()}
     return _json({"schema": SCHEMA, "entries": entries}, 0) + "\n"
 
 
 def parse_lock(text: str, *, where: str) -> LockContents:
-    """The lock of a text. Raises UsageError naming the line or the key of what is not as edgetool writes it."""
+    """Return the contents of a lock file. Raises UsageError with the line or key of the first deviation."""
     if len(text) > MAX_CHARACTERS:
-        raise UsageError("is too large for a lock file", where=where, fix=ANEW)
+        raise UsageError("is too large for a lock file", where=where, fix=RECREATE_LOCK)
     try:
         document = strict_json(text, max_values=MAX_VALUES)
         _check_schema(document, where)
@@ -164,12 +168,12 @@ def parse_lock(text: str, *, where: str) -> LockContents:
         }
     except StructureError as error:
         merge = any(line.startswith(("<<<<<<<", "=======", ">>>>>>>")) for line in text.splitlines())
-        fix = "accept either side of the merge, then run 'edgetool check --update'" if merge else ANEW
+        fix = "accept either side of the merge, then run 'edgetool check --update'" if merge else RECREATE_LOCK
         raise problems_as_error(error.problems, where, fix=fix) from None
 
 
 def _json(value: Any, depth: int) -> str:
-    """Sorted, ASCII, two spaces a level; in one line from INLINE_DEPTH on."""
+    """Return sorted ASCII JSON, indented by two spaces per level, on one line from INLINE_DEPTH down."""
     if not isinstance(value, dict) or not value or depth >= INLINE_DEPTH:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     indent = "  " * (depth + 1)
@@ -212,7 +216,7 @@ def _anatomy_value(anatomy: Anatomy) -> dict[str, Any]:
 
 
 def _key(operator: OperatorId | None) -> str | None:
-    """ "0007 CONV_2D", in another subgraph "1:0007 CONV_2D"."""
+    """Return, for example, "0007 CONV_2D", or in another subgraph "1:0007 CONV_2D"."""
     if operator is None:
         return None
     place = f"{operator.subgraph}:" if operator.subgraph else ""

@@ -206,7 +206,7 @@ UNITS = {"_bytes": "B", "bytes_moved": "B", "latency_ms": "ms", "energy_uj": "uJ
 # The figures that may not grow, and how messages name them.
 GUARDED = {"arena_bytes": "the arena", "model_bytes": "the model", "latency_ms": "the inference time"}
 MODEL_CHANGED = "the model file changed"
-FIGURES_NAMED = 6  # with --locked
+FIGURES_NAMED = 6  # in the message of --locked
 MAX_ALLOWED = 5  # percent of growth for which a message suggests an allowance
 MINIMUM_NS = 1000  # smaller causes are summed up
 UPDATE = "if the change is intended, run 'edgetool check --update' to lock the new figures"

@@ -228,7 +228,7 @@ def _arena_causes(anatomy: Anatomy, made_by: Mapping[str, str]) -> list[str]:
         ]
         return [f"{size:,} B: {text}" for size, text in sorted(causes, reverse=True) if size]
     where = "the model's inputs" if anatomy.busiest is None else str(anatomy.busiest)
-    lap = f", {-anatomy.gap_bytes:,} B of which overlap" if anatomy.gap_bytes < 0 else ""
+    overlap = f", {-anatomy.gap_bytes:,} B of which overlap" if anatomy.gap_bytes < 0 else ""
     causes = [(item.bytes, f"{item}{made_by.get(item.name, '')}") for item in anatomy.alive[:CAUSES_NAMED]]
     rest = anatomy.alive[CAUSES_NAMED:]
     if rest:
@@ -237,7 +237,7 @@ def _arena_causes(anatomy: Anatomy, made_by: Mapping[str, str]) -> list[str]:
     if anatomy.gap_bytes > 0:
         causes.append((anatomy.gap_bytes, "gaps between tensors in the layout"))
     return [
-        f"{where}, where {anatomy.alive_bytes:,} B are live at the same time{lap}",
+        f"{where}, where {anatomy.alive_bytes:,} B are live at the same time{overlap}",
         *(f"{size:,} B: {text}" for size, text in sorted(causes, key=lambda item: -item[0]) if size),
     ]
 

@@ -8,7 +8,7 @@ sum of both sides. TFLM's planner is first fit, the largest buffer first, around
 Several models can share an arena, with one MicroAllocator and one interpreter per model. AllocateTensors runs for one
 model after another. Their persistent allocations follow each other in the tail, each with its own
 MicroBuiltinDataAllocator and tables; the allocators are allocated once. Their planned tensors and scratch buffers all
-lie at the start of the arena, over each other: MicroAllocator stores the size of the largest head that it planned
+begin at the start of the arena and overlap: MicroAllocator stores the size of the largest head that it planned
 (max_head_buffer_usage_) and reserves it at the end of each AllocateTensors. The next AllocateTensors releases it first,
 because the table of scratch requests takes the arena's only resizable buffer (InitScratchBufferData): the temporary
 allocations of a later model may overwrite the heads of the earlier ones, and are limited only by their tails.
@@ -252,7 +252,7 @@ class Tail:
 
 INT_BYTES = 4
 
-# Types for which TFLM knows no size (TfLiteTypeSizeOf, memory_helpers.cc).
+# Types whose size TFLM does not know (TfLiteTypeSizeOf, memory_helpers.cc).
 TYPES_WITHOUT_SIZE = frozenset(
     [DType.STRING, DType.VARIANT, DType.INT2, DType.UINT4, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2]
 )
@@ -452,7 +452,7 @@ def _prepare_operator(
     refusal.
 
     A persistent buffer is not checked against the temporary ones
-    (SingleArenaBufferAllocator::AllocatePersistentBuffer): it may lie over the last bytes of the last one, which are
+    (SingleArenaBufferAllocator::AllocatePersistentBuffer): it may overlap the last bytes of the last one, which are
     not read any more.
     """
     top, unread = table, 0
@@ -556,7 +556,7 @@ def _planning_bytes(prepared: Prepared) -> int:
 def _allocate_variables(model: Model, offsets: Offsets | None, tail: Tail) -> None:
     """Allocate variable tensors in the tail, unless the offline plan gives them an offset.
 
-    TFLM looks into the plan by the tensor's index within its subgraph, as if it were in the main one
+    TFLM looks up the plan by the tensor's index within its subgraph, as if it were in the main one
     (MicroAllocator::AllocateVariables).
     """
     words = [] if offsets is None else [offsets.get(key, -1) for key in model.tensor_keys]

@@ -46,8 +46,8 @@ class _PlacedBuffer:
 def check_layout(problem: LayoutProblem, layout: Layout) -> tuple[Violation, ...]:
     """Return every violation.
 
-    The rules: one offset per buffer, neither negative nor unaligned; pinned and aliased buffers where they must lie; no
-    overlap of live buffers (those of size 0 overlap nothing); and a consistent peak, bound and proof.
+    The rules: one offset per buffer, neither negative nor unaligned; pinned and aliased buffers at their fixed offsets;
+    no overlap of live buffers (those of size 0 overlap nothing); and a consistent peak, bound and proof.
     """
     buffers = problem.buffers
     if len(layout.offsets) != len(buffers):

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 DEFAULT_SECONDS = 10.0
 # Offsets in an offline plan, by (subgraph, tensor).
 Offsets = Mapping[tuple[int, int], int]
-# What becomes of a memory plan in the file. "use": it is used, and without one, a plan is made. "only": it is used, and
-# without one, TFLM's own planner is. "replace": a plan is made, unless compiled operators rely on the one in the file.
+# How to treat a plan in the file. "use": use it, or make one if there is none. "only": use it, or leave planning to
+# TFLM. "replace": make a new plan unless compiled operators rely on the one in the file.
 FilePlan = Literal["use", "only", "replace"]
 # Whose offsets a plan holds: the input file's, edgetool's, or none, so that TFLM's own planner decides at run time.
 Planner = Literal["file", "edgetool", "runtime"]
-# Nodes for the first layout of each order: if one is hard, another order may have an easy one that is as low. The best
-# of them then gets the whole effort.
+# Nodes for the first layout of each order: if the layout of one order is hard to find, another order may have an
+# equally low one that is easy to find. The best of them then gets the whole effort.
 FIRST_NODES = 10_000
 # A variable tensor that the plan moves to the head keeps its contents only if nothing else ever shares its bytes.
 _ALWAYS = Lifetime(-2, 2**31)
@@ -79,13 +79,14 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The order in which operators of the main graph run, when buffers are live, and where they lie.
+    """The order in which operators of the main graph run, when buffers are live, and their offsets.
 
     order: indices of the input file, by position. offsets: the offline plan; None if `planner` is the runtime, or if
-    constants lie in RAM, which TFLM does not know. layout: what TFLM makes of it, for the buffers of the problem:
-    tensors and, for a known build, scratch buffers. account: the arena with this plan. stock: the arena with TFLM's own
-    planner. Both are None if the build is not known. live_lower_bound: what no order can beat, if orders were searched;
-    order_proof: how it is known that this one is the best. shared: the whole buffers that tensors share, on request.
+    constants are placed in RAM, which TFLM does not support. layout: TFLM's layout with this plan, for the buffers of
+    the problem: tensors and, for a known build, scratch buffers. account: the arena with this plan. stock: the arena
+    with TFLM's own planner. Both are None if the build is not known. live_lower_bound: a lower bound for every order,
+    if orders were searched; order_proof: how it was established that this order is optimal. shared: the whole buffers
+    that tensors share, on request.
     """
 
     order: tuple[int, ...]
@@ -114,7 +115,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """The arguments of plan_memory, and what follows from them for the order in the file."""
+    """The arguments of plan_memory, and the values derived from them for the order in the file."""
 
     model: Model
     platform: Platform | None
@@ -141,7 +142,7 @@ def plan_memory(
     """Return the memory plan of the model; a layout that edgetool made has passed the checker.
 
     A plan that edgetool made is used only if the arena needs no more with it than without, or if sharing is requested.
-    The limits of the search are those of the effort: the time limit of the request is for the caller, who has a clock.
+    The effort limits the search. The request's time limit is not applied here, but by the caller, which has a clock.
     Raises InvalidModelError for an unsafe plan in the file, UnsupportedModelError for control flow that never ends.
     """
     request, effort = request or PlanRequest(), effort or Effort()
@@ -149,8 +150,8 @@ def plan_memory(
     times = timeline(model) if prepared is None else prepared.times
     inputs = _Inputs(model, platform, custom, request, effort, times, prepared)
     uses_file_plan = request.file_plan != "replace" or keeps_own_plan(model)
-    in_file = fixed_offsets(model, times) if uses_file_plan else {}
-    return _plan_in_file(inputs, in_file) if in_file or request.file_plan == "only" else _best_plan(inputs)
+    fixed = fixed_offsets(model, times) if uses_file_plan else {}
+    return _plan_in_file(inputs, fixed) if fixed or request.file_plan == "only" else _best_plan(inputs)
 
 
 def renumbered_plan(
@@ -163,23 +164,25 @@ def renumbered_plan(
     return replace(plan, order=order, timeline=prepared.times, problem=account.problem, account=account)
 
 
-def _plan_in_file(inputs: _Inputs, in_file: Offsets) -> Plan:
-    planner: Planner = "file" if in_file else "runtime"
+def _plan_in_file(inputs: _Inputs, fixed: Offsets) -> Plan:
+    planner: Planner = "file" if fixed else "runtime"
     account = stock = None
     if inputs.prepared is None:
-        problem = layout_problem(inputs.model, inputs.times, fixed=in_file)
-        layout = tflm_layout(problem, in_file)
+        problem = layout_problem(inputs.model, inputs.times, fixed=fixed)
+        layout = tflm_layout(problem, fixed)
     else:
         stock = account_plan(inputs.prepared)
-        account = account_plan(inputs.prepared, in_file) if in_file else stock
+        account = account_plan(inputs.prepared, fixed) if fixed else stock
         problem, layout = account.problem, account.layout
     if keeps_own_plan(inputs.model):
         layout = _with_certain_bound(problem, layout)
-    return Plan(inputs.order, inputs.times, problem, layout, planner, in_file or None, account, stock)
+    return Plan(inputs.order, inputs.times, problem, layout, planner, fixed or None, account, stock)
 
 
 def _with_certain_bound(problem: LayoutProblem, layout: Layout) -> Layout:
-    """Replace the lower bound by the largest tensor: compiled operators lay tensors over each other."""
+    """Replace the lower bound with the size of the largest tensor, because compiled operators overlap tensors on
+    purpose.
+    """
     bound = max((buffer.aligned_bytes for buffer in problem.buffers), default=0)
     return Layout(layout.offsets, layout.height, bound, "bound met" if layout.height == bound else "none")
 
@@ -189,12 +192,17 @@ def _best_plan(inputs: _Inputs) -> Plan:
     stock = None
     if inputs.prepared is not None and not inputs.request.constants_in_ram:
         stock = account_plan(inputs.prepared)
-    in_file, effort = inputs.order, inputs.effort
+    original_order, effort = inputs.order, inputs.effort
     first = replace(effort, node_limit=min(FIRST_NODES, effort.node_limit or FIRST_NODES))
     best: Plan | None = None
     for result in orders_to_try(_order_search(inputs)):
-        order = tuple(in_file[position] for position in result.order)
-        if best is not None and _head_decides(best) and result.peak_bytes > best.layout.height and order != in_file:
+        order = tuple(original_order[position] for position in result.order)
+        if (
+            best is not None
+            and _head_decides(best)
+            and result.peak_bytes > best.layout.height
+            and order != original_order
+        ):
             continue
         plan = _plan_in_order(inputs, order, first)
         if result.lower_bound:
@@ -216,7 +224,7 @@ def _best_plan(inputs: _Inputs) -> Plan:
     if stock is not None and best.account is not None and best.shared is None:
         worse = (best.account.bytes, best.account.used_bytes) > (stock.bytes, stock.used_bytes)
         if worse or not best.offsets:
-            return Plan(in_file, inputs.times, stock.problem, stock.layout, "runtime", None, stock, stock)
+            return Plan(original_order, inputs.times, stock.problem, stock.layout, "runtime", None, stock, stock)
     return replace(best, stock=stock)
 
 
@@ -231,7 +239,7 @@ def _head_decides(plan: Plan) -> bool:
 
 
 def _cost(plan: Plan) -> tuple[int, int, int, int]:
-    """What is minimized: the arena, then the live bytes, then what AllocateTensors uses, then the operators moved."""
+    """Return what is minimized: the arena, the live bytes, the bytes that AllocateTensors uses, the operators moved."""
     size, used = plan.layout.height, 0
     if plan.account is not None:
         size, used = plan.account.bytes, plan.account.used_bytes
@@ -245,7 +253,7 @@ def _order_search(inputs: _Inputs) -> OrderSearch:
 
 
 def _head(inputs: _Inputs, model: Model, times: Timeline, prepared: Prepared | None) -> LayoutProblem:
-    """The buffers to place: tensors, scratch buffers if the build is known, and constants on request."""
+    """Return the buffers to place: tensors, scratch buffers if the build is known, and constants on request."""
     problem = layout_problem(model, times) if prepared is None else head_problem(prepared)
     constants = constant_buffers(model, times) if inputs.request.constants_in_ram else ()
     return LayoutProblem((*problem.buffers, *constants))
@@ -313,7 +321,7 @@ def place_tensors(
     offsets, realised = best
     proof: Proof = "none"
     if realised.height == joint.lower_bound:
-        # TFLM may place scratch buffers better than the search did, and so meet the bound that the search did not.
+        # TFLM may place scratch buffers better than the search did, and reach a bound that the search did not reach.
         met: Proof = "bound met" if joint.lower_bound == realised.lower_bound else "search exhausted"
         proof = met if joint.proof == "none" else joint.proof
     return offsets, replace(realised, lower_bound=joint.lower_bound, proof=proof)
@@ -362,9 +370,9 @@ def _tensor_offsets(model: Model, problem: LayoutProblem, offsets: Sequence[int]
 
 
 def _mistaken_for_variables(model: Model) -> set[tuple[int, int]]:
-    """Tensors whose offset TFLM takes for that of a variable tensor of a later subgraph, which then gets no memory.
+    """Return the tensors whose offset TFLM takes for that of a variable of a later subgraph, which gets no memory.
 
-    MicroAllocator::AllocateVariables looks into the plan by the variable's index within its own subgraph.
+    MicroAllocator::AllocateVariables looks up the plan by the variable's index within its own subgraph.
     """
     keys = model.tensor_keys
     return {keys[tensor.index] for graph in model.subgraphs[1:] for tensor in graph.tensors if tensor.is_variable}
@@ -417,7 +425,7 @@ def _variables_without_memory(model: Model, offsets: Mapping[tuple[int, int], in
 
 
 def _may_overlap(model: Model, first: Buffer, second: Buffer) -> bool:
-    """Whether both are operands of one compiled operator: its compiler laid them over each other on purpose."""
+    """Whether both are operands of one compiled operator: its compiler overlapped them on purpose."""
     if first.subgraph != second.subgraph:
         return False
     return any(

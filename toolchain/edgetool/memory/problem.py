@@ -9,13 +9,13 @@ from typing import Literal
 # TFLM aligns every planned buffer to this (MicroArenaBufferAlignment).
 ARENA_ALIGNMENT = 16
 
-# How optimality was established: the height meets a bound that is easy to check, the search saw every other
-# possibility, or CP-SAT says so. "none": there may be something better, within the gap.
+# How optimality was established: the height meets a bound that is easy to check, the search ruled out every
+# alternative, or CP-SAT proved it. "none": a better layout within the gap may exist.
 Proof = Literal["bound met", "search exhausted", "cp-sat", "none"]
 
 
 def aligned(size_bytes: int, alignment: int = ARENA_ALIGNMENT) -> int:
-    """The size rounded up to the alignment."""
+    """Return the size rounded up to the alignment."""
     return -(-size_bytes // alignment) * alignment
 
 
@@ -23,7 +23,7 @@ def aligned(size_bytes: int, alignment: int = ARENA_ALIGNMENT) -> int:
 class Lifetime:
     """The operator positions at which a buffer must keep its contents, both ends inclusive.
 
-    -1 is the time before the first operator, at which inputs are written; -2 stands for never.
+    -1 is the time before the first operator, at which inputs are written; -2 means never.
     """
 
     first: int
@@ -31,7 +31,7 @@ class Lifetime:
 
     @property
     def operators(self) -> tuple[int, int]:
-        """The first and last operator at which it is alive, for people; (-1, -1) when it is at none."""
+        """The first and last operator at which it is alive, for display; (-1, -1) if there is none."""
         return (max(self.first, 0), self.last) if self.last >= 0 else (-1, -1)
 
     def overlaps(self, other: Lifetime) -> bool:
@@ -41,12 +41,12 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A piece of memory: what it holds, its bytes, when it is alive, and what its offset must be.
+    """A piece of memory: its contents, its bytes, its lifetime, and the constraints on its offset.
 
-    tensor is -1 for what holds no tensor of a model. operator is the index of the operator that asked for a scratch
-    buffer, or for which a constant is loaded; -1 for all others. The offset is a multiple of `alignment`, and the
-    size counts as the next multiple of `granule` (TFLM's planner rounds sizes as well as offsets). pinned: the offset
-    that it has already. Buffers of one `alias` share one piece of memory, as large as the largest and alive from the
+    tensor is -1 for a buffer that holds no tensor of a model. operator is the index of the operator that asked for a
+    scratch buffer, or for which a constant is loaded; -1 for all others. The offset is a multiple of `alignment`, and
+    the size counts as the next multiple of `granule` (TFLM's planner rounds sizes as well as offsets). pinned: its
+    fixed offset, if any. Buffers of one `alias` share one piece of memory, as large as the largest and alive from the
     first to the last of them.
     """
 
@@ -83,7 +83,7 @@ class LayoutProblem:
 class Layout:
     """Offsets, one per buffer of the problem, and the height that they need.
 
-    lower_bound is what no layout of these buffers can beat; proof says how optimality was established.
+    lower_bound holds for every layout of these buffers; proof says how optimality was established.
     """
 
     offsets: tuple[int, ...]
@@ -106,10 +106,10 @@ def never() -> bool:
 class Effort:
     """How long a search may take: the same seed and node_limit give the same result unless `stop` ends the search.
 
-    A pure package has no clock: the caller passes `stop`, which is called every few milliseconds, and which stays True
-    once it was (a deadline, or Ctrl-C). node_limit: search nodes (placements tried) until the search gives up; None is
-    without limit. stop_order ends the search for operator orders, which must leave time for their layouts; by default,
-    it is `stop`.
+    A pure package has no clock: the caller passes `stop`, which is called every few milliseconds, and which must keep
+    returning True once it has (a deadline, or Ctrl-C). node_limit: search nodes (placements tried) until the search
+    gives up; None means no limit. stop_order ends the search for operator orders, which must leave time for their
+    layouts; by default, it is `stop`.
     """
 
     seed: int = 0
@@ -143,5 +143,5 @@ class NodeBudget:
 
     @property
     def over(self) -> bool:
-        """Whether the search must end: at its node limit, or because `stop` says so."""
+        """Whether the search must end: at its node limit, or because `stop` returns True."""
         return (self.left is not None and self.left <= 0) or self.stop()

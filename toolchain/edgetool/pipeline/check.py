@@ -12,7 +12,15 @@ from edgetool.errors import OutputError, TargetError, UsageError
 from edgetool.gate.anatomy import Anatomy, anatomy_of
 from edgetool.gate.check import CheckRules, judge_model
 from edgetool.gate.limits import check_reserves
-from edgetool.gate.lock_file import ANEW, MAX_CHARACTERS, LockContents, LockEntry, entry_of, lock_text, parse_lock
+from edgetool.gate.lock_file import (
+    MAX_CHARACTERS,
+    RECREATE_LOCK,
+    LockContents,
+    LockEntry,
+    entry_of,
+    lock_text,
+    parse_lock,
+)
 from edgetool.gate.lock_judgement import locked_model
 from edgetool.gate.reasons import Alternatives, Reasons, alternatives, arena_reasons, best_saving, producers
 from edgetool.memory.account import ArenaAccount
@@ -246,7 +254,7 @@ def read_lock(path: Path) -> LockStore:
     try:
         text = blob.decode("utf-8")
     except UnicodeDecodeError:
-        raise UsageError("is not a UTF-8 text file", where=str(path), fix=ANEW) from None
+        raise UsageError("is not a UTF-8 text file", where=str(path), fix=RECREATE_LOCK) from None
     return LockStore(path, text, parse_lock(text, where=str(path)))
 
 

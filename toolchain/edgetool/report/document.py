@@ -515,7 +515,7 @@ class PlanInfo:
 
 @dataclass(frozen=True, slots=True)
 class BudgetInfo:
-    """A tracked budget, and whether it is violated: whether the "arena", "ram" or "flash" that it is of is larger.
+    """A tracked budget, and whether the memory that it applies to (`of`: "arena", "ram" or "flash") exceeds it.
 
     budget is as the user wrote it ("64KiB"), and name that of the violation ("violates_64kib"). violated is null if the
     arena is a lower bound that does not exceed the budget.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from edgetool.figure import in_text
-from edgetool.gate.limits import MemoryBudget, Of, judge_budgets, memory_use, reported_budgets
+from edgetool.gate.limits import BudgetedMemory, MemoryBudget, judge_budgets, memory_use, reported_budgets
 from edgetool.gate.text import as_given, duration, room
 from edgetool.report.document import Band, BudgetInfo
 from edgetool.sweep.metrics import Cause, Cost, Judged, Metrics, Quality
@@ -15,7 +15,7 @@ Reason = tuple[Cause, str]
 
 
 def violations(
-    budgets: Sequence[MemoryBudget], used: Mapping[Of, int], *, exact: bool = True
+    budgets: Sequence[MemoryBudget], used: Mapping[BudgetedMemory, int], *, exact: bool = True
 ) -> dict[str, bool | None]:
     """Return for each budget, by name ("violates_64kib"), whether more bytes than the budget are used.
 
@@ -27,7 +27,7 @@ def violations(
     return {item.name: item.violated for item in judge_budgets(budgets, used, exact=exact)}
 
 
-def used_bytes(cost: Cost, limits: SweepLimits) -> dict[Of, int]:
+def used_bytes(cost: Cost, limits: SweepLimits) -> dict[BudgetedMemory, int]:
     """Return the bytes that budgets are compared with; for an arena of unknown size, its lower bound."""
     return memory_use(
         _arena_bytes(cost),
@@ -94,7 +94,7 @@ def _active(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
         yield "budget", f"{needs}; {available}"
 
 
-_NAMES: Mapping[Of, str] = {"arena": "the arena", "ram": "RAM", "flash": "flash"}
+_NAMES: Mapping[BudgetedMemory, str] = {"arena": "the arena", "ram": "RAM", "flash": "flash"}
 
 
 def _latency(band: Band | None, limit: float | None) -> Iterator[str]:

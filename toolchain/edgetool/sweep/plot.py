@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from edgetool.convert.request import BuilderArgument
 from edgetool.errors import InternalError, MissingExtraError, UsageError
-from edgetool.gate.limits import Of
+from edgetool.gate.limits import BudgetedMemory
 from edgetool.report.document import Band
 from edgetool.sweep.front import AXES, axis, front
 from edgetool.sweep.metrics import Cause, Quality, Row
@@ -270,7 +270,7 @@ def _all_lines(axis_name: str, limits: SweepLimits, rows: Sequence[Row]) -> Iter
 
 
 def _memory_lines(
-    of: Sequence[Of], limits: SweepLimits, reserve_bytes: int, sizes: dict[str, int]
+    of: Sequence[BudgetedMemory], limits: SweepLimits, reserve_bytes: int, sizes: dict[str, int]
 ) -> Iterator[ReferenceLine]:
     """Limits of the arena or of the model; a tracked budget of the arena alone includes no reserve."""
     less = f" less {format_size(reserve_bytes)}" if reserve_bytes else ""

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from edgetool.convert.request import BuilderArgument
 from edgetool.errors import MissingExtraError
-from edgetool.gate.limits import Of
+from edgetool.gate.limits import BudgetedMemory
 from edgetool.sweep.front import AXES, accuracy_of, axis
 from edgetool.sweep.judge import used_bytes
 from edgetool.sweep.metrics import Cause, Metrics, Quality, Row, Variant
@@ -167,7 +167,7 @@ def limit_overruns(metrics: Metrics, limits: SweepLimits) -> Mapping[Cause, floa
         overruns["flash"] = _overrun(used["flash"], cost.flash_bytes)
     if limits.active_budget is not None:
         # As in the judgement, the reserve of RAM counts for a budget of the arena too.
-        of: Of = "flash" if limits.active_budget.of == "flash" else "ram"
+        of: BudgetedMemory = "flash" if limits.active_budget.of == "flash" else "ram"
         overruns["budget"] = _overrun(used[of], limits.active_budget.bytes)
     if limits.max_latency_ms is not None:
         overruns["latency"] = _overrun(cost.latency_ms.value if cost.latency_ms else None, limits.max_latency_ms)

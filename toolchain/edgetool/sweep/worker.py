@@ -24,7 +24,7 @@ from edgetool.convert.quality import OutputComparison, accuracy, compare_outputs
 from edgetool.convert.request import NORMALISATION, Conversion, ConvertRequest
 from edgetool.errors import ConversionError, InternalError, UsageError
 from edgetool.execute.run import DEFAULT_LIMITS
-from edgetool.gate.limits import Of, memory_use
+from edgetool.gate.limits import BudgetedMemory, memory_use
 from edgetool.memory.problem import Effort
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
@@ -193,7 +193,7 @@ class MemoryUse:
     model_bytes: int
     exact: bool
 
-    def used(self, *, reserve_bytes: int = 0, reserve_flash_bytes: int = 0) -> dict[Of, int]:
+    def used(self, *, reserve_bytes: int = 0, reserve_flash_bytes: int = 0) -> dict[BudgetedMemory, int]:
         """Return the used bytes by what a budget can limit: arena, RAM with its reserve, flash with its reserve."""
         return memory_use(
             self.arena_bytes, self.model_bytes, reserve_bytes=reserve_bytes, reserve_flash_bytes=reserve_flash_bytes

@@ -36,8 +36,9 @@ from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, ali
 
 MAX_PROBLEMS_SHOWN = 10_000
 LARGEST_SHOWN = 8
-# The number of moments examined, the fullest first: padding can make another than the fullest impossible.
-MOMENTS_LOOKED_AT = 100
+# The number of moments examined, the fullest first: because of padding, a moment other than the fullest may be the
+# impossible one.
+MAX_MOMENTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def check_capacity(instance: InstanceFile, capacity: int) -> None:
     merged = [item for item in merged_buffers(instance.problem) if item.buffer.size_bytes]
     grain = gcd(*(item.buffer.alignment for item in merged), *(item.buffer.pinned or 0 for item in merged)) or 1
     padded = LayoutProblem(tuple(_padded(item.buffer, grain) for item in merged))
-    moments = sorted(live_bytes(padded), key=lambda item: -item[1])[:MOMENTS_LOOKED_AT]
+    moments = sorted(live_bytes(padded), key=lambda item: -item[1])[:MAX_MOMENTS]
     for position, maximum in moments:
         if maximum <= capacity:
             return
@@ -157,7 +158,7 @@ def _merged(buffers: list[Buffer]) -> Buffer:
 
 
 def _different_pins(instance: InstanceFile) -> list[str]:
-    """Return the members of one alias that are pinned to another offset than its first pinned one."""
+    """Return the members of one alias whose pins differ from that of its first pinned member."""
     first: dict[str, int] = {}
     problems = []
     for i, buffer in enumerate(instance.problem.buffers):

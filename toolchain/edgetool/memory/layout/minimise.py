@@ -153,7 +153,7 @@ def _compile() -> SearchEngine:
     def doubled(items: Any) -> Any:
         return np.concatenate([items, np.zeros_like(items)])
 
-    # With the types given, numba compiles at once.
+    # With a signature, numba compiles immediately instead of at the first call.
     try:
         compiled_search = numba.njit(SIGNATURE, cache=True)(search)
     except RuntimeError:
@@ -413,11 +413,11 @@ class Minimiser:
         """The number of nodes searched so far."""
         return self.search.nodes
 
-    def step(self, goal: int, budget: NodeBudget, most: int | None = None) -> None:
+    def step(self, goal: int, budget: NodeBudget, max_nodes: int | None = None) -> None:
         """Attempt to find a lower layout: at the goal or the bound, or half-way between the last failure and the best
         peak.
 
-        most: the maximum number of nodes.
+        max_nodes: the number of nodes that this attempt may search; None means no limit.
         """
         goal = max(goal, self.bound)
         top = layout_peak(self.search.instance, self.offsets)
@@ -427,7 +427,7 @@ class Minimiser:
         self._attempts += 1
         series = self._plans if capacity == goal else plans(self.search.instance, self._seed + self._attempts)
         failures = self.search.failures
-        result = self._attempt(series, capacity, nodes if most is None else min(nodes, most), budget)
+        result = self._attempt(series, capacity, nodes if max_nodes is None else min(nodes, max_nodes), budget)
         if capacity > goal:
             # Failures at one capacity are no guide for another.
             self.search.failures = failures

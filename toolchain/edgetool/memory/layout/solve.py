@@ -42,8 +42,8 @@ def solve(
     layout on the way, so that the best one survives an interruption; effort.stop() ends the search with the best layout
     so far.
 
-    Buffers that are pinned over each other stay there: nothing is proven of such a layout, and the checker reports
-    them. Raises UsageError if buffers of one alias are pinned to different offsets, MissingExtraError for the strategy
+    Pinned buffers that overlap keep their offsets: nothing is proven about such a layout, and the checker reports
+    it. Raises UsageError if buffers of one alias are pinned to different offsets, MissingExtraError for the strategy
     "cp-sat" without OR-Tools.
     """
     if strategy == "cp-sat":

@@ -188,7 +188,7 @@ def moved_back(network: Network, order: Sequence[int], limit: int) -> tuple[int,
             to = _furthest_back(network, result, live, done, at, limit)
             if to < at:
                 result.insert(to, result.pop(at))
-                _restate(network, result, live, done, to, at + 1)
+                _update_states(network, result, live, done, to, at + 1)
                 moved = True
         if not moved:
             return tuple(result)
@@ -253,11 +253,11 @@ def _furthest_back(network: Network, order: list[int], live: list[int], done: li
 def _states(network: Network, order: list[int]) -> tuple[list[int], list[int]]:
     """Return the bytes live and the operators done before each position."""
     live, done = [network.bytes_at_start] * len(order), [0] * len(order)
-    _restate(network, order, live, done, 0, len(order))
+    _update_states(network, order, live, done, 0, len(order))
     return live, done
 
 
-def _restate(network: Network, order: list[int], live: list[int], done: list[int], low: int, high: int) -> None:
+def _update_states(network: Network, order: list[int], live: list[int], done: list[int], low: int, high: int) -> None:
     """Update the states before positions low + 1 to high; the one before low is valid."""
     for at in range(low, min(high, len(order) - 1)):
         operator = order[at]
