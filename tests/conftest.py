@@ -1,4 +1,4 @@
-"""Fixtures shared by every room's tests."""
+"""Settings and fixtures that tests of several packages use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from edgetool.convert.load_keras import ONE_THREAD
 
 # OR-Tools dies in a process that has loaded TensorFlow before it; the other way round both work.
 with contextlib.suppress(ImportError):
     import ortools.sat.python.cp_model  # noqa: F401
+
+# No test fails because the machine is slow or busy.
+settings.register_profile("untimed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # Where TensorFlow runs in the tests' own process, it runs as it does in the conversion's.
 os.environ.update(ONE_THREAD)

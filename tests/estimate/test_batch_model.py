@@ -80,7 +80,7 @@ def single(code: str, *shape: int, to: tuple[int, ...] = (), constant: int | lis
 
 
 @given(st.integers(1, 9))
-@settings(deadline=None, max_examples=9)
+@settings(max_examples=9)
 def test_it_is_the_model_that_was_built_with_the_batch(batch: int) -> None:
     made, built = batched_model(classifier(1), batch), classifier(batch)
     shapes = [t.shape for t in made.main.tensors]

@@ -72,7 +72,7 @@ def stall_of(found: Calibration, otherwise: float) -> float:
     return otherwise if found.stall_cycles_per_byte is None else found.stall_cycles_per_byte
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.floats(1.05, 7.5), st.floats(0.0, 3.0))
 def test_one_measurement_moves_the_cycles_per_instruction_alone(cpi: float, stall: float) -> None:
     true = as_if(cpi, stall)
@@ -85,7 +85,7 @@ def test_one_measurement_moves_the_cycles_per_instruction_alone(cpi: float, stal
     assert (found.timing.low, found.timing.high) == pytest.approx((1 - SHARES[0], 1 + SHARES[0]))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.floats(1.5, 5.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 @example(3.2, 0.0, 1.0)
 @example(4.0, 0.0, 1.0)
@@ -133,7 +133,7 @@ def test_measurements_that_disagree_widen_the_band() -> None:
     assert found.timing.operator_high >= found.timing.high
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0.6, 1.7), min_size=1, max_size=3), st.sampled_from(["nucleo-l4r5zi", "rpi-pico"]))
 @example([1.25, 0.75, 1.25], "nucleo-l4r5zi")
 def test_every_measurement_lies_in_the_band_of_its_estimate(factors: list[float], board: str) -> None:
@@ -154,7 +154,7 @@ def test_every_measurement_lies_in_the_band_of_its_estimate(factors: list[float]
     assert any(f.rule == "measurements-disagree" for f in found.findings) == (worst > DISAGREEING)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(0.85, 1.2), min_size=1, max_size=3), st.sampled_from(["nucleo-l4r5zi", "nucleo-f446re"]))
 def test_calibrating_again_changes_nothing(factors: list[float], board: str) -> None:
     target = load_target(board)
@@ -170,7 +170,7 @@ def test_calibrating_again_changes_nothing(factors: list[float], board: str) -> 
 
 
 @given(st.floats(40.0, 200.0))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_one_time_is_given_back_to_the_cycle(time: float) -> None:
     found = calibrate(BOARD, [Measurement("image", IMAGE, time)])
     cycles = estimate_model(IMAGE, calibrated(found)).cycles

@@ -50,7 +50,7 @@ def test_junit_is_as_pytest_has_it(junit_schema: Any, reports: tuple[Report, ...
 
 
 @given(reports=st.lists(hostile_reports(), max_size=2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_junit_of_hostile_names(junit_schema: Any, reports: list[Report]) -> None:
     junit_schema.validate(junit.text(reports))
 
@@ -65,7 +65,7 @@ def test_sarif_is_as_its_schema_has_it(sarif_schema: Any, reports: tuple[Report,
 
 
 @given(reports=st.lists(hostile_reports(), max_size=2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_sarif_of_hostile_names(sarif_schema: Any, reports: list[Report]) -> None:
     sarif_schema.validate(json.loads(sarif.text(reports)))
 

@@ -361,7 +361,7 @@ def shared(*given_models: Model, build: Platform = BUILD) -> SharedAccount:
 
 
 @given(models)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_one_model_has_its_own_account(model: Model) -> None:
     together, alone = shared(model), account_model(model, BUILD)
     assert (together.bytes, together.used_bytes) == (alone.bytes, alone.used_bytes)
@@ -369,7 +369,7 @@ def test_one_model_has_its_own_account(model: Model) -> None:
 
 
 @given(st.lists(models, min_size=2, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_it_lies_between_the_largest_arena_and_all_of_them(several: list[Model]) -> None:
     together, alone = shared(*several), [account_model(model, BUILD) for model in several]
     assert max(account.bytes for account in alone) <= together.bytes <= sum(account.bytes for account in alone)
@@ -379,7 +379,7 @@ def test_it_lies_between_the_largest_arena_and_all_of_them(several: list[Model])
 
 
 @given(st.lists(models, min_size=2, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_tails_add_up_but_for_the_allocators_and_the_alignment(several: list[Model]) -> None:
     together, alone = shared(*several), [account_model(model, BUILD) for model in several]
     assert together.tail_bytes == sum(part.tail_bytes for part in together.parts)
@@ -389,7 +389,7 @@ def test_tails_add_up_but_for_the_allocators_and_the_alignment(several: list[Mod
 
 
 @given(st.lists(models, min_size=2, max_size=4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_best_order_is_the_best_of_all(several: list[Model]) -> None:
     together = shared(*several)
     figures = {
@@ -401,7 +401,7 @@ def test_the_best_order_is_the_best_of_all(several: list[Model]) -> None:
 
 
 @given(st.lists(models, min_size=6, max_size=8))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_an_order_of_many_models_needs_the_reported_arena(several: list[Model]) -> None:
     together = shared(*several)
     assert sorted(together.best_order) == list(range(len(several)))

@@ -29,7 +29,7 @@ def test_the_plan_that_goes_is_the_one_that_is_written() -> None:
     assert not Draft(planned).finish().metadata
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(models())
 def test_finishing_twice_changes_nothing_more_and_reads_back_equal(model: Model) -> None:
     for graph in model.subgraphs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.model.edit import in_order, renumbered, with_metadata, without_metadata
@@ -66,7 +66,7 @@ def test_the_first_buffer_stays_empty() -> None:
     assert with_metadata(on_first, PLAN, b"plan").data[0] is None
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(models(), NAMES, st.binary(max_size=20))
 def test_the_result_is_a_sound_model(model: Model, name: str, data: bytes) -> None:
     changed = with_metadata(model, name, data)
@@ -96,7 +96,7 @@ def test_a_payload_that_others_use_outlives_the_entry() -> None:
     assert without_metadata(shared, PLAN) == model
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(models(), NAMES, st.binary(max_size=20))
 def test_what_is_left_is_a_sound_model(model: Model, name: str, data: bytes) -> None:
     for given_model in (model, with_metadata(model, name, data)):

@@ -7,7 +7,7 @@ from math import isnan
 from struct import unpack_from
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from edgetool.errors import InternalError, UnsupportedModelError
 from edgetool.model import writer
@@ -20,7 +20,7 @@ from tests.model.builders import conv_model, if_model, options, residual_model
 from tests.model.strategies import models
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(models())
 def test_any_model_survives(model: Model) -> None:
     written = write_model(model)
@@ -28,7 +28,7 @@ def test_any_model_survives(model: Model) -> None:
     assert write_model(read_model(written)) == written
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(models())
 def test_payloads_start_at_multiples_of_16(model: Model) -> None:
     written = write_model(model)

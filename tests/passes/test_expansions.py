@@ -116,7 +116,7 @@ def test_gelu_is_as_exact_as_float32() -> None:
 
 
 @given(st.integers(1, 15), st.booleans(), st.floats(0.25, 3.0))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_whole_powers_take_few_multiplications(exponent: int, negative: bool, value: float) -> None:
     chain = Chain([1, 1])
     x = chain.made(REAL)

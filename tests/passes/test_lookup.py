@@ -71,7 +71,7 @@ steps = st.one_of(
 
 
 @given(st.lists(st.tuples(steps, kinds), max_size=5), kinds, st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_chain_around_an_operator_that_is_lacking_is_one_table(
     chosen: list[tuple[tuple[str, int | None], Kind]], last: Kind, data: st.DataObject
 ) -> None:

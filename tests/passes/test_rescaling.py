@@ -149,7 +149,7 @@ def test_an_input_that_is_used_otherwise_stays() -> None:
         assert fold_rescaling(model).model is model
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     own=st.floats(0.01, 2),
     zero_point=st.integers(-128, 127),

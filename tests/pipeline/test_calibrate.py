@@ -318,7 +318,7 @@ def test_another_core_keeps_what_is_said_of_its_memories() -> None:
 texts = st.text(st.characters(categories=("L", "N", "P", "S"), include_characters=' "\\'), min_size=1, max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(basis=texts.filter(str.strip), cpi=st.floats(1.0, 8.0), low=st.floats(0.05, 1.0), high=st.floats(1.0, 20.0))
 def test_numbers_and_texts_come_back_as_they_were(basis: str, cpi: float, low: float, high: float) -> None:
     board = load_target("nucleo-l4r5zi")

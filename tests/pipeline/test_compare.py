@@ -299,7 +299,7 @@ VALUES = (
 
 
 @given(st.lists(st.tuples(st.sampled_from(FIELDS), VALUES), max_size=4), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_a_report_says_is_shown_or_refused(
     changes: list[tuple[tuple[str, str], object]], turned: bool
 ) -> None:

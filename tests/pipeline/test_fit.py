@@ -144,7 +144,7 @@ def test_an_unsupported_operator_is_the_reason(tmp_path: Path) -> None:
     assert {row.reasons for row in fit.boards} == {("operator GELU not in TFLM",)}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     reserve=st.integers(0, 2**20),
     arena=st.none() | st.integers(1, 2**13),

@@ -142,7 +142,7 @@ def test_a_value_of_another_type_names_its_place(place: tuple[Any, ...], value: 
 
 
 @given(st.sampled_from(PLACES), JSON)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_document_with_any_value_anywhere_is_read_or_refused(place: tuple[Any, ...], value: Any) -> None:
     try:
         found = read_reports(changed(WHOLE, place, value))
@@ -153,14 +153,14 @@ def test_a_document_with_any_value_anywhere_is_read_or_refused(place: tuple[Any,
 
 
 @given(st.integers(0, len(to_json(WHOLE)) - 2))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_truncated_document_is_refused(length: int) -> None:
     with pytest.raises(UsageError):
         parse_reports(to_json(WHOLE)[:length])
 
 
 @given(st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text_is_read_or_refused(blob: bytes) -> None:
     with pytest.raises(UsageError):
         parse_reports(blob.decode("utf-8", "replace"))

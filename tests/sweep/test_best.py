@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.convert.request import Conversion, ConvertRequest
@@ -74,7 +74,6 @@ def test_where_only_the_power_is_lacking_the_advice_is_about_that() -> None:
         best_row([row(1, judged=unknown, energy_uj=None), row(2, judged=REJECTED)], "board")
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=8))
 def test_nothing_accepted_is_better_in_the_axis(drawn: list[tuple[int, int, int]]) -> None:
     found = [

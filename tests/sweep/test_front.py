@@ -8,7 +8,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
@@ -28,7 +28,6 @@ def defined(points: list[tuple[float, ...]]) -> list[bool]:
     ]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5).flatmap(lambda axes: st.lists(st.tuples(*[FIGURES] * axes), min_size=1, max_size=40)))
 def test_the_unbeaten_points_are_those_of_the_definition(points: list[tuple[float, ...]]) -> None:
     assert pareto_optimal(points) == defined(points)
@@ -53,7 +52,6 @@ def made(number: int, accuracy: float | None, latency: float | None, **more: obj
     return replace(made_row, **more)  # type: ignore[arg-type]
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

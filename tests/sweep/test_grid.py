@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.sweep.metrics import PRECISIONS, Variant
@@ -26,7 +26,6 @@ def test_the_target_changes_fastest_and_parameters_slowest() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(sorted(PRECISIONS)), min_size=1, unique=True),
     st.lists(st.floats(0, 0.99), min_size=1, unique=True),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import TargetError
@@ -336,7 +336,6 @@ def test_an_unknown_target_is_told_before_anything_runs() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(
     st.sampled_from([0.0, 0.25, 0.5]),
     st.sampled_from(sorted(PRECISIONS)),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.gate.limits import BudgetedMemory, MemoryBudget, parse_budget
@@ -190,7 +190,6 @@ ANY_METRICS = st.builds(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(ANY_METRICS, ANY_LIMITS, st.integers(0, 10_000), st.floats(0, 10))
 def test_wider_limits_never_reject_what_narrower_ones_accept(
     made: Any, limits: SweepLimits, more: int, share: float
@@ -212,7 +211,6 @@ def test_wider_limits_never_reject_what_narrower_ones_accept(
     assert narrow.accepted is (not narrow.rejected)
 
 
-@settings(deadline=None)
 @given(ANY_METRICS, ANY_LIMITS)
 def test_tracking_rejects_nothing_and_a_violated_active_budget_does(made: Any, limits: SweepLimits) -> None:
     judged = judge(made, limits)

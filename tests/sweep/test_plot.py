@@ -351,7 +351,7 @@ def test_in_a_picture_no_label_covers_a_point_a_line_or_a_label(
 numbers = st.floats(0, 200, allow_subnormal=False)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=30), st.tuples(numbers, numbers), st.booleans())
 def test_a_label_covers_nothing(points: list[tuple[float, float]], size: tuple[float, float], upright: bool) -> None:
     inside = (0.0, 0.0, 200.0, 200.0)

@@ -105,7 +105,7 @@ FIGURES = st.none() | st.floats(allow_nan=False)
 BUDGETS = st.builds(MemoryBudget, st.text(), st.integers(0), st.sampled_from(["arena", "ram", "flash"]))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.builds(
         SweepRecord,

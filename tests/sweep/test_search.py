@@ -181,7 +181,7 @@ def test_an_unknown_objective_is_refused() -> None:
         OptunaProposer(asked)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.data())
 def test_whatever_becomes_of_them_variants_are_of_the_grid_and_proposed_once(data: st.DataObject) -> None:
     """With nearly all of a small grid asked for, so that the wished for variant is mostly taken."""
@@ -270,7 +270,7 @@ maybe = st.none() | st.sampled_from((0.0, 0.4, 0.5, 0.9, 0.93, 1.0))
 bands = st.none() | st.sampled_from((0.0, 10.0, 20.0, 20.000001)).map(lambda value: Band(value, value, value))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     limits=st.builds(
         SweepLimits,

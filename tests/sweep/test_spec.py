@@ -460,7 +460,7 @@ KEYS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(KEYS, TOML_VALUES, max_size=6))
 def test_any_values_are_read_or_told(folder: Path, values: dict[str, str]) -> None:
     path = folder / "sweep.toml"

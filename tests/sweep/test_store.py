@@ -58,7 +58,7 @@ JSON = st.recursive(
 REASONS = st.none() | st.text(st.characters(codec=None, exclude_categories=()))
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     outcomes=st.lists(
         st.tuples(
@@ -97,7 +97,7 @@ VARIANTS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(variants=st.lists(VARIANTS, max_size=4))
 def test_entries_round_trip(variants: list[Variant], tmp_path_factory: pytest.TempPathFactory) -> None:
     entries = [Entry(i, variant, (("prune", "a"), ("convert", "b"))) for i, variant in enumerate(variants, 1)]

@@ -219,7 +219,7 @@ def test_a_reason_that_is_no_text_can_be_written() -> None:
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.text("ab=-\r\n\t,;\"' ", max_size=8)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     width=st.floats(allow_nan=False, allow_infinity=False),
     depth=st.integers(-(2**53), 2**53) | PLAIN | st.booleans(),
@@ -444,7 +444,6 @@ def test_shares_are_of_level_0() -> None:
     assert saved(rows[1:]) == {}
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_a_row_is_told_of_just_where_its_sizes_are_not_all_smaller_or_equal_and_one_smaller(
     sizes: list[tuple[int, ...]], rng: object

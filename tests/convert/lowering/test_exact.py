@@ -160,7 +160,7 @@ def test_masks(name: str, masked: bool) -> None:
     assert_exact(model, inputs_of(model, padded=True), "int16x8" if "causal" in name and not masked else "int8")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 @pytest.mark.parametrize("scheme", ["int8", "int16x8"])
 def test_masked_scores_give_the_softmax_of_what_counts(scheme: str, data: Any) -> None:
@@ -182,7 +182,7 @@ def test_masked_scores_give_the_softmax_of_what_counts(scheme: str, data: Any) -
     np.testing.assert_allclose(found, raised / raised.sum(-1, keepdims=True), atol=tolerance)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     shape=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     times=st.integers(1, 5),

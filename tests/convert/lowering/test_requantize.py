@@ -144,7 +144,7 @@ def test_each_channel_of_a_normalization_has_its_scale(tmp_path: Path) -> None:
     assert sqnr_db(better, samples[:10], expected)[0] > max(30.0, sqnr_db(plain, samples[:10], expected)[0])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=30))
 def test_the_error_function(values: list[float]) -> None:
     from math import erf

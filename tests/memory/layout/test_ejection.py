@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.memory.layout.ejection import POLICIES, EjectionChains, improve
@@ -15,7 +15,6 @@ from edgetool.memory.problem import Effort
 from tests.memory.layout.instances import assert_valid, backbone, instance_of, instances, max_live, top
 
 
-@settings(deadline=None)
 @given(instances(), st.integers(0, 3), st.sampled_from(["tflm", "start", "end"]))
 def test_improved_layouts_are_valid_and_never_higher(instance: Instance, seed: int, name: str) -> None:
     start = first_fit_by(instance, name)
@@ -24,7 +23,6 @@ def test_improved_layouts_are_valid_and_never_higher(instance: Instance, seed: i
     assert top(instance, offsets) <= top(instance, start)
 
 
-@settings(deadline=None)
 @given(instances(), st.data())
 def test_a_chain_that_fails_leaves_no_trace(instance: Instance, data: st.DataObject) -> None:
     start = first_fit_by(instance, "start")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.memory.layout import greedy
@@ -39,7 +39,6 @@ def plain_tflm(instance: Instance) -> list[int]:
     return [offsets[i] for i in range(len(offsets))]
 
 
-@settings(deadline=None)
 @given(instances(), st.integers(0, 100))
 def test_greedy_is_valid_and_never_above_tflm(instance: Instance, target: int) -> None:
     offsets = greedy_offsets(instance, Effort(), target)
@@ -47,14 +46,12 @@ def test_greedy_is_valid_and_never_above_tflm(instance: Instance, target: int) -
     assert top(instance, offsets) <= top(instance, plain_tflm(instance))
 
 
-@settings(deadline=None)
 @given(instances())
 def test_the_first_order_is_tflms(instance: Instance) -> None:
     assert next(iter(ORDERS)) == "tflm"
     assert first_fit_by(instance, "tflm") == plain_tflm(instance)
 
 
-@settings(deadline=None)
 @given(instances())
 def test_the_duration_index_gives_the_same_layout(instance: Instance) -> None:
     index = DurationIndex(instance)
@@ -62,7 +59,6 @@ def test_the_duration_index_gives_the_same_layout(instance: Instance) -> None:
         assert index.first_fit(order, None, Effort()) == first_fit_by(instance, name)
 
 
-@settings(deadline=None)
 @given(instances())
 def test_neighbours_and_loads(instance: Instance) -> None:
     spans = list(zip(instance.first, instance.last, strict=True))

@@ -116,7 +116,7 @@ def find(instance: Instance, capacity: int, rule: int) -> tuple[int, ...] | None
     return found.offsets
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(mixed_problems(most=5), st.sampled_from(RULES))
 def test_search_finds_what_there_is_and_exhausts_what_is_not(problem: LayoutProblem, rule: int) -> None:
     best = minimum_peak(problem)
@@ -144,7 +144,7 @@ def test_exhaustion_proves_what_max_live_cannot(rule: int) -> None:
     assert find(part.instance, 8, rule) is not None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(mixed_problems(most=14, moments=10), st.integers(0, 3))
 def test_machine_code_takes_the_same_decisions_as_plain_python(problem: LayoutProblem, seed: int) -> None:
     engine = compiled(never, wait_until_ready=True)

@@ -30,7 +30,7 @@ def knots(count: int) -> LayoutProblem:
     return plain(*((first + 10 * i, last + 10 * i, size * (i + 1)) for i in range(count) for first, last, size in KNOT))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(mixed_problems(most=5))
 def test_what_is_proven_is_the_best_of_all_orders(problem: LayoutProblem) -> None:
     best = minimum_peak(problem)
@@ -45,7 +45,7 @@ def test_what_is_proven_is_the_best_of_all_orders(problem: LayoutProblem) -> Non
 
 
 @given(mixed_problems(most=10))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_strategy_keeps_the_rules(problem: LayoutProblem) -> None:
     if minimum_peak(LayoutProblem(tuple(b for b in problem.buffers if b.pinned is not None))) is None:
         return

@@ -41,7 +41,6 @@ def least(given_ranges: Ranges, *, in_place: bool, initial: Sequence[Sequence[st
     )
 
 
-@settings(deadline=None)
 @given(ranges(), algorithms, st.booleans())
 def test_assignments_pass_the_judge(drawn: Ranges, algorithm: Algorithm, in_place: bool) -> None:
     sharing = assign(drawn, algorithm, in_place=in_place)
@@ -52,7 +51,7 @@ def test_assignments_pass_the_judge(drawn: Ranges, algorithm: Algorithm, in_plac
     assert sharing.optimal == (sharing.lower_bound == sharing.optimized_bytes)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ranges(most=7), st.booleans())
 def test_dynamic_programming_is_as_good_as_brute_force(drawn: Ranges, in_place: bool) -> None:
     sharing = assign(drawn, in_place=in_place)
@@ -61,7 +60,6 @@ def test_dynamic_programming_is_as_good_as_brute_force(drawn: Ranges, in_place: 
     assert sharing.optimized_bytes == least(drawn, in_place=in_place)
 
 
-@settings(deadline=None)
 @given(ranges(most=16), st.integers(1, 200), st.booleans())
 def test_dynamic_programming_is_never_worse_than_greedy(drawn: Ranges, nodes: int, in_place: bool) -> None:
     greedy = assign(drawn, "greedy", in_place=in_place)
@@ -71,7 +69,6 @@ def test_dynamic_programming_is_never_worse_than_greedy(drawn: Ranges, nodes: in
     assert sharing.cut_short == (not sharing.optimal)
 
 
-@settings(deadline=None)
 @given(ranges(most=6, unknowns=False), algorithms, st.data())
 def test_initial_groups_stay_together(drawn: Ranges, algorithm: Algorithm, data: st.DataObject) -> None:
     names = data.draw(st.permutations(list(drawn)))
@@ -92,7 +89,6 @@ def test_initial_groups_stay_together(drawn: Ranges, algorithm: Algorithm, data:
         assert sharing.lower_bound <= best <= sharing.optimized_bytes
 
 
-@settings(deadline=None)
 @given(ranges(), algorithms, st.data())
 def test_static_tensors_and_those_outside_of_the_prefix_are_alone(
     drawn: Ranges, algorithm: Algorithm, data: st.DataObject

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
@@ -17,7 +17,6 @@ from edgetool.memory.sharing.types import LiveRange, Ranges
 from tests.memory.sharing.graphs import ranges
 
 
-@settings(deadline=None)
 @given(ranges(), st.booleans(), st.data())
 def test_a_planted_conflict_is_found_and_named(drawn: Ranges, in_place: bool, data: st.DataObject) -> None:
     apart = interference(drawn, in_place=in_place)
@@ -39,7 +38,6 @@ def test_a_planted_conflict_is_found_and_named(drawn: Ranges, in_place: bool, da
         assert conflict.tensors[1] in apart[conflict.tensors[0]]
 
 
-@settings(deadline=None)
 @given(ranges(unknowns=False), st.booleans(), st.data())
 def test_the_judge_agrees_with_every_pair(drawn: Ranges, in_place: bool, data: st.DataObject) -> None:
     """Any partition: the judge is silent exactly when no two of a group interfere."""

@@ -141,7 +141,7 @@ def test_what_a_called_graph_hands_out_outlasts_its_readers_in_there(algorithm: 
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(dags() | loops(), algorithms, st.booleans())
 def test_shared_graphs_compute_the_same(graph: SharingGraph, algorithm: Algorithm, in_place: bool) -> None:
     sharing = assign(compute_ranges(graph), algorithm, in_place=in_place)

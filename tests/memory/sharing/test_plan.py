@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
@@ -93,7 +93,6 @@ def problems(draw: st.DrawFn) -> LayoutProblem:
     return LayoutProblem(tuple(buffers))
 
 
-@settings(deadline=None)
 @given(problems(), algorithms)
 def test_any_problem_is_shared_and_scratch_is_left_to_tflm(problem: LayoutProblem, algorithm: Algorithm) -> None:
     shared = shared_offsets(problem, algorithm)

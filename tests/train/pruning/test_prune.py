@@ -662,7 +662,7 @@ def networks(draw: st.DrawFn) -> Any:
 
 @pytest.mark.slow
 @given(networks(), st.sampled_from(PRUNING_METHODS))
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 def test_pruning_a_random_network_is_setting_to_zero(model: Any, method: str) -> None:
     inputs = samples(model, count=6)
     found = [prune(keras, model, level, method=method) for level in (0.4, 0.8)]
