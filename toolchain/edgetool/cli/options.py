@@ -190,8 +190,8 @@ class Positive(click.ParamType):  # type: ignore[type-arg]  # as above
 
     name = "number"
 
-    def __init__(self, least: float = 1e-6, most: float = 1e9) -> None:
-        self.least, self.most = least, most
+    def __init__(self, minimum: float = 1e-6, maximum: float = 1e9) -> None:
+        self.minimum, self.maximum = minimum, maximum
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number, or fail with a usage error that states the expected form."""
@@ -199,8 +199,8 @@ class Positive(click.ParamType):  # type: ignore[type-arg]  # as above
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             self.fail(f"{value!r} is not a plain number (without a unit)", param, ctx)
-        if isinstance(value, bool) or not self.least <= number <= self.most:  # nor is NaN
-            self.fail(f"{value!r} is not a number from {self.least:g} to {self.most:g}", param, ctx)
+        if isinstance(value, bool) or not self.minimum <= number <= self.maximum:  # nor is NaN
+            self.fail(f"{value!r} is not a number from {self.minimum:g} to {self.maximum:g}", param, ctx)
         return number
 
 

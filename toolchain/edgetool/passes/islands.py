@@ -97,13 +97,17 @@ class _Island:
     def _rename(self, index: int, float_tensors: int) -> None:
         """Let the last operator write the old tensor directly, if that has no scale."""
         self.operators = [
-            replace(one, outputs=tuple(index if output == float_tensors else output for output in one.outputs))
-            for one in self.operators
+            replace(
+                operator, outputs=tuple(index if output == float_tensors else output for output in operator.outputs)
+            )
+            for operator in self.operators
         ]
 
     def is_supported(self, context: Context) -> bool:
         """Whether the runtime supports all operators, or will after expansion."""
-        return all(one.code in EXPANDED or context.is_supported(self.draft, one) for one in self.operators)
+        return all(
+            operator.code in EXPANDED or context.is_supported(self.draft, operator) for operator in self.operators
+        )
 
 
 def in_float(draft: Draft, operator: Operator, context: Context) -> Applied | None:
@@ -127,8 +131,8 @@ def _is_end(tensor: Tensor) -> bool:
 
 def _convert_region(draft: Draft, region: Region, operator: Operator, context: Context) -> Applied | None:
     island = _Island(draft, scope_of(draft, operator))
-    for one in region.operators:
-        island.compute(one)
+    for member in region.operators:
+        island.compute(member)
     return _insert(draft, island, region.operators, (region.result,), operator, context, region)
 
 

@@ -200,7 +200,7 @@ def _is_quantized(draft: Draft, operator: Operator, inputs: list[Tensor], output
 
 
 def _elementwise(draft: Draft, operator: Operator, inputs: list[Tensor], output: Tensor) -> bool:
-    """Of constants, whose result is computed here."""
+    """Check operators on constants, whose result is computed here."""
     if not all(tensor.is_constant for tensor in inputs):
         return True
     one_type = len({tensor.dtype for tensor in (*inputs, output)}) == 1 and output.dtype is not DType.BOOL
