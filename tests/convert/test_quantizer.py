@@ -160,10 +160,10 @@ class Quantizer:
 
 def source(graph: Graph, operator: Operator) -> int:
     """Which result of the SPLIT an operator reads."""
-    tensor, makers = operator.inputs[0], {output: one for one in graph.operators for output in one.outputs}
-    while makers[tensor].code != "SPLIT":
-        tensor = makers[tensor].inputs[0]
-    return makers[tensor].outputs.index(tensor)
+    tensor, producers = operator.inputs[0], {output: one for one in graph.operators for output in one.outputs}
+    while producers[tensor].code != "SPLIT":
+        tensor = producers[tensor].inputs[0]
+    return producers[tensor].outputs.index(tensor)
 
 
 @pytest.mark.parametrize("read", [(0, 2), (1,), (2, 1)])

@@ -267,7 +267,7 @@ def test_an_unknown_method() -> None:
 def test_a_pattern_without_a_layer() -> None:
     with pytest.raises(UsageError, match=r"there is no layer named 'haed'.*did you mean 'head'"):
         prune(keras, dense_on_every_pixel(), 0.5, exclude=["a", "haed"])
-    pruned = prune(keras, dense_on_every_pixel(), 0.5, exclude=["a", "haed"], may_lack=True)
+    pruned = prune(keras, dense_on_every_pixel(), 0.5, exclude=["a", "haed"], allow_missing=True)
     assert "exclude: there is no layer named 'haed'" in pruned.notes
     assert "a" not in pruned.removed
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HEADER = ("measured", "before", "now", "off by")
 MIN_NAME_COLUMNS = 20
-OPERATORS = 5  # so many are shown without --verbose
+OPERATORS = 5  # number shown without --verbose
 COUNTERS = {"own": "a custom counter", "tflm": "TFLM's clock"}
 
 

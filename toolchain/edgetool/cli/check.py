@@ -133,7 +133,7 @@ MIN_PATH = 20
 MIN_FILE = 32
 LONGEST_NAME = 60
 COLUMN_NAME = 24
-RULE_COLUMNS = 15  # the longest rules
+RULE_COLUMNS = 15  # width of the longest rule name
 INDENT = RULE_COLUMNS + 11
 MARKS = {True: ("pass", "green"), False: ("FAIL", "red"), None: ("?", "yellow")}
 LOCK_STATES = {
@@ -150,8 +150,8 @@ VIOLATED = {True: "yes", False: "no", None: "unknown"}
 def check_view(reports: Sequence[Report], *, everything: bool = False) -> list[str]:
     """Show every report, then for several a matrix of the memory used and a verdict.
 
-    A passing report of several takes one line, and in a failing one the passing rules do; everything: all of them in
-    full, and notes too. What several reports have in common is printed once, after them.
+    Of several reports, each passing one takes one line; in failing ones, the passing rules share one line. everything:
+    all of them in full, and notes too. What several reports have in common is printed once, after them.
     """
     several = len(reports) > 1
     common = _Common.of(reports, everything=everything) if several else _Common()
@@ -419,7 +419,7 @@ def _change(change: ChangeInfo) -> str:
     return f"{printable(change.figure)} {before} to {after}"
 
 
-# Forms for other programs: the module whose text() makes them.
+# Output formats for other programs: the module whose text() produces each.
 FORMS = {
     "github": "edgetool.gate.github",
     "junit": "edgetool.gate.junit",
@@ -479,7 +479,7 @@ def command(
     locked: bool,
     allow_growth: tuple[Allowance, ...],
     custom_operators: Path | None,
-    format: str,  # as the key in edgetool.toml is called
+    format: str,  # named like the key in edgetool.toml
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -544,7 +544,7 @@ def command(
     if checked.passed:
         return
     if quiet:
-        failed = [made.check for made in checked.reports if made.check is not None and not made.check.passed]
+        failed = [report.check for report in checked.reports if report.check is not None and not report.check.passed]
         rules = sorted({item.rule for gate in failed for item in gate.judgements if item.passed is False})
         paths_failed = dict.fromkeys(gate.path for gate in failed)
         raise FailedCheckError(f"fails: {', '.join(rules)}", where=", ".join(paths_failed))

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 NAME_COLUMNS = 48
 OPERATOR_COLUMNS = 24
 SHOWN = 8
-# The rows that answer whether B is better.
+# Rows that show whether B is better.
 BOLD = ("arena_bytes", "model_bytes", "latency_ms", "accuracy")
-# The change of figures that differ by less than they are shown to.
+# Shown for a change too small for the displayed digits.
 ABOUT_NONE = "about 0"
-# From here on digits tell less than the order of magnitude.
+# Above this, only the order of magnitude is shown.
 LARGE = 10**12
 LABELS = {
     "arena_bytes": "arena",
@@ -105,10 +105,10 @@ def _side(letter: str, side: SideInfo) -> list[str]:
 
 
 def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
-    """One line per figure that either side has, and one for its band. Figures that neither has are named below."""
+    """One line per figure that either side has, and one for its band. Figures that both lack are listed below."""
     rows, bold = [], set[int]()
     for change in compared.figures:
-        if (change.a is None and change.b is None) or (not everything and _goes_without_saying(change, compared)):
+        if (change.a is None and change.b is None) or (not everything and _is_redundant(change, compared)):
             continue
         rows.append((LABELS[change.figure], *_values(change), *_changes(change)))
         bold |= {len(rows)} if change.figure in BOLD else set()
@@ -122,13 +122,13 @@ def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
     lines = [click.style(line, bold=True) if i - differ in bold else line for i, line in enumerate(lines)]
     if differ:
         lines[1] = click.style(lines[1], bold=True)
-    if any(_from_below(change) for change in compared.figures):
+    if any(_has_lower_bound_only(change) for change in compared.figures):
         lines += ["", *wrapped(">=: a lower bound only, so the change is uncertain.", "  ")]
     missing = [LABELS[item.figure].strip() for item in compared.figures if item.a is None and item.b is None]
     return [*lines, "", *wrapped(f"Not available for either: {', '.join(missing)}.", "  ")] if missing else lines
 
 
-def _goes_without_saying(change: FigureChange, compared: CompareInfo) -> bool:
+def _is_redundant(change: FigureChange, compared: CompareInfo) -> bool:
     """Whether the figure repeats another: the arena of TFLM's own planner, if that is the arena."""
     arena = next(item for item in compared.figures if item.figure == "arena_bytes")
     return change.figure == "stock_arena_bytes" and (change.a, change.b) == (arena.a, arena.b)
@@ -179,7 +179,7 @@ def _band_row(change: FigureChange) -> tuple[str, str, str, str, str]:
     return ("  band", cells[0], cells[1], *judged)
 
 
-def _from_below(change: FigureChange) -> bool:
+def _has_lower_bound_only(change: FigureChange) -> bool:
     return any(band is not None and band[1] is None for band in (change.a_band, change.b_band))
 
 
@@ -208,7 +208,7 @@ def _count(value: float) -> str:
 
 
 def _kinds(kinds: Sequence[KindChange], *, everything: bool) -> list[str]:
-    """The kinds of operators of which one side has more; all kinds if everything is shown."""
+    """The kinds of operators whose counts differ; all kinds if everything is shown."""
     chosen = [kind for kind in kinds if everything or kind.a != kind.b]
     if not chosen:
         return []
@@ -220,7 +220,7 @@ def _kinds(kinds: Sequence[KindChange], *, everything: bool) -> list[str]:
 
 
 def _operators(operators: Sequence[OperatorChange], *, everything: bool) -> list[str]:
-    """The operators whose time changed most, or whose bytes touched did if a side has no times."""
+    """The operators whose time changed most, or, if one side has no times, whose bytes changed most."""
     timed = all(
         (item.a is None or item.a_ms is not None) and (item.b is None or item.b_ms is not None) for item in operators
     )
@@ -297,7 +297,7 @@ def command(
     from edgetool.report.comparison import comparison_document
     from edgetool.report.json import to_json
 
-    # What edgetool.toml says of the target is for models: two reports need none.
+    # The target in edgetool.toml applies to models; two reports need none.
     asked = {ctx.get_parameter_source(name) for name in ("target", "custom_operators", *overrides)}
     insist = ParameterSource.COMMANDLINE in asked
     report = compare_models(a, b, target, overrides=overrides, custom_operators=custom_operators, insist=insist)

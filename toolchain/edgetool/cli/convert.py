@@ -285,7 +285,7 @@ def command(
 
 
 def _reject_synthetic_options(context: click.Context) -> None:
-    """Raises UsageError if an option of the synthetic samples is on the command line, beside real ones."""
+    """Raise UsageError if options for synthetic samples are combined with real samples."""
     for name in ("samples", "seed"):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             what = f"--{name} applies only to synthetic samples, but --calibration provides real ones"

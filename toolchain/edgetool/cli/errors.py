@@ -1,4 +1,4 @@
-"""How errors leave the program: one clear line on stderr and the exit code of the kind."""
+"""How errors leave the program: one clear line on stderr and the exit code of its class."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ USAGE = 2
 class Terminated(BaseException):
     """A signal arrived; raised so that temporary files and children are cleaned up.
 
-    arrived: whether one did. Extension modules turn what is raised while they load into an ImportError.
+    arrived: whether a signal has arrived. Extension modules turn an exception during their import into an ImportError.
     """
 
     arrived: ClassVar[bool] = False
 
 
 class PipeClosedError(Exception):
-    """The reader of our output has gone. Not an OSError, which click would turn into exit code 1."""
+    """The reader of our output has closed it. Not an OSError, which click would turn into exit code 1."""
 
 
 def raise_on_signals() -> None:
@@ -70,7 +70,7 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
         _say("interrupted")
         return INTERRUPTED
     except PipeClosedError:
-        # The reader of our output went away; say nothing, and keep Python from complaining at exit.
+        # The reader closed our output: print nothing, and prevent an error from Python at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -124,5 +124,5 @@ def _say(text: str) -> None:
 
 
 def _one_line(text: str) -> str:
-    """Return the message with visible characters only, and without what CI runners take for a command."""
+    """Return the message with visible characters only, and without sequences that CI runners interpret as commands."""
     return visible(text, MAX_CHARACTERS).replace("##", r"#\x23")

@@ -87,8 +87,8 @@ def _others(rows: Sequence[BoardFit], names: int) -> list[str]:
 
 
 def _bar_columns(others: int) -> int:
-    minimum, most = BAR_COLUMNS
-    return max(minimum, min(most, (width() - others - 2 * PERCENT_COLUMNS) // 2))
+    minimum, maximum = BAR_COLUMNS
+    return max(minimum, min(maximum, (width() - others - 2 * PERCENT_COLUMNS) // 2))
 
 
 def _bars(row: BoardFit, columns: int) -> tuple[str, str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from edgetool.pipeline.init import InitPlan, PlannedFile
 
-SHOWN = 5  # models by name
+SHOWN = 5  # number of models listed by name
 LONGEST = 400
 ACTIONS = {"new": "Wrote", "replaced": "Replaced", "extended": "Added to"}
 PLANNED = {"new": "would be written", "replaced": "would be replaced", "extended": "would be extended with the hook"}

@@ -1,4 +1,4 @@
-"""A group whose commands load on use: help is instant."""
+"""A group whose commands load on use, so that --help starts quickly."""
 
 from __future__ import annotations
 

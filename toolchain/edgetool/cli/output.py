@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def print_lines(lines: Sequence[str]) -> None:
-    """Print the lines of a view, coloured as text.color says; nothing for no lines."""
+    """Print the lines of a view, coloured according to text.color; nothing for no lines."""
     if not lines:
         return
     click.echo("\n".join(lines), color=color())

@@ -188,8 +188,8 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
     lines += order_facts(report.plan, report.arena)
     if report.plan.sharing is not None:
         lines += sharing_facts(report.plan.sharing)
-    everyone = len(report.plan.tensors) + len(report.plan.scratch)
-    lines += ["", *tensor_map(report.plan, everyone if everything else SHOWN)]
+    buffer_count = len(report.plan.tensors) + len(report.plan.scratch)
+    lines += ["", *tensor_map(report.plan, buffer_count if everything else SHOWN)]
     return lines + finding_lines(report.findings, everything=everything)
 
 

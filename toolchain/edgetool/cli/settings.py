@@ -1,7 +1,7 @@
 """Settings from edgetool.toml, or [tool.edgetool] of pyproject.toml, in the current directory.
 
-Top-level keys set the option of that name for every command that has it; a table of a command's name sets
-options of that command alone. A top-level list is for the commands that take several. The command line wins.
+Top-level keys set the option of that name for every command that has it; a table of a command's name sets options of
+that command alone. A top-level list applies only to commands whose option is repeatable. The command line wins.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from edgetool.errors import SettingsError
 
 SETTINGS_NAME = "edgetool.toml"
 SETTINGS_TABLE = b"edgetool"
-# What only the command line may ask for: a file that came along with a model must neither have code of the model run
-# nor files replaced, and a gate that renews its lock by itself is none.
-NEVER = ("force", "trust_model_code")
-NEVER_OF = {"check": ("update", "output")}
+# Options allowed only on the command line: a settings file shipped with a model must not run its code or replace files,
+# and a check that updates its own lock checks nothing.
+COMMAND_LINE_ONLY = ("force", "trust_model_code")
+COMMAND_LINE_ONLY_OF = {"check": ("update", "output")}
 
 
 def load_settings(ctx: click.Context) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
                 for parameter in command.params
                 if isinstance(parameter, click.Option)
                 and parameter.name
-                and parameter.name not in (*NEVER, *NEVER_OF.get(name, ()))
+                and parameter.name not in (*COMMAND_LINE_ONLY, *COMMAND_LINE_ONLY_OF.get(name, ()))
             }
     defaults: dict[str, dict[str, Any]] = {name: {} for name in parameters}
     for key, value in settings.items():
@@ -49,13 +49,13 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
                 raise SettingsError("must be a table of options", where=f"{where}: {key}")
             continue
         _check_allowed(where, key)
-        takers = [name for name in parameters if _option_name(key) in parameters[name]]
-        if not takers:
+        names = [name for name in parameters if _option_name(key) in parameters[name]]
+        if not names:
             everything = [*parameters, *{option for options in parameters.values() for option in options}]
             raise _unknown(where, key, everything)
-        if isinstance(value, list):  # several targets are for the commands that take several
-            takers = [name for name in takers if _takes_list(parameters[name][_option_name(key)])] or takers
-        for name in takers:
+        if isinstance(value, list):  # a list applies only to commands whose option is repeatable
+            names = [name for name in names if _takes_list(parameters[name][_option_name(key)])] or names
+        for name in names:
             defaults[name][_option_name(key)] = _checked(
                 ctx, parameters[name][_option_name(key)], value, f"{where}: {key}"
             )
@@ -79,7 +79,7 @@ def read_by_name(*targets: str | None) -> tuple[Path, ...]:
 
 
 def _check_allowed(where: str, key: str) -> None:
-    if _option_name(key.rpartition(".")[2]) in NEVER:
+    if _option_name(key.rpartition(".")[2]) in COMMAND_LINE_ONLY:
         raise SettingsError("cannot be set in a file", where=f"{where}: {key}", fix="use it on the command line")
 
 

@@ -1,4 +1,4 @@
-"""edgetool sweep: the group, and what its commands share: option types, the sweep.toml or store that is meant, rows."""
+"""edgetool sweep: the group, and what its commands share: option types, finding the sweep.toml or store, rows."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ store_option = option(
     metavar="FILE",
     help="The store, if it is not NAME.sqlite beside NAME.toml.",
 )
-# For the commands that only read: the sweep.toml, of which the store is found, or that itself.
+# For the commands that only read: either the sweep.toml, from which the store is found, or the store itself.
 source_options = stacked(
     click.argument("source", type=PATH, required=False, metavar="[SWEEP.toml|STORE]"), store_option
 )
@@ -161,7 +161,7 @@ def read_rows(
 
     with open_store(path) as store:
         result = store.sweep(), rows(store, axes, notes=notes)
-    gc.freeze()  # of hundreds of thousands of objects none is garbage: do not look for it while they are shown
+    gc.freeze()  # hundreds of thousands of live objects: do not scan them for garbage while printing
     return result
 
 

@@ -56,7 +56,7 @@ def width() -> int:
 def printable(text: str, limit: int = 60) -> str:
     """Return text from a file, safe on a terminal: control and non-ASCII characters escaped, the middle cut."""
     safe = "".join(c if " " <= c <= "~" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
-    for command in ("::", "##"):  # with which a line, or what stands in it, is a command to a CI runner
+    for command in ("::", "##"):  # these make CI runners interpret a line as a command
         safe = safe.replace(command, f"{command[0]}\\x{ord(command[1]):02x}")
     if len(safe) <= limit:
         return safe
@@ -215,7 +215,7 @@ def fact(label: str, value: str, *, style: dict[str, Any] | None = None, bold: s
 def duration(ms: float, digits: int = 2) -> str:
     """Return a time to the given digits in the unit that reads best: 2.1 s, 24 ms, 350 us, under 1 us."""
     for factor, unit in ((1e-3, "s"), (1.0, "ms"), (1e3, "us")):
-        if float(f"{ms * factor:.3g}") >= 1:  # 999.7 us are 1.0 ms
+        if float(f"{ms * factor:.3g}") >= 1:  # 999.7 us is shown as 1.0 ms
             return f"{significant(ms * factor, digits)} {unit}"
     return "under 1 us"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from edgetool.report.document import OutputDistance, Report, RuntimeInfo, VerifyInfo
 
-# What the document's checks are called here.
+# The names under which the document's checks are shown.
 LABELS = {
     "plan-safe": "Plan",
     "planned-runs": "Runs",
@@ -51,7 +51,7 @@ def verify_view(report: Report) -> list[str]:
     for check in verified.checks:
         if check.message not in shown:
             lines += fact(LABELS[check.check], printable(check.message, 400), style=STYLES[check.passed])
-        shown.add(check.message)  # the reason why checks were left out is said once
+        shown.add(check.message)  # the reason why checks were left out is given once
     for runtime in verified.runtimes:
         lines += _runtime(runtime)
     lines += finding_lines(report.findings)

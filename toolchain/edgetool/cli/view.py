@@ -126,7 +126,7 @@ RUNS: dict[str, Literal["before", "after", "whole"]] = {
     "unsettled-shapes": "whole",
     "written-constants": "whole",
 }
-# What the other problems begin with; they do not keep the model from running.
+# How messages about other problems begin; these do not keep the model from running.
 OTHERS = {
     "operator-scales-in-runtime": "Wrong results",
     "kernel-gives-up": "Wrong results",

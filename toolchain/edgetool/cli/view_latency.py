@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SLOWEST_SHOWN = 3
 ADVICE_SHOWN = 2
 MIN_NAME_COLUMNS = 12
-# Where a figure rests on no measurement of this core and these kernels, it looks it.
+# Colours that mark figures not based on measurements of this core and these kernels.
 UNMODELLED = "unmodelled"
 STATUS_STYLES: dict[str, dict[str, Any]] = {"unvalidated": {"fg": "yellow"}, UNMODELLED: {"fg": "yellow"}}
 
@@ -88,7 +88,7 @@ def energy_facts(estimate: EstimateInfo) -> list[str]:
     energy_uj = estimate.energy_uj
     if energy_uj is None:
         return []
-    power = (estimate.energy_basis or "").partition("; time: ")[0]  # that of the time stands above
+    power = (estimate.energy_basis or "").partition("; time: ")[0]  # the basis of the time is already shown above
     return fact("Energy", f"{banded(energy_uj, energy)}{f'; {printable(power, 400)}' if power else ''}")
 
 

@@ -1,7 +1,4 @@
-"""The view of a sweep: its settings, a table of variants per target with the front marked, and remarks on the rows.
-
-The table of a sweep's variants: its columns, and which of them there is room for.
-"""
+"""The view of a sweep: its settings, a table of variants per target with the front marked, and remarks on the rows."""
 
 from __future__ import annotations
 
@@ -40,11 +37,11 @@ if TYPE_CHECKING:
     from edgetool.sweep.store import SweepRecord
 
 UNKNOWN = "-"
-GAP = 2  # as text.table has it
+GAP = 2  # as in text.table
 LONGEST_NAME = 16
-MIN_VERDICT, MAX_VERDICT = 14, 28  # the first while columns can go in its favour, the second with all of them
-SAVED = ("arena_bytes", "model_bytes", "macs")  # as the legend says
-ALWAYS = 100  # a column's rank that never goes
+MIN_VERDICT, MAX_VERDICT = 14, 28  # minimum width, for which columns are dropped, and width when all columns are shown
+SAVED = ("arena_bytes", "model_bytes", "macs")  # in the order of the legend
+ALWAYS = 100  # rank of columns that are never dropped
 CAUSES: Mapping[Cause, str] = {
     "runtime": "TFLM",
     "arena unknown": "arena unknown",
@@ -65,7 +62,7 @@ STYLES: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """key: its name in --csv. rank: where there is no room for all, the least goes first. legend: what it shows."""
+    """key: its name in --csv. rank: columns of low rank are dropped first. legend: what it shows."""
 
     key: str
     header: str
@@ -85,7 +82,7 @@ class ColumnLayout:
 
 
 def accuracy_word(rows: Sequence[Row]) -> str:
-    """Return what the accuracy column holds: correct answers, or agreement with the original."""
+    """Return the meaning of the accuracy column: correct answers, or agreement with the original."""
     has_accuracy = any(row.metrics is not None and row.metrics.quality.accuracy is not None for row in rows)
     return "accuracy" if has_accuracy else "agreement"
 
@@ -94,7 +91,9 @@ def layout(rows: Sequence[Row], *, every: Sequence[Row], everything: bool = Fals
     """Choose the columns for these rows; with `everything` all of them, however wide."""
     less = savings(every)
     shared = {} if everything else same_everywhere(every)
-    informative = [column for column in _columns(rows, less) if column.key not in shared and _tells(column, rows)]
+    informative = [
+        column for column in _columns(rows, less) if column.key not in shared and _is_informative(column, rows)
+    ]
     needed = max((len(verdict(row)) for row in rows), default=0)
     if everything:
         return ColumnLayout(tuple(informative), MAX_VERDICT)
@@ -145,7 +144,7 @@ def state(row: Row) -> str:
 def verdict(row: Row) -> str:
     """Return "accepted", or the limits that the variant violates."""
     if row.status == "failed":
-        return f"failed {plain((row.reason or '').partition(':')[0])}".rstrip()  # the reason is told below
+        return f"failed {plain((row.reason or '').partition(':')[0])}".rstrip()  # the reason is shown below
     if row.judged is None:
         return row.status
     if row.judged.accepted:
@@ -275,7 +274,7 @@ def _band(band: Band | None) -> str:
     return UNKNOWN if band is None else f"{significant(band.low, 2)}-{significant(band.high, 2)}"
 
 
-def _tells(column: Column, rows: Sequence[Row]) -> bool:
+def _is_informative(column: Column, rows: Sequence[Row]) -> bool:
     return column.rank == ALWAYS or any(column.cell(row) not in ("", UNKNOWN) for row in rows)
 
 
@@ -284,7 +283,7 @@ def _width(column: Column, rows: Sequence[Row]) -> int:
 
 
 def _within(text: str, limit: int) -> str:
-    """Return the items of a longer list that fit, and how many more there are; of other texts the beginning."""
+    """Return the items of a longer list that fit, and how many more there are; for other texts, the beginning."""
     items = text.split(", ")
     for kept in range(len(items), 0, -1):
         short = ", ".join([*items[:kept], *([f"+{len(items) - kept}"] if kept < len(items) else [])])
@@ -311,7 +310,7 @@ AXIS_WORDS = {
     "model_parameters": "parameters",
 }
 
-WHEN = {"sqnr_db": "no accuracy is known"}  # an axis of a front stands for another; others where they are known
+WHEN = {"sqnr_db": "no accuracy is known"}  # when an axis replaces another; other axes are used where known
 
 
 def sweep_view(

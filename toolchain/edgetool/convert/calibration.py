@@ -183,7 +183,7 @@ def _from_npz(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
 
 
 def from_arrays(path: Path, arrays: Mapping[str, Array], specs: Sequence[InputSpec]) -> SampleSet:
-    """Samples of one array per input, matched by name; by order only where no name is an input's.
+    """Samples of one array per input, matched by name; by position only if no array has an input's name.
 
     Raises CalibrationError when names, shapes or counts do not fit.
     """

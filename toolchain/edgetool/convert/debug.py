@@ -80,7 +80,7 @@ class _TensorStatistics:
     def widest_channel(self) -> tuple[int, float]:
         """The channel with the widest range, and the ratio of its range to the median range.
 
-        A range below float32's rounding of the widest counts as that rounding: the quotient would say nothing.
+        A range below float32's rounding of the widest counts as that rounding: the quotient would be meaningless.
         """
         assert self.low is not None
         assert self.high is not None
@@ -177,21 +177,21 @@ def _measure(
 ) -> list[_TensorStatistics]:
     model = read_model(verified)
     graph = model.main
-    makers = {index: operator for operator in graph.operators for index in operator.outputs}
+    producers = {index: operator for operator in graph.operators for index in operator.outputs}
     pairs: list[tuple[int, int, _TensorStatistics]] = []
     for operator in graph.operators:
         if operator.custom_code != VERIFY:
             continue
         quantized, real = operator.inputs
         baseline = graph.tensors[quantized].per_tensor
-        if baseline is None or quantized not in makers:
+        if baseline is None or quantized not in producers:
             continue
-        maker = makers[quantized]
-        layer = layers.layer_of(maker, model)
-        end = layers.cut_layer_of(maker, model) if layer is None else None
-        pairs.append((quantized, real, _TensorStatistics(maker, layer or end, end is not None, *baseline)))
+        producer = producers[quantized]
+        layer = layers.layer_of(producer, model)
+        end = layers.cut_layer_of(producer, model) if layer is None else None
+        pairs.append((quantized, real, _TensorStatistics(producer, layer or end, end is not None, *baseline)))
     # The converter writes the verifiers of an operator with several results in random order: see quantizer.
-    pairs.sort(key=lambda pair: (makers[pair[0]].index, makers[pair[0]].outputs.index(pair[0])))
+    pairs.sort(key=lambda pair: (producers[pair[0]].index, producers[pair[0]].outputs.index(pair[0])))
     runner = _Runner(tf, verified, keep=True)
     for row in samples:
         runner.run(row)

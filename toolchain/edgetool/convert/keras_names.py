@@ -70,7 +70,7 @@ Trunc Unfold Unique UnravelIndex Unstack Vander Var Vdot View ViewAsComplex View
 """.split()
 )
 
-# What layers are made of: initializers, regularizers, constraints, quantizers, dtype policies, seeds.
+# Parts of layers: initializers, regularizers, constraints, quantizers, dtype policies, seeds.
 PARTS = frozenset(
     """
 AWQConfig AWQDTypePolicy AbsMaxQuantizer Constant DTypePolicy DTypePolicyMap Float8QuantizationConfig

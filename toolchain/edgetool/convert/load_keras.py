@@ -171,7 +171,7 @@ def load_with_tf_keras(
     """
     assert source.config is not None  # only a SavedModel has none
     config = for_tf_keras(source.config)
-    # What Keras 3 gets was checked before; this is another configuration, and tf_keras runs what it holds.
+    # This configuration differs from the one checked for Keras 3, and tf_keras runs code in it.
     check_config(config, source.kind, trust_model_code=trust_model_code, tf_keras=True)
     keras = _imported_extra(LIBRARY, TF_KERAS)
     scope = _quantize_scope() if needs_tfmot(config) else nullcontext()
@@ -261,9 +261,9 @@ def load_keras_file(
 ) -> LoadedKeras:
     """Load an .h5 or .keras file with its weights.
 
-    config: what checked_config made of it. custom_objects: a Python module with the model's own classes and functions.
-    Raises UnsupportedModelError naming the layer where Keras tells it and file and line where the module's code
-    fails, UsageError when there is nothing in the module, MissingExtraError where tf_keras is needed.
+    config: the result of checked_config. custom_objects: a Python module with the model's own classes and functions.
+    Raises UnsupportedModelError naming the layer if Keras names it, and file and line if the module's code fails,
+    UsageError if the module defines nothing, MissingExtraError if tf_keras is needed and not installed.
     """
     code = CustomCode() if custom_objects is None else import_custom_code(custom_objects)
     needed = next(needs_tf_keras(config), None) if source.legacy else None
@@ -334,7 +334,7 @@ def _fix(source: ModelFile, what: str) -> str:
 
 
 def _hard_sigmoid(keras: Any) -> Any:
-    """clip(0.2 x + 0.5, 0, 1), as Keras 2 had it, in the operators that Keras 3 uses for its own."""
+    """clip(0.2 x + 0.5, 0, 1), as in Keras 2, in the operators that Keras 3 uses for its own."""
 
     def keras_2_hard_sigmoid(x: Any) -> Any:
         return keras.ops.relu6(x * 1.2 + 3.0) / 6.0
@@ -402,7 +402,7 @@ def checked_config(
     """Return the checked configuration to load, and notes; None for a SavedModel, which has none.
 
     tf_keras: whether that library may load what Keras 3 cannot rebuild. Raises InvalidModelError or
-    UnsupportedModelError, and MissingExtraError where tf_keras is needed and not installed.
+    UnsupportedModelError, and MissingExtraError if tf_keras is needed and not installed.
     """
     loaded_on_trust = ("the model was loaded with --trust-model-code",) if trust else ()
     if source.config is None:

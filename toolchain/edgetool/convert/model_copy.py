@@ -28,9 +28,9 @@ VARIABLES = "vars"
 # Weights that a pruning wrapper adds to those of its layer.
 PRUNING_WEIGHTS = re.compile(r"(?:^|/)(?:mask|threshold|pruning_step)(?:_\d+)?(?::\d+)?$")
 MASK = re.compile(r"(?:^|/)mask(?:_\d+)?(?::\d+)?$")
-# The values that a clustered weight may have; of RNN cells and attention the name says more.
+# The values that a clustered weight may have; for RNN cells and attention, the name has more parts.
 CENTROIDS = re.compile(r"(?:^|/)cluster_centroids_(?P<weight>[a-z_]+?)(?:_\d+)?:\d+$")
-# The order in which Keras has a layer's weights; a clustering wrapper moves those that it clusters to the end.
+# The order in which Keras stores a layer's weights; a clustering wrapper moves those that it clusters to the end.
 WEIGHT_ORDER = ("kernel", "depthwise_kernel", "pointwise_kernel", "recurrent_kernel", "embeddings", "bias")
 STRIP_CLUSTERING = "save tfmot.clustering.keras.strip_clustering(model)"
 # Class -> gates of a layer whose weights are laid out for CuDNN.
@@ -43,7 +43,7 @@ CUDNN_GATES = {"CuDNNLSTM": 4, "CuDNNGRU": 3}
 def copy_tree(old: WeightGroup, new: WeightGroup, before: ConfigNode, after: ConfigNode) -> None:
     """Copy the weights of the model `before` in `old` to where Keras 3 expects those of `after`, into the empty `new`.
 
-    before, after: the configuration as the file has it and as modernise rewrote it.
+    before, after: the configuration as in the file and as rewritten by modernise.
     """
     config = _config_of(before)
     for name in old:
@@ -78,7 +78,7 @@ def _copy_layers(old: WeightGroup, new: WeightGroup, before: ConfigNode, after: 
 
 
 def _group_names(old: WeightGroup, layers: Sequence[ConfigNode]) -> list[str | None]:
-    """The group of each layer: those of one class follow each other by number, whatever was left out between them."""
+    """The group of each layer: those of one class are in order of their numbers, which may have gaps."""
     waiting: dict[str, Iterator[str]] = {}
     for kind in {snake_case(str(layer["class_name"])) for layer in layers}:
         numbered = [(int(found[1] or 0), name) for name in old if (found := re.fullmatch(rf"{kind}(?:_(\d+))?", name))]

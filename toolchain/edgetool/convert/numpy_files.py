@@ -204,7 +204,7 @@ def _dtype(descr: str) -> np.dtype[Any]:
 
 @contextmanager
 def _explain_errors(path: Path) -> Iterator[None]:
-    """Replace errors by CalibrationErrors that name the path: numpy's messages advise to allow pickles."""
+    """Replace errors by CalibrationErrors that name the path: numpy's messages advise allowing pickles."""
     try:
         yield
     except _BadArrayError as error:

@@ -81,7 +81,10 @@ def variation_db(reference: Reals, quantized: Reals) -> float | None:
 
 
 def _power_db(values: Reals) -> float | None:
-    """Return 10 log10 of the sum of squares; None for all zeros. Scaling prevents that a square over- or underflows."""
+    """Return 10 log10 of the sum of squares; None for all zeros.
+
+    Scaling prevents squares from overflowing or underflowing.
+    """
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0:
         return None

@@ -7,7 +7,7 @@ itself, the one that verifies each layer, and those that keep layers in float.
 QUANTIZE and a DEQUANTIZE behind each operator result, and visits the results in the order of `result_states_`, an
 `llvm::DenseMap` whose keys hold the address of the operation. That order differs from run to run, even without address
 space randomization and on one core. It does not matter to operators with one result, since each pair goes directly
-behind its own operator. Behind an operator with several results, the pairs stand in random order, with two
+behind its own operator. Behind an operator with several results, the pairs are in random order, with two
 consequences:
 
 - If nothing reads one of the results (the forget gate of an LSTM's first time step, which is multiplied by zero), its
@@ -89,8 +89,8 @@ def with_outputs(model: Model, tensors: Sequence[int]) -> Model:
 
 
 def without_last_outputs(model: Model, count: int) -> Model:
-    """Return the model without the last `count` outputs of its main graph, and without conversions made for them."""
-    kept, gone = model.main.outputs[:-count], model.main.outputs[-count:]
+    """Return the model without the last `count` outputs of its main graph, and without the conversions for them."""
+    kept, removed = model.main.outputs[:-count], model.main.outputs[-count:]
     draft = Draft(
         _with_main(
             model,
@@ -98,7 +98,7 @@ def without_last_outputs(model: Model, count: int) -> Model:
             lambda signature: tuple(pair for pair in signature.outputs if not pair[0].startswith(_UNREAD)),
         )
     )
-    for tensor in gone:
+    for tensor in removed:
         while (maker := draft.producer(tensor)) is not None and maker.code in CONVERSIONS:
             if draft.consumers(tensor) or tensor in draft.outputs:
                 break
@@ -471,7 +471,7 @@ def quantize(
     """Quantize a calibrated model as TensorFlow's converter does, and work around its quantizer's refusals.
 
     denied: names of the calibrated model's tensors whose operators stay in float. verify: with an operator
-    NumericVerify(quantized, float) for each one that was quantized, as TensorFlow's QuantizationDebugger has it; its
+    NumericVerify(quantized, float) for each one that was quantized, as in TensorFlow's QuantizationDebugger; its
     inputs and outputs are float then.
     """
     from tensorflow.lite.python.convert import mlir_quantize

@@ -64,7 +64,7 @@ class ConvertRequest:
     calibration: .npy, .npz, .csv, or a directory of images or .npy files; all of its samples are used.
     mean, std: float inputs become (x - mean) / std; scale, offset: x * scale + offset. One value, or one per
         index of the last axis.
-    samples, seed: size and seed of the synthetic set that stands in for missing calibration data.
+    samples, seed: size and seed of the synthetic set that replaces missing calibration data.
     trust_model_code: load layers that carry Python code.
     evaluate: an .npz with x (or one array per input name) and y.
     compare: compute the float model's outputs for the calibration samples after converting.
@@ -186,7 +186,7 @@ class Conversion:
     input_names, output_names: what the Keras model or the SavedModel's signature calls each graph input and output.
     evaluation: the same for the labelled samples, None if not requested.
     layers: the Keras class by the scope of each layer, which begins the names of the tensors that it became.
-    output_layers: the scope of the layer that makes each graph output, "" where unknown. fused: the scopes of recurrent
+    output_layers: the scope of the layer that computes each graph output, "" if unknown. fused: the scopes of recurrent
         layers that became one operator.
     debug: the loss of each layer, as in convert.debug; None if not requested.
     versions: of python, tensorflow and keras. notes: for the user, one sentence each.

@@ -57,7 +57,7 @@ _V1 = """
     nn.softmax ones_like pad reduce_max reduce_mean reduce_min reduce_sum reverse shape size squeeze transpose where
     zeros_like image.resize_bilinear image.resize_nearest_neighbor
 """
-# Names as tf.* has them, without the "tf.".
+# Names as in tf.*, without the "tf.".
 FUNCTIONS = frozenset(
     _named("", _ARRAYS)
     | _named("math.", _MATH)

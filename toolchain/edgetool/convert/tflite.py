@@ -24,21 +24,22 @@ from edgetool.convert.request import INTEGER
 from edgetool.errors import ConversionError, EdgetoolError, UnsupportedModelError
 from edgetool.model.scopes import layer_of
 
-# 'tf.Cumprod' op is neither a custom op nor a flex op, with the place where it comes from before it.
-# In messages the place comes after "error: ", in the log before it.
+# 'tf.Cumprod' op is neither a custom op nor a flex op, preceded by its location.
+# In messages the location comes after "error: ", in the log before it.
 _REFUSED = re.compile(
     r"(?:loc\((?P<before>[^\n]*)\): )?error: (?:loc\((?P<place>.*)\): )?"
     r"'(?P<dialect>tfl?)\.(?P<name>\w+)' op (?P<what>[^\n]+)"
 )
 _SAME_SCALE = "violate the same scale constraint"
 _LISTED = re.compile(r"^(?:TF Select|Custom) ops: (.+)$", re.MULTILINE)
-KERAS_CALL_ERROR = "Exception encountered when calling"  # how Keras begins
+KERAS_CALL_ERROR = "Exception encountered when calling"  # the beginning of Keras's message
 _NO_COUNTERPART = "is neither a custom op nor a flex op"
 _QUOTED = re.compile(r'"([^"]*)"')
-# tf.Mul(tensor<1x8xf64>, tensor<f64>) -> ... in the list of what is not supported.
+# tf.Mul(tensor<1x8xf64>, tensor<f64>) -> ... in the list of unsupported operations.
 _OPERANDS = r"^\s*tf\.{name}\((?P<operands>.*?)\) ->"
 _ELEMENT = re.compile(r"tensor<(?:[\d?*]+x)*(?P<type>[^<>]+(?:<[^<>]*>)?)>")
-# What the interpreter says that calibrates: the tensor without a range, or the operator that cannot be prepared.
+# Errors of the interpreter that runs the calibration: the tensor without a range, or the operator that cannot be
+# prepared.
 _UNCALIBRATED = re.compile(r"(?:Empty min/max for tensor|Failed for tensor) (?P<tensor>\S+)")
 _UNPREPARED = re.compile(r"(?P<why>[^\n]*?)\s*Node number (?P<index>\d+) \((?P<name>\w+)\) failed to (?P<verb>\w+)")
 _SOURCE = re.compile(r"^\S*\.(?:cc|h|cpp):\d+\s*")
@@ -189,7 +190,7 @@ def _first_error(message: str) -> str:
     return (errors or lines or ["no message"])[0][-MAX_REASON:]
 
 
-# The most progress messages in one pass over the samples.
+# The maximum number of progress messages in one pass over the samples.
 PROGRESS_STEPS = 100
 LOOP_OPERATIONS = frozenset(["While", "StatelessWhile"])
 
@@ -279,7 +280,7 @@ def explain_errors(layers: LayerMap, outputs: Mapping[str, str], workdir: Path) 
 
 def with_layer_losses(
     tf: Any,
-    made: Int8Model,
+    converted: Int8Model,
     settings: QuantizerSettings,
     layers: LayerMap,
     options: ConverterOptions,
@@ -288,21 +289,21 @@ def with_layer_losses(
 ) -> ConversionResult:
     """Return an int8 model with, if requested, the loss of each layer.
 
-    few: gives samples by the names of the signature's inputs. Raises UnsupportedModelError for options that need a
-    calibration, if there was none.
+    debug_rows: returns samples by the names of the signature's inputs. Raises UnsupportedModelError for options that
+    need a calibration, if there was none.
     """
-    if made.calibrated is None and (options.keep_float or options.debug):
+    if converted.calibrated is None and (options.keep_float or options.debug):
         raise UnsupportedModelError(
             "the model was trained with quantization: it contains its own ranges, so nothing is calibrated",
             fix="leave out --debug-quantization and --keep-float",
         )
     losses = None
-    if options.debug and made.calibrated is not None:
-        losses = debug_quantization(tf, settings, made.calibrated, debug_rows, layers, progress)
-    notes = _requantized_notes(made.requantized)
+    if options.debug and converted.calibrated is not None:
+        losses = debug_quantization(tf, settings, converted.calibrated, debug_rows, layers, progress)
+    notes = _requantized_notes(converted.requantized)
     if losses is not None and not losses["layers"]:
         notes += ("--debug-quantization found nothing to measure: the ranges were not set by calibration",)
-    return ConversionResult(made.content, losses, notes)
+    return ConversionResult(converted.content, losses, notes)
 
 
 def _requantized_notes(requantized: Sequence[tuple[str, str]]) -> tuple[str, ...]:

@@ -167,14 +167,16 @@ def _convert_form(
     progress: child.Progress,
 ) -> ConvertedModel:
     model, lowering = loaded.model, loaded.lowering
-    makers = dict(zip(model.signature_outputs, lowering.output_layers, strict=False))  # of a SavedModel none is known
-    layers = LayerMap(lowering.layers, makers)
+    producers = dict(zip(model.signature_outputs, lowering.output_layers, strict=False))  # unknown for a SavedModel
+    layers = LayerMap(lowering.layers, producers)
     with lowering.active():
         opened = open_cuts(tf, model, lowering.cuts, samples, options.quantize, progress)
-        made = convert(tf, opened.model, opened.samples, options, workdir, progress, layers)
-        content = opened.join(made.content)
+        converted = convert(tf, opened.model, opened.samples, options, workdir, progress, layers)
+        content = opened.join(converted.content)
     order = order_of(content, model)
-    return ConvertedModel(content, loaded, order, layers, opened.fused, made.debug, (*opened.notes, *made.notes))
+    return ConvertedModel(
+        content, loaded, order, layers, opened.fused, converted.debug, (*opened.notes, *converted.notes)
+    )
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
@@ -275,8 +277,8 @@ def _tflite(
     order = Order(tuple(range(len(tflite.specs))), tuple(range(len(loaded.model.output_names))))
 
     def convert(samples: Sequence[Array]) -> ConvertedModel:
-        made = quantize_tflite(tf, tflite, samples, options, workdir, progress)
-        return ConvertedModel(made.content, loaded, order, tflite.layers, (), made.debug, made.notes)
+        converted = quantize_tflite(tf, tflite, samples, options, workdir, progress)
+        return ConvertedModel(converted.content, loaded, order, tflite.layers, (), converted.debug, converted.notes)
 
     return _PreparedModel(tf, loaded.model, convert)
 

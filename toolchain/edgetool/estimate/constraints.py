@@ -191,12 +191,12 @@ def _activation_peak(model: Model) -> ActivationPeak | None:
     return max(peaks, key=lambda peak: peak.bytes, default=None)
 
 
-# The share of the cycles from which waiting for constants is mentioned.
-STALLS_FROM = 0.1
-# The share from which the verdict mentions it.
-WAITING_FROM = 0.5
-# The share of the time from which an operator is named.
-NAMED_FROM = 0.05
+# The share of the cycles above which waiting for constants is mentioned.
+MIN_STALL_SHARE = 0.1
+# The share of the time above which the verdict mentions waiting.
+MIN_VERDICT_STALL_SHARE = 0.5
+# The minimum share of the time of an operator that is named.
+MIN_NAMED_SHARE = 0.05
 
 TEXTS: dict[Verdict, str] = {
     "memory-bound": "memory-bound: most of the time is spent moving data",
@@ -222,7 +222,7 @@ class AdviceContext:
         return self.tradeoffs is not None and self.tradeoffs.as_is.fits is False
 
     @property
-    def smaller(self) -> PrecisionRow | None:
+    def fitting_precision(self) -> PrecisionRow | None:
         """The highest precision that fits, if the current one does not; one that may fit if none is certain to."""
         if self.tradeoffs is None or not self.too_large:
             return None
@@ -238,11 +238,11 @@ class AdviceContext:
 
     @property
     def stalls(self) -> bool:
-        """Whether that is a considerable share."""
-        return self.waiting > STALLS_FROM
+        """Whether the core waits for memory for a considerable share of the time."""
+        return self.waiting > MIN_STALL_SHARE
 
     @property
-    def waits(self) -> bool:
+    def faster_memory_helps(self) -> bool:
         """Whether faster memory would help."""
         return self.stalls or (self.bandwidth is not None and self.bandwidth.verdict == "memory-bound")
 
@@ -268,7 +268,7 @@ def verdict_text(bandwidth: Bandwidth, waiting: float = 0.0) -> str:
     the memory could deliver more.
     """
     share, text = bandwidth.utilization, TEXTS[bandwidth.verdict]
-    if waiting > WAITING_FROM and share < COMPUTE_BOUND_BELOW:
+    if waiting > MIN_VERDICT_STALL_SHARE and share < COMPUTE_BOUND_BELOW:
         text = (
             f"inefficient access: {100 * waiting:.0f} % of the time is spent waiting for data that is read repeatedly"
         )
@@ -296,8 +296,8 @@ def _too_large(context: AdviceContext) -> str | None:
     if flash is not None and current.model_bytes > flash.size_bytes:
         missing.append(f"the model needs {current.model_bytes:,} bytes, but {flash.name} has only {flash.size_bytes:,}")
     ways = []
-    if (smaller := context.smaller) is not None:
-        ways.append(f"convert to {smaller.precision}, which {'fits' if smaller.fits else 'may fit'}")
+    if (fitting := context.fitting_precision) is not None:
+        ways.append(f"convert to {fitting.precision}, which {'fits' if fitting.fits else 'may fit'}")
     if arena_misses and len(missing) == 1:
         outside = [item for item in target.regions if item.kind == "external-ram" and item != region]
         roomy = next((item for item in outside if item.size_bytes >= arena), None)
@@ -333,7 +333,7 @@ def _kernels(context: AdviceContext) -> str | None:
 
 
 def _narrower(context: AdviceContext) -> str | None:
-    if context.smaller is not None:
+    if context.fitting_precision is not None:
         return None  # _too_large recommends it
     if context.precision in ("float32", "float16"):
         simd = context.target.core.dsp or context.target.core.mve
@@ -346,7 +346,7 @@ def _narrower(context: AdviceContext) -> str | None:
 
 def _constants(context: AdviceContext) -> str | None:
     source = context.target.flash_region
-    if source is None or not context.waits:
+    if source is None or not context.faster_memory_helps:
         return None
     per_run = {(item.subgraph, item.index): _constant_bytes(item) for item in context.estimate.operators}
     everything, free = sum(per_run.values()), context.free_bytes
@@ -361,7 +361,7 @@ def _constants(context: AdviceContext) -> str | None:
         return f"copy the hottest weights from {source.name} to SRAM or TCM, if the chip has other free RAM"
     best = max(fitting, key=lambda item: (item.stall_cycles, item.parameter_bytes))
     total_ms = sum(item.ms.value for item in context.estimate.operators)
-    if best.ms.value < NAMED_FROM * total_ms:
+    if best.ms.value < MIN_NAMED_SHARE * total_ms:
         return None
     size = _constant_bytes(best)
     return (
@@ -372,7 +372,7 @@ def _constants(context: AdviceContext) -> str | None:
 
 def _cache_advice(context: AdviceContext) -> str | None:
     source = context.target.flash_region
-    if source is None or source.cache_bytes or not source.wait_states or not context.waits:
+    if source is None or source.cache_bytes or not source.wait_states or not context.faster_memory_helps:
         return None
     return f"enable caching and prefetching for {source.name}, if the chip supports them: the profile assumes neither"
 
@@ -381,7 +381,7 @@ def _slowest(context: AdviceContext) -> str | None:
     slowest = bottleneck(context.estimate)
     if slowest is None or not slowest.ms:
         return None
-    if slowest.share < NAMED_FROM:
+    if slowest.share < MIN_NAMED_SHARE:
         return "no single operator dominates: use fewer channels throughout, or a smaller input"
     if context.estimate.latency_ms is None:
         moved = f"which accounts for {100 * slowest.share:.0f} % of the memory traffic"

@@ -12,7 +12,7 @@ from edgetool.estimate.types import Estimate, integer, not_negative, positive
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 BYTES_PER_KB = 1000  # kB is a power of ten, as wherever sizes are read
-COUNTS = ("macs", "parameter_bytes", "activation_bytes")  # what an operator's figures must hold
+COUNTS = ("macs", "parameter_bytes", "activation_bytes")  # the figures that every operator must have
 
 
 @dataclass(frozen=True, slots=True)

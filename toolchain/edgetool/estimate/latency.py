@@ -75,19 +75,19 @@ class Uncertainty:
 
 
 def uncertainty_of(
-    precision: Precision, modelled: bool, target: Target, again: float, placement: float | None
+    precision: Precision, modelled: bool, target: Target, reread_share: float, placement: float | None
 ) -> Uncertainty:
     """Return the uncertainty of one operator.
 
-    modelled: its instructions are known. again: the share of its cycles for repeated reads of constants, which was
-    never measured separately. placement: the measured cost of a memory whose wait is not counted.
+    modelled: its instructions are known. reread_share: the share of its cycles for repeated reads of constants,
+    which was never measured separately. placement: the measured cost of a memory whose wait is not counted.
     """
     if not modelled:
         return Uncertainty(*BYTES_BAND)
     low, high = target.core.float_band if precision == "float32" else (1.0, 1.0)
     if not _measured(precision, target.timing):
         low, high = TYPE_BAND
-    return Uncertainty(low * (1 - again), high * (placement or 1.0))
+    return Uncertainty(low * (1 - reread_share), high * (placement or 1.0))
 
 
 def _measured(precision: Precision, timing: Timing | None) -> bool:
@@ -118,7 +118,7 @@ def _published(placement: Placement) -> float:
 def validation_of(
     target: Target,
     operators: Sequence[OperatorEstimate],
-    again: Sequence[float],
+    reread_cycles: Sequence[float],
     placement: float | None,
 ) -> tuple[Validation, str]:
     """Return the status of the whole estimate and its basis: those of the timing, unless the model differs from its
@@ -138,7 +138,7 @@ def validation_of(
         names = " and ".join(sorted({item.precision for item in others}))
         reasons.append(f"no {names} model was measured")
         status = "unvalidated" if share > DOMINANT_SHARE else _at_most_extrapolated(status)
-    if sum(again) / total > NOTABLE_SHARE:
+    if sum(reread_cycles) / total > NOTABLE_SHARE:
         reasons.append("repeated reads of constants over the serial bus were not measured separately")
         status = _at_most_extrapolated(status)
     if placement is not None:
@@ -219,7 +219,7 @@ def estimate_model(
     parameter_bytes = sum(item.parameter_bytes for item in operators)
     activation_bytes = sum(item.activation_bytes for item in operators)
     waiting = sum(item.stall_cycles for item in operators)
-    validation, basis = validation_of(target, operators, [again for _, _, again in timed], placement)
+    validation, basis = validation_of(target, operators, [reread for _, _, reread in timed], placement)
     latency = None
     if timing is not None:
         latency = _latency(operators, [uncertainty for _, uncertainty, _ in timed], timing, speeds, basis)
@@ -258,8 +258,8 @@ def _operator(
         weight = target.core.float_factor if counted.is_float else 1.0
         cycles = instructions * timing.cpi * weight + stall
         low, high = timing.operator_low, timing.operator_high
-    again = stall - once if modelled else 0.0
-    uncertainty = uncertainty_of(cost.precision, modelled, target, again / cycles if cycles else 0.0, placement)
+    reread_cycles = stall - once if modelled else 0.0
+    uncertainty = uncertainty_of(cost.precision, modelled, target, reread_cycles / cycles if cycles else 0.0, placement)
     total = round(cycles * runs)
     ms, cold_ms = total / speeds.clock_hz * 1e3, speeds.cold_cycles * runs / speeds.clock_hz * 1e3
     basis: Basis = "instructions" if modelled else "bytes"
@@ -281,7 +281,7 @@ def _operator(
         basis=basis,
         gives_up=counted.executed.gives_up,
     )
-    return item, uncertainty, again * runs
+    return item, uncertainty, reread_cycles * runs
 
 
 def _latency(

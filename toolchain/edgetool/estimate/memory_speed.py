@@ -153,8 +153,8 @@ class MemorySpeeds:
         passes: how often its kernel reads its constants. Repeated passes cost time only over a serial bus, and only if
         the constants exceed the cache: for on-chip flash, published times show no such cost.
         """
-        again = self.in_place and parameter_bytes > self.cache_bytes
-        streamed = parameter_bytes * passes if again else parameter_bytes
+        rereads = self.in_place and parameter_bytes > self.cache_bytes
+        streamed = parameter_bytes * passes if rereads else parameter_bytes
         return streamed * self.constant_stall + activation_bytes * self.arena_stall
 
     def gbps(self, parameter_bytes: int, activation_bytes: int) -> float:

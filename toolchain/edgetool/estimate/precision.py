@@ -142,7 +142,7 @@ class _PrecisionModel:
             return as_is
         sizes = self.sizes(name)
         parameter_bytes, live_bytes = self.parameter_bytes(sizes), self.live_bytes(name, needs)
-        model_bytes = self.model_bytes + parameter_bytes - as_is.parameter_bytes + self.more_tables(name)
+        model_bytes = self.model_bytes + parameter_bytes - as_is.parameter_bytes + self.added_table_bytes(name)
         arena_bytes = None if needs is None else self.arena_bytes(live_bytes, as_is.live_bytes, needs)
         bytes_moved = self.bytes_moved(sizes)
         return PrecisionRow(
@@ -191,7 +191,7 @@ class _PrecisionModel:
         dtype = self.changed(subgraph, tensor, name)
         return tensor if dtype is None else retyped(tensor, dtype, self.axes.get((subgraph, tensor.index)))
 
-    def more_tables(self, name: PrecisionName) -> int:
+    def added_table_bytes(self, name: PrecisionName) -> int:
         """Return the growth of the quantization tables in bytes; for int16x8 the converter adds minima and maxima."""
         more = 0
         for (subgraph, index), role in self.roles.items():

@@ -116,7 +116,7 @@ def group_operators(model: Model) -> tuple[OperatorGroup, ...]:
 
 
 def kernel_needs(model: Model, groups: Sequence[OperatorGroup], platform: Platform, retype: Retype) -> KernelNeeds:
-    """Return the requests of the model's operators with the tensors that retype makes, up to where a kernel rejects
+    """Return the requests of the model's operators with the tensors that retype returns, up to where a kernel rejects
     one.
 
     retype receives a subgraph and its tensor.

@@ -199,13 +199,13 @@ def largest_region(draft: Draft, operator: Operator, is_end: IsEnd) -> Region | 
     if not _is_elementwise(draft, operator):
         return None
     best: Region | None = None
-    places = {one.index: place for place, one in enumerate(draft.operators)}
+    places = {item.index: place for place, item in enumerate(draft.operators)}
     for source in _sources(draft, operator, is_end):
         reached = _functions_of(draft, source)
         for result in reached:
             if is_end(draft.tensors[result]):
                 region = _between(draft, source, result, reached, places)
-                if any(one.index == operator.index for one in region.operators) and _better(region, best):
+                if any(item.index == operator.index for item in region.operators) and _better(region, best):
                     best = region
     return best
 

@@ -65,7 +65,7 @@ class Formula:
 
     def __call__(self, code: str, *inputs: int | float, dtype: DType | None = None) -> int:
         """Add one operator of tensors (int) and numbers (float)."""
-        tensors = [self.number(one) if isinstance(one, float) else one for one in inputs]
+        tensors = [self.number(item) if isinstance(item, float) else item for item in inputs]
         result = self.draft.tensor(f"{self.scope}{code.lower()}", self.shape, dtype or self.dtype)
         self.operators.append(self.draft.make(code, tensors, [result]))
         return result
@@ -170,7 +170,7 @@ def expand(draft: Draft, operator: Operator, context: Context) -> Applied | None
         return None
     formula = Formula(draft, scope_of(draft, operator), result.shape, result.dtype)
     value = make(formula, operator)
-    if value is None or not all(context.is_supported(draft, one) for one in formula.operators):
+    if value is None or not all(context.is_supported(draft, step) for step in formula.operators):
         return None
     last = formula.operators[-1]
     draft.replace(operator, *formula.operators[:-1], replace(last, outputs=operator.outputs))
@@ -225,7 +225,7 @@ def _approximation(x: Reals, form: tuple[float, float]) -> Reals:
 
 
 def _replace(draft: Draft, operator: Operator, context: Context, new: list[Operator], error: float) -> Applied | None:
-    if not all(context.is_supported(draft, one) for one in new):
+    if not all(context.is_supported(draft, step) for step in new):
         return None
     done = applied("approximation", draft, operator, error)
     draft.replace(operator, *new[:-1], replace(new[-1], outputs=operator.outputs))
@@ -257,7 +257,7 @@ class _Int16:
         if code == "ADD":
             new = self.draft.make(code, inputs, [result], version=2, pot_scale_int16=False)
         self.operators.append(new)
-        exact = apply(new, *(self.values[one] for one in inputs))
+        exact = apply(new, *(self.values[tensor] for tensor in inputs))
         self.values[result] = _rounded(exact, self.draft.tensors[result])
         return result
 

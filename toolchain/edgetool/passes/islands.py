@@ -97,13 +97,15 @@ class _Island:
     def _rename(self, index: int, float_tensor: int) -> None:
         """Let the new operators write the old tensor directly, which has no scale."""
         self.operators = [
-            replace(one, outputs=tuple(index if output == float_tensor else output for output in one.outputs))
-            for one in self.operators
+            replace(operator, outputs=tuple(index if output == float_tensor else output for output in operator.outputs))
+            for operator in self.operators
         ]
 
     def is_supported(self, context: Context) -> bool:
         """Whether the runtime supports all operators, or will after expansion."""
-        return all(one.code in EXPANDED or context.is_supported(self.draft, one) for one in self.operators)
+        return all(
+            operator.code in EXPANDED or context.is_supported(self.draft, operator) for operator in self.operators
+        )
 
 
 def in_float(draft: Draft, operator: Operator, context: Context) -> Applied | None:
@@ -127,8 +129,8 @@ def _is_end(tensor: Tensor) -> bool:
 
 def _convert_region(draft: Draft, region: Region, operator: Operator, context: Context) -> Applied | None:
     island = _Island(draft, scope_of(draft, operator))
-    for one in region.operators:
-        island.compute(one)
+    for member in region.operators:
+        island.compute(member)
     return _insert(draft, island, region.operators, (region.result,), operator, context, region)
 
 

@@ -109,7 +109,7 @@ def _live_bytes(draft: Draft, region: Region) -> tuple[int, int, int]:
         if tensor not in inside:
             for place in range(first, last + 1):
                 live[place] += size(tensor)
-    elsewhere = max((live[p] for p, one in enumerate(draft.operators) if one.index not in region_indices), default=0)
+    elsewhere = max((live[p] for p, item in enumerate(draft.operators) if item.index not in region_indices), default=0)
     concurrent = sum(
         size(tensor)
         for tensor, (first, last) in lifetimes.items()
@@ -155,9 +155,9 @@ def shorten(draft: Draft, operator: Operator, context: Context) -> Applied | Non
     if region is None or not region.closed or region.operators[-1].index != operator.index:
         return None
     steps = region.operators
-    if len(steps) < LONG_CHAIN and not any(_may_stop(draft, one) for one in steps):
+    if len(steps) < LONG_CHAIN and not any(_may_stop(draft, step) for step in steps):
         return None
-    if not all(context.is_supported(draft, one) for one in steps):
+    if not all(context.is_supported(draft, step) for step in steps):
         return None
     return _replace(draft, region, operator, context, "one lookup table")
 
@@ -175,7 +175,7 @@ def _replace(draft: Draft, region: Region, operator: Operator, context: Context,
     scope = scope_of(draft, operator)
     elu = _elu_kernel(draft, region, table)
     new = [elu] if elu is not None else _operators(draft, region, table, scope)
-    if not all(context.is_supported(draft, one) for one in new):
+    if not all(context.is_supported(draft, step) for step in new):
         return None
     done = applied(name, draft, operator)
     last = draft.producer(region.result)
@@ -187,12 +187,13 @@ def _replace(draft: Draft, region: Region, operator: Operator, context: Context,
 
 def _elu_kernel(draft: Draft, region: Region, table: Codes) -> Operator | None:
     """Return ELU if it gives the same codes: its int8 kernel has its own table, at a fifth of the instructions."""
-    if not any(one.code in ("ELU", "EXP") for one in region.operators):
+    if not any(operator.code in ("ELU", "EXP") for operator in region.operators):
         return None
     source, result = draft.tensors[region.source], draft.tensors[region.result]
     reals = dequantized(CODES, source)
     steps = np.where(reals < 0, np.expm1(reals), reals) / scale_and_zero_point(result)[0]
-    doubtful = np.abs(np.abs(steps - np.trunc(steps)) - 0.5) < 1e-6 * (1 + np.abs(steps))  # in float32, to either side
+    # float32 may round these either way
+    doubtful = np.abs(np.abs(steps - np.trunc(steps)) - 0.5) < 1e-6 * (1 + np.abs(steps))
     elu = quantized(steps * scale_and_zero_point(result)[0], result)
     saturated = (elu == -128) | (elu == 127)
     if np.array_equal(elu, table) and not np.any(doubtful & ~saturated):

@@ -389,7 +389,7 @@ def prune(context: JobContext) -> dict[str, Any]:
         level=options["level"],
         method=options["method"],
         exclude=tuple(options["exclude"]),
-        may_lack=options["built"],  # some layers may exist for some parameters only
+        allow_missing=options["built"],  # some layers may exist for some parameters only
         fine_tune=tuning,
         seed=options["seed"],
         trust_model_code=options["trust_model_code"],

@@ -82,8 +82,8 @@ class PruneRequest:
     """Channels to remove from a model.
 
     path: an .h5 or .keras file. level: the fraction of channels to remove, from 0 to less than 1. method: how they are
-    ranked. exclude: names or patterns of layers that keep their channels. may_lack: only note a name or pattern that
-    no layer matches. fine_tune: None for no fine-tuning.
+    ranked. exclude: names or patterns of layers that keep their channels. allow_missing: only note a name or pattern
+    that no layer matches. fine_tune: None for no fine-tuning.
 
     Raises UsageError for an invalid level or method.
     """
@@ -92,7 +92,7 @@ class PruneRequest:
     level: float
     method: str = PRUNING_METHODS[0]
     exclude: tuple[str, ...] = ()
-    may_lack: bool = False
+    allow_missing: bool = False
     fine_tune: FineTuneRequest | None = None
     seed: int = 0
     trust_model_code: bool = False
@@ -175,7 +175,7 @@ def prune_model(
         "level": request.level,
         "method": request.method,
         "exclude": list(request.exclude),
-        "may_lack": request.may_lack,
+        "allow_missing": request.allow_missing,
         "fine_tune": None if request.fine_tune is None else _fine_tune_message(request.fine_tune),
         "seed": request.seed,
         "trust_model_code": request.trust_model_code,

@@ -267,7 +267,7 @@ def _prune(request: Message, workdir: Path, progress: child.Progress) -> dict[st
         fine_tuning = fine_tune_request(request["fine_tune"])
         task = prepare_training(keras, model, described, fine_tuning)
     progress("removing channels")
-    options = {name: request[name] for name in ("method", "exclude", "may_lack")}
+    options = {name: request[name] for name in ("method", "exclude", "allow_missing")}
     pruned = prune(keras, model, request["level"], **options)
     history: tuple[float, ...] = ()
     if task is not None and fine_tuning is not None:

@@ -45,7 +45,7 @@ def children(owner: Any) -> list[Any]:
     """Return the layers inside a layer, and the operations of a functional model's graph."""
     flatten = getattr(owner, "_flatten_layers", None)
     layers = list(flatten(include_self=False, recursive=False)) if flatten else []
-    # A Sequential runs through a functional model of its own, which holds the same layers.
+    # A Sequential runs through a functional model of its own, which contains the same layers.
     layers = [layer for layer in layers if layer is not getattr(owner, "_functional", None)]
     return [*layers, *(getattr(owner, "operations", None) or ())]
 
@@ -55,10 +55,10 @@ def output_scopes(model: Any, scopes: dict[int, str]) -> tuple[str, ...]:
 
     scopes: by the id of the layer.
     """
-    return tuple(scopes.get(id(_maker(tensor)), "") for tensor in getattr(model, "outputs", None) or ())
+    return tuple(scopes.get(id(_producer(tensor)), "") for tensor in getattr(model, "outputs", None) or ())
 
 
-def _maker(tensor: Any) -> Any:
+def _producer(tensor: Any) -> Any:
     """Return the layer that computes a symbolic tensor; nested models are followed to their layers."""
     history = getattr(tensor, "_keras_history", None)
     if history is None:
@@ -66,7 +66,7 @@ def _maker(tensor: Any) -> Any:
     layer, node, position = history
     inner = getattr(layer, "outputs", None)
     if children(layer) and inner and position < len(inner) and node >= 0 and inner[position] is not tensor:
-        return _maker(inner[position])
+        return _producer(inner[position])
     return layer
 
 
@@ -83,7 +83,7 @@ class LoweringOptions:
 class LowerContext:
     """One layer at planning: the libraries, its scope in the graph, its own call, and the function for notes.
 
-    keras: Keras 3 or tf_keras, whichever made the layer. original: the bound `call` as it is outside of tracing.
+    keras: Keras 3 or tf_keras, whichever the layer belongs to. original: the bound `call` as it is outside of tracing.
     cuts: records the layers that are inserted after the conversion.
     """
 

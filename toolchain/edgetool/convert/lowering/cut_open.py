@@ -215,7 +215,7 @@ def _aliases_state(draft: Draft, tensor: int, states: Sequence[int]) -> bool:
 
 
 def _saved_state(draft: Draft, state: int) -> int:
-    """Return a copy of a state, made before any state is written."""
+    """Return a copy of a state, created before any state is written."""
     tensor = draft.tensors[state]
     result = draft.tensor(f"{tensor.name}/before", tensor.shape, tensor.dtype, tensor.quantization)
     append(draft, _write(draft, state, result))

@@ -168,7 +168,7 @@ def _flipped(tf: Any, x: Any, axis: int) -> Any:
 
 
 def _obstacle(context: LowerContext, layer: Any) -> str | None:
-    """Return why the configuration of this LSTM prevents that it becomes one operator, None if it does not."""
+    """Return why the configuration of this LSTM prevents it from becoming one operator, None if it does not."""
     if context.options.quantize not in FUSED_SCHEMES:
         return f"TensorFlow Lite has no such operator for {context.options.quantize}"
     cell = type(layer.cell)
@@ -185,7 +185,7 @@ def _obstacle(context: LowerContext, layer: Any) -> str | None:
 
 
 def _call_obstacle(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """Return why this call of an LSTM prevents that it becomes one operator, None if it does not."""
+    """Return why this call of an LSTM prevents it from becoming one operator, None if it does not."""
     arguments = dict(zip(("initial_state", "mask"), args, strict=False)) | kwargs
     if arguments.get("initial_state") is not None:
         return "another layer provides its state"

@@ -26,7 +26,7 @@ from edgetool.train.pruning.trace import SEPARATOR, Trace, graph_of, input_key, 
 class ChannelGroup:
     """Units produced by the same layers. A unit is a symbol for channels that are removed together."""
 
-    makers: tuple[LayerFacts, ...]
+    producers: tuple[LayerFacts, ...]
     units: tuple[int, ...]
 
 
@@ -38,7 +38,7 @@ class Choice:
     notes: tuple[str, ...]
 
 
-def makers(trace: Trace) -> tuple[LayerFacts, ...]:
+def producers(trace: Trace) -> tuple[LayerFacts, ...]:
     """Return the layers that produce channels, in order of their first calls."""
     return tuple(facts for facts in trace.facts.values() if facts.output_channels is not None)
 
@@ -51,7 +51,7 @@ def layer_units(trace: Trace, facts: LayerFacts) -> Symbols:
 def groups(trace: Trace) -> tuple[ChannelGroup, ...]:
     """Return the groups that can lose units."""
     by_unit: dict[int, list[int]] = {}
-    layers = makers(trace)
+    layers = producers(trace)
     for number, facts in enumerate(layers):
         for unit in dict.fromkeys(layer_units(trace, facts).tolist()):
             if trace.channels.reason(unit) is None:
@@ -78,7 +78,7 @@ def choose(trace: Trace, level: float, method: str) -> Choice:
     (Liu et al., Network Slimming, 2017), or l1 for a group in which a unit has none. Equal ones go in the order of
     channels.
     """
-    norms = {id(facts): _norms(facts) for facts in makers(trace)}
+    norms = {id(facts): _norms(facts) for facts in producers(trace)}
     gammas = _gammas(trace) if method == "batch-norm" else {}
     removed: list[int] = []
     without: list[str] = []
@@ -87,8 +87,8 @@ def choose(trace: Trace, level: float, method: str) -> Choice:
         if gammas and all(unit in gammas for unit in group.units):
             scores = {unit: gammas[unit] for unit in group.units}
         else:
-            without.extend(facts.label for facts in group.makers)
-            for facts in group.makers:
+            without.extend(facts.label for facts in group.producers)
+            for facts in group.producers:
                 for unit, norm in zip(layer_units(trace, facts).tolist(), norms[id(facts)], strict=True):
                     if unit in scores:
                         scores[unit] += float(norm)
@@ -289,7 +289,7 @@ def prune(
     *,
     method: str = "l1",
     exclude: Sequence[str] = (),
-    may_lack: bool = False,
+    allow_missing: bool = False,
 ) -> Pruned:
     """Remove floor(level * n) of the n channels of every group of layers that must keep the same channels.
 
@@ -300,7 +300,7 @@ def prune(
         level: a fraction from 0 to less than 1.
         method: l1 or batch-norm.
         exclude: names of layers that keep their channels, or patterns with * and ?.
-        may_lack: add a note for a pattern that no layer matches, instead of an error.
+        allow_missing: add a note for a pattern that no layer matches, instead of an error.
 
     Raises UsageError for an invalid level, an unknown method or a pattern that no layer matches,
     UnsupportedModelError for a model without a graph of layers.
@@ -313,7 +313,7 @@ def prune(
         raise UsageError(f"unknown pruning method {method!r}", fix=f"use {' or '.join(PRUNING_METHODS)}")
     paths = [path for path, _ in layers_of(keras, model)]
     lacking = [pattern for pattern in exclude if not any(matches(pattern, path) for path in paths)]
-    if lacking and not may_lack:
+    if lacking and not allow_missing:
         raise _no_layer(lacking[0], paths)
     traced = trace(keras, model, exclude)
     choice = choose(traced, level, method)
@@ -349,7 +349,7 @@ def _removed(traced: Trace, units: frozenset[int]) -> dict[str, tuple[int, ...]]
     gone = np.array(sorted(units), dtype=np.int64)
     indices = {
         facts.label: tuple(np.flatnonzero(np.isin(layer_units(traced, facts), gone)).tolist())
-        for facts in makers(traced)
+        for facts in producers(traced)
     }
     return {label: channels for label, channels in indices.items() if channels}
 
