@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.cli.text import duration, energy, fact, kib, printable, short_size, table
+from edgetool.cli.text import duration, energy, fact, printable, short_size, size_with_unit, table
 from edgetool.figure import significant
 
 
@@ -45,7 +45,7 @@ def test_significant(value: float, shown: str) -> None:
 
 @pytest.mark.parametrize(("size", "shown"), [(None, "unknown"), (512, "512 B"), (2048, "2,048 B (2.0 KiB)")])
 def test_kib(size: int | None, shown: str) -> None:
-    assert kib(size) == shown
+    assert size_with_unit(size) == shown
 
 
 def test_table_aligns_columns() -> None:

@@ -12,7 +12,7 @@ import pytest
 from edgetool.cli.layout import layout_view
 from edgetool.cli.output import ProgressLine
 from edgetool.cli.plan import plan_view
-from edgetool.cli.text import TIME_UNITS, color, durations, in_common_unit, mac_rate, size_of, sizes
+from edgetool.cli.text import TIME_UNITS, color, durations, in_common_unit, mac_rate, size_of_limit, sizes
 from edgetool.cli.view import (
     LEVELS,
     bars,
@@ -170,7 +170,7 @@ def test_a_quantized_dimension_that_tflm_ignores_is_a_note_without_annotation() 
 
 def test_values_beside_each_other_share_a_unit() -> None:
     assert sizes([694 * 1024, 2_810_184, None]) == ["694 KiB", "2,744 KiB", "-"]
-    assert size_of(333_288, 2**21) == "325 of 2,048 KiB"
+    assert size_of_limit(333_288, 2**21) == "325 of 2,048 KiB"
     assert durations([1500, 20]) == ["1,500 ms", "20 ms"]
     assert rates(0.00221, 0.297) == ["2.21 MB/s", "297 MB/s"]
     assert rates(8.49e-5) == ["84.9 kB/s"]

@@ -28,8 +28,8 @@ def eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def view(rows: Sequence[Row], *, everything: bool = False, every: Sequence[Row] | None = None) -> list[str]:
-    return [click.unstyle(line) for line in sweep_view(record(), rows, every=every, everything=everything)]
+def view(rows: Sequence[Row], *, everything: bool = False, all_rows: Sequence[Row] | None = None) -> list[str]:
+    return [click.unstyle(line) for line in sweep_view(record(), rows, all_rows=all_rows, everything=everything)]
 
 
 def text(lines: Sequence[str]) -> str:
@@ -57,8 +57,8 @@ def test_a_table_per_target_with_memories_and_budgets() -> None:
 
 
 def test_the_mark_says_in_what_also_where_less_is_known_of_a_target() -> None:
-    every = sweep_rows()
-    whole = text(view(marked(every)))
+    all_rows = sweep_rows()
+    whole = text(view(marked(all_rows)))
     assert "is at least as good in accuracy, latency, arena and model and better in at least one" in whole
     free = SweepLimits()
     rows = [row(1), row(2, target="nucleo", limits=free, metrics=Metrics(quality(), cost(1.0, latency_ms=None)))]
@@ -189,7 +189,7 @@ def test_savings_are_against_the_same_variant_unpruned() -> None:
 def test_savings_stay_when_only_some_rows_are_shown() -> None:
     rows = sweep_rows()
     some = [item for item in rows if item.variant.level == 0.5]
-    lines = view(some, every=rows, everything=True)
+    lines = view(some, all_rows=rows, everything=True)
     assert "50/50/50" in table_of(lines, 11)
     assert "16 variants: 14 done, 1 failed, 1 pending, 8 accepted; 4 shown" in text(lines)
 

@@ -21,7 +21,7 @@ from edgetool.cli.options import (
 )
 from edgetool.cli.output import deliver, notice, print_lines
 from edgetool.cli.settings import read_by_name
-from edgetool.cli.text import duration, fact, grouped, kib, printable, table
+from edgetool.cli.text import duration, fact, grouped, printable, size_with_unit, table
 from edgetool.cli.view import TOO_LARGE, Summary, finding_lines
 from edgetool.errors import UsageError
 
@@ -77,7 +77,7 @@ def shared_verdict(arena: SharedArenaInfo, reports: Sequence[Report]) -> Summary
     if arena.bytes is None:
         return Summary(f"The arena size for {len(reports)} models depends on the target (--target)", negative=False)
     fits = "Fits: arena" if arena.fits else "Arena"
-    return Summary(f"{fits} {kib(arena.bytes)} for {len(reports)} models", negative=False)
+    return Summary(f"{fits} {size_with_unit(arena.bytes)} for {len(reports)} models", negative=False)
 
 
 def _fits(arena: SharedArenaInfo) -> list[str]:
@@ -93,13 +93,15 @@ def _size(arena: SharedArenaInfo, reports: Sequence[Report]) -> list[str]:
     memory = reports[0].memory
     region = ""
     if memory is not None and memory.sram_bytes is not None:
-        region = f" of {kib(memory.sram_bytes)} in {printable(memory.region or 'SRAM')}"
-    lines = fact("Arena", f"{'at least ' if arena.is_lower_bound else ''}{kib(arena.bytes)}{region}")
+        region = f" of {size_with_unit(memory.sram_bytes)} in {printable(memory.region or 'SRAM')}"
+    lines = fact("Arena", f"{'at least ' if arena.is_lower_bound else ''}{size_with_unit(arena.bytes)}{region}")
     text = f"largest head {grouped(arena.head_bytes, 'B')} + tails {grouped(arena.tail_bytes, 'B')}"
     lines += fact("", f"{text} = {grouped(arena.used_bytes, 'B')} used")
     if arena.separate_bytes is not None:
         saved = arena.separate_bytes - arena.bytes
-        lines += fact("", f"separate arenas would take {kib(arena.separate_bytes)}, {grouped(saved, 'B')} more")
+        lines += fact(
+            "", f"separate arenas would take {size_with_unit(arena.separate_bytes)}, {grouped(saved, 'B')} more"
+        )
     return lines + fact("Order", f"initialise {', then '.join(printable(name, 24) for name in arena.order)}")
 
 

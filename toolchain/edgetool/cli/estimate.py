@@ -33,7 +33,7 @@ from edgetool.cli.text import (
     mac_rate,
     printable,
     short_size,
-    size_of,
+    size_of_limit,
     sizes,
     table,
     width,
@@ -188,7 +188,7 @@ def filled(size_bytes: int, limit_bytes: int | None, name: str) -> str:
     """Return a size with its limit and share: "97.3 of 640 KiB in sram (15 %)"."""
     if not limit_bytes:
         return short_size(size_bytes)
-    return f"{size_of(size_bytes, limit_bytes)} in {name} ({percent(size_bytes / limit_bytes)})"
+    return f"{size_of_limit(size_bytes, limit_bytes)} in {name} ({percent(size_bytes / limit_bytes)})"
 
 
 def interval_fact(estimate: EstimateInfo) -> list[str]:

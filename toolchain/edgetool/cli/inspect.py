@@ -9,7 +9,7 @@ import click
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, json_option, quiet_options, report_option
 from edgetool.cli.output import deliver, print_lines
-from edgetool.cli.text import fact, grouped, kib, printable, table
+from edgetool.cli.text import fact, grouped, printable, size_with_unit, table
 from edgetool.cli.view import finding_lines
 from edgetool.figure import significant
 
@@ -23,13 +23,13 @@ def inspection(inspected: dict[str, Any], *, tensors: bool) -> list[str]:
 
     model, totals = inspected["model"], inspected["totals"]
     lines = [click.style(printable(model["name"]), bold=True), ""]
-    lines += fact("File", f"{kib(model['bytes'])}, sha256 {model['sha256'][:16]}...")
+    lines += fact("File", f"{size_with_unit(model['bytes'])}, sha256 {model['sha256'][:16]}...")
     if inspected["description"]:
         lines += fact("Description", printable(inspected["description"]))
     lines += fact(
         "Totals",
         f"{grouped(model['operators'])} operators, {grouped(model['tensors'])} tensors, "
-        f"{grouped(model['parameters'])} parameters in {kib(totals['data_bytes'])} of constants",
+        f"{grouped(model['parameters'])} parameters in {size_with_unit(totals['data_bytes'])} of constants",
     )
     lines += fact("Work", f"{grouped(totals['macs'])} MACs")
     for signature in inspected["signatures"]:

@@ -10,7 +10,7 @@ from edgetool.cli.command import Command, option
 from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.options import PATH, SIZE, force_option, json_option, quiet_options
 from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
-from edgetool.cli.text import fact, kib, printable, table, width
+from edgetool.cli.text import fact, printable, size_with_unit, table, width
 from edgetool.cli.view import PROOFS, Summary, closing, finding_lines
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant
@@ -31,11 +31,11 @@ def layout_view(report: LayoutReport, *, everything: bool) -> list[str]:
     lines = [f"{click.style(printable(report.instance.name), bold=True)}: {count}", ""]
     if layout.fits is not None:
         yes = {"fg": "green" if layout.fits else "red", "bold": True}
-        lines += fact("Fits", f"{'yes' if layout.fits else 'no'}, in {kib(layout.capacity)}", style=yes)
-    lines += fact("Height", kib(layout.height))
+        lines += fact("Fits", f"{'yes' if layout.fits else 'no'}, in {size_with_unit(layout.capacity)}", style=yes)
+    lines += fact("Height", size_with_unit(layout.height))
     ratio = "" if layout.ratio is None else f", {significant(layout.ratio)} times the height"
-    lines += fact("Naive sum", f"{kib(layout.naive_bytes)}{ratio}")
-    lines += fact("Lower bound", kib(layout.lower_bound))
+    lines += fact("Naive sum", f"{size_with_unit(layout.naive_bytes)}{ratio}")
+    lines += fact("Lower bound", size_with_unit(layout.lower_bound))
     lines += fact("Proof", _proof(layout))
     if layout.shared is None:
         lines += fact("Strategy", layout.strategy)
@@ -48,7 +48,7 @@ def layout_view(report: LayoutReport, *, everything: bool) -> list[str]:
 
 def _verdict(layout: LayoutInfo) -> Summary:
     if layout.fits is None or layout.capacity is None:
-        return Summary(f"Height {kib(layout.height)}: {_proof(layout)}", negative=False)
+        return Summary(f"Height {size_with_unit(layout.height)}: {_proof(layout)}", negative=False)
     judged = "Fits" if layout.fits else "Does not fit"
     return Summary(f"{judged}: height {layout.height:,} of {layout.capacity:,} B", negative=not layout.fits)
 

@@ -18,7 +18,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, notice, print_lines
-from edgetool.cli.text import fact, kib, printable, table, width, wrapped
+from edgetool.cli.text import fact, printable, size_with_unit, table, width, wrapped
 from edgetool.cli.view import (
     arena_facts,
     finding_lines,
@@ -182,7 +182,9 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
     lines = [heading(report), ""]
     lines += [*runs_fact(report), *fits_fact(report)]
     if report.plan.constants_in_ram:
-        lines += fact("Layout", f"with constants {kib(report.arena.layout_bytes)}, {layout_proof(report.arena)}")
+        lines += fact(
+            "Layout", f"with constants {size_with_unit(report.arena.layout_bytes)}, {layout_proof(report.arena)}"
+        )
     else:
         lines += arena_facts(report.arena, report.memory)
     lines += order_facts(report.plan, report.arena)

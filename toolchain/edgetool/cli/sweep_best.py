@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 RUNNERS_UP = 3
 
 
-def best_view(chosen: Row, every: Sequence[Row], by: str, *, everything: bool = False) -> list[str]:
+def best_view(chosen: Row, all_rows: Sequence[Row], by: str, *, everything: bool = False) -> list[str]:
     """Show the chosen row, the best of its target on the axis; `every` holds all rows of the sweep."""
     accepted = [
         row
-        for row in every
+        for row in all_rows
         if row.judged is not None and row.judged.accepted and row.variant.target == chosen.variant.target
     ]
     has_values = any(AXES[by].value(row) is not None for row in accepted)
     by = by if has_values else FALLBACK_AXES.get(by, by)
-    word = accuracy_word(every) if by == "accuracy" else AXIS_WORDS[by]
+    word = accuracy_word(all_rows) if by == "accuracy" else AXIS_WORDS[by]
     best = "highest" if AXES[by].better == "higher" else "lowest"
     text = f"variant {chosen.number} ({variant_text(chosen.variant)}), the {best} {word} of {len(accepted)} accepted"
     next_best = runners_up(chosen, accepted, by)
@@ -45,7 +45,7 @@ def best_view(chosen: Row, every: Sequence[Row], by: str, *, everything: bool = 
     lines = [
         target_heading(chosen.variant.target, text),
         "",
-        *table_lines(rows, layout(rows, every=every, everything=everything)),
+        *table_lines(rows, layout(rows, all_rows=all_rows, everything=everything)),
     ]
     left = len(accepted) - len(rows)
     return lines + (wrapped(f"and {left} more accepted variant{'' if left == 1 else 's'}", "") if left else [])
@@ -120,9 +120,9 @@ def command(
     from edgetool.sweep.store import open_store
 
     path = find_store(source, store)
-    record, every = read_rows(path)
+    record, all_rows = read_rows(path)
     label = target if target is not None else _only_target(record)
-    chosen = best_row(every, label, by)
+    chosen = best_row(all_rows, label, by)
     with open_store(path) as opened, ProgressLine(quiet=quiet or as_json) as progress:
         best = write_best(
             opened,
@@ -144,7 +144,7 @@ def command(
     elif not quiet:
         from edgetool.cli.view import summary, written
 
-        view = best_view(chosen, every, by, everything=verbose > 0)
+        view = best_view(chosen, all_rows, by, everything=verbose > 0)
         print_lines([*view, "", *summary(best.report), *written(best.files)])
 
 

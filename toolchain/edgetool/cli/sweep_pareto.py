@@ -213,8 +213,8 @@ def command(
     form = picture_format(plot)
     if plot is not None:
         check_writable(plot.parent, (plot.name,), force=force, inputs=(path,), option="--plot")
-    record, every = read_rows(path, axes)
-    rows = of_targets(record, every, target)
+    record, all_rows = read_rows(path, axes)
+    rows = of_targets(record, all_rows, target)
     front = tuple(row for row in rows if row.on_front)
     if plot is not None:
         from edgetool.sweep.plot import plot as drawn

@@ -68,8 +68,8 @@ def command(
     """
     one_form(as_json, as_csv)
     path = find_store(source, store)
-    record, every = read_rows(path)
-    rows = of_targets(record, every, target)
+    record, all_rows = read_rows(path)
+    rows = of_targets(record, all_rows, target)
     rows = tuple(row for row in rows if not accepted or (row.judged is not None and row.judged.accepted))
     rows = tuple(row for row in rows if not front or row.on_front)
     if sort is not None:
@@ -86,7 +86,7 @@ def command(
     else:
         from edgetool.cli.view_sweep import sweep_view
 
-        view = sweep_view(record, rows, every=every, everything=verbose > 0)
+        view = sweep_view(record, rows, all_rows=all_rows, everything=verbose > 0)
         if output is None:
             if not quiet:
                 print_lines(view)

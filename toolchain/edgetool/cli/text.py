@@ -71,7 +71,7 @@ def grouped(number: int | float | None, unit: str = "") -> str:
     return f"{number:,}{' ' + unit if unit else ''}"
 
 
-def kib(size_bytes: int | None) -> str:
+def size_with_unit(size_bytes: int | None) -> str:
     """Return "12,345 B (12.1 KiB)"."""
     if size_bytes is None:
         return "unknown"
@@ -81,10 +81,10 @@ def kib(size_bytes: int | None) -> str:
     return f"{size_bytes:,} B ({scaled:,.1f} {unit})"
 
 
-def kib_of(size_bytes: int, limit_bytes: int | None) -> tuple[str, str]:
+def size_and_limit(size_bytes: int, limit_bytes: int | None) -> tuple[str, str]:
     """Return a size and its limit in one unit beside the bytes: 333,288 B (325 KiB), 2,097,152 B (2,048 KiB)."""
     if limit_bytes is None:
-        return kib(size_bytes), ""
+        return size_with_unit(size_bytes), ""
     shown = sizes([size_bytes, limit_bytes])
     size, limit = (
         f"{number:,} B" if text.endswith(" B") else f"{number:,} B ({text})"
@@ -108,7 +108,7 @@ def sizes(sizes_bytes: Sequence[int | None], *, unit: bool = True) -> list[str]:
     return _in_one_unit(sizes_bytes, SIZE_UNITS, 3, unit=unit)
 
 
-def size_of(needed_bytes: int, limit_bytes: int) -> str:
+def size_of_limit(needed_bytes: int, limit_bytes: int) -> str:
     """Return a size and its limit in one unit: 325 of 2,048 KiB."""
     needed, limit = sizes([needed_bytes, limit_bytes])
     return f"{needed.partition(' ')[0]} of {limit}"

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from edgetool.cli.text import duration, fact, grouped, kib, kib_of, printable, size_of, table, width, wrapped
+from edgetool.cli.text import (
+    duration,
+    fact,
+    grouped,
+    printable,
+    size_and_limit,
+    size_of_limit,
+    size_with_unit,
+    table,
+    width,
+    wrapped,
+)
 from edgetool.cli.view_latency import latency_facts, percent, slowest_facts
 
 if TYPE_CHECKING:
@@ -235,9 +246,9 @@ def _misfits(report: Report) -> list[str]:
         needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
         qualifier = "at least " if arena.is_lower_bound else ""
         region = printable(memory.region or "SRAM", 30)
-        parts.append(f"arena {qualifier}{size_of(needed, memory.sram_bytes)} in {region}")
+        parts.append(f"arena {qualifier}{size_of_limit(needed, memory.sram_bytes)} in {region}")
     if memory.model_fits is False and memory.flash_bytes is not None:
-        parts.append(f"model {size_of(model_bytes(report), memory.flash_bytes)} in flash")
+        parts.append(f"model {size_of_limit(model_bytes(report), memory.flash_bytes)} in flash")
     return [f"Does not fit: {', '.join(parts)}"] if parts else []
 
 
@@ -251,7 +262,7 @@ def _favourable(report: Report) -> str:
     qualifier = "more than " if arena.bytes is None else "at least " if arena.is_lower_bound else ""
     if memory is None or (memory.sram_bytes is None and memory.flash_bytes is None):
         why = "its exact size depends on the target (--target)" if memory is None else "no memory limits are known"
-        return f"Arena {qualifier}{kib(size)}: {why}{time}"
+        return f"Arena {qualifier}{size_with_unit(size)}: {why}{time}"
     parts = []
     if memory.sram_bytes is not None:
         parts.append(f"arena {qualifier}{_share(size, memory.sram_bytes)}")
@@ -268,7 +279,7 @@ def model_bytes(report: Report) -> int:
 
 def _share(size_bytes: int, limit_bytes: int) -> str:
     share = f" ({percent(size_bytes / limit_bytes)})" if limit_bytes else ""
-    return f"{size_of(size_bytes, limit_bytes)}{share}"
+    return f"{size_of_limit(size_bytes, limit_bytes)}{share}"
 
 
 def _too_large(memory: MemoryInfo) -> list[str]:
@@ -330,7 +341,7 @@ def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
     exact = arena.bytes is not None and not arena.is_lower_bound
     needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
     limit = memory.sram_bytes if memory is not None else None
-    shown, of = kib_of(needed, limit)
+    shown, of = size_and_limit(needed, limit)
     if not exact:
         shown = f"{'more than' if arena.bytes is None else 'at least'} {shown}"
     region = f" of {of} in {printable(memory.region or 'SRAM')}" if memory is not None and limit is not None else ""
@@ -401,7 +412,7 @@ def sharing_facts(sharing: SharingInfo) -> list[str]:
 
 def _model_size(report: Report) -> str:
     memory = report.memory
-    size, limit = kib_of(model_bytes(report), memory.flash_bytes if memory is not None else None)
+    size, limit = size_and_limit(model_bytes(report), memory.flash_bytes if memory is not None else None)
     flash = f" of {limit} flash" if limit else ""
     return f"{size}{flash}; {grouped(report.model.parameters)} parameters, {grouped(report.model.operators)} operators"
 

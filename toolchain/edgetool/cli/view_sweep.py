@@ -87,12 +87,14 @@ def accuracy_word(rows: Sequence[Row]) -> str:
     return "accuracy" if has_accuracy else "agreement"
 
 
-def layout(rows: Sequence[Row], *, every: Sequence[Row], everything: bool = False) -> ColumnLayout:
+def layout(rows: Sequence[Row], *, all_rows: Sequence[Row], everything: bool = False) -> ColumnLayout:
     """Choose the columns for these rows; with `everything` all of them, however wide."""
-    less = savings(every)
-    shared = {} if everything else same_everywhere(every)
+    savings_by_row = savings(all_rows)
+    shared = {} if everything else same_everywhere(all_rows)
     informative = [
-        column for column in _columns(rows, less) if column.key not in shared and _is_informative(column, rows)
+        column
+        for column in _columns(rows, savings_by_row)
+        if column.key not in shared and _is_informative(column, rows)
     ]
     needed = max((len(verdict(row)) for row in rows), default=0)
     if everything:
@@ -200,7 +202,7 @@ def savings(rows: Sequence[Row]) -> dict[int, str]:
     }
 
 
-def _columns(rows: Sequence[Row], less: Mapping[int, str]) -> list[Column]:
+def _columns(rows: Sequence[Row], savings_by_row: Mapping[int, str]) -> list[Column]:
     names = list(dict.fromkeys(name for row in rows for name, _ in row.variant.parameters))
     word = accuracy_word(rows)
     costs = [row.metrics.cost for row in rows if row.metrics is not None]
@@ -225,7 +227,7 @@ def _columns(rows: Sequence[Row], less: Mapping[int, str]) -> list[Column]:
         Column("energy_uj", "energy", ">", _of_cost(lambda cost: _middle(cost.energy_uj, power)), 3),
         Column("model_parameters", "params", ">", _of_cost(lambda cost: parameters(cost.parameters)), -1),
         Column("macs", "MACs", ">", _of_cost(lambda cost: macs(cost.macs)), -2),
-        Column("saved", "saved %", ">", lambda row: less.get(row.number, ""), 5, _SAVED_LEGEND),
+        Column("saved", "saved %", ">", lambda row: savings_by_row.get(row.number, ""), 5, _SAVED_LEGEND),
     ]
 
 
@@ -314,12 +316,12 @@ WHEN = {"sqnr_db": "no accuracy is known"}  # when an axis replaces another; oth
 
 
 def sweep_view(
-    record: SweepRecord, rows: Sequence[Row], *, every: Sequence[Row] | None = None, everything: bool = False
+    record: SweepRecord, rows: Sequence[Row], *, all_rows: Sequence[Row] | None = None, everything: bool = False
 ) -> list[str]:
     """Show the rows out of all rows of the sweep; with `everything` all columns, reasons and notes."""
-    whole = rows if every is None else every
+    whole = rows if all_rows is None else all_rows
     lines = heading(record, rows, whole)
-    chosen = layout(rows, every=whole, everything=everything)
+    chosen = layout(rows, all_rows=whole, everything=everything)
     for label, group in by_target(record, rows):
         lines += ["", *_target(label, group, [row for row in whole if row.variant.target == label])]
         lines += table_lines(group, chosen)
@@ -328,13 +330,15 @@ def sweep_view(
     return lines + remarks(rows, everything=everything)
 
 
-def heading(record: SweepRecord, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
+def heading(record: SweepRecord, rows: Sequence[Row], all_rows: Sequence[Row]) -> list[str]:
     """Show the sweep's name and model, its progress, and the limits that variants must keep."""
-    count = Counter(row.status for row in every)
+    count = Counter(row.status for row in all_rows)
     states = [f"{count[status]} {status}" for status in STATUSES if count[status]]
-    accepted = sum(row.judged is not None and row.judged.accepted for row in every)
-    text = f"{variants(len(every))}: {', '.join([*states, f'{accepted} accepted'])}" if every else "no variants yet"
-    if len(rows) != len(every):
+    accepted = sum(row.judged is not None and row.judged.accepted for row in all_rows)
+    text = (
+        f"{variants(len(all_rows))}: {', '.join([*states, f'{accepted} accepted'])}" if all_rows else "no variants yet"
+    )
+    if len(rows) != len(all_rows):
         text += f"; {len(rows)} shown"
     name = click.style(printable(record.name), bold=True)
     lines = [f"{name} ({printable(record.model)})" if record.model else name, *fact("Variants", text)]
@@ -343,7 +347,7 @@ def heading(record: SweepRecord, rows: Sequence[Row], every: Sequence[Row]) -> l
             "Searched",
             f"for {_listed([AXIS_WORDS[name] for name in record.objectives])}, without evaluating the whole grid",
         )
-    same = same_everywhere(every)
+    same = same_everywhere(all_rows)
     lines += fact("All", ", ".join(same.values())) if same else []
     limits = _limits(record.limits)
     return lines + (fact("Limits", "; ".join(limits)) if limits else [])
@@ -437,17 +441,17 @@ def target_heading(label: str, text: str) -> str:
     return f"{name}: {text}" if len(printable(label)) + 2 + len(text) <= width() else f"{name}:\n  {text}"
 
 
-def _target(label: str, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
+def _target(label: str, rows: Sequence[Row], all_rows: Sequence[Row]) -> list[str]:
     """Show the target's memories, and how many of its variants violate each budget."""
-    costs = [row.metrics.cost for row in every if row.metrics is not None]
+    costs = [row.metrics.cost for row in all_rows if row.metrics is not None]
     if not costs:
         return [target_heading(label, "no results yet")]
     cost = costs[0]
     memories = [] if cost.sram_bytes is None else [f"{format_size(cost.sram_bytes)} in {cost.region or 'SRAM'}"]
     memories += [] if cost.flash_bytes is None else [f"{format_size(cost.flash_bytes)} flash"]
-    judged = [row.judged for row in every if row.judged is not None]
+    judged = [row.judged for row in all_rows if row.judged is not None]
     accepted = sum(item.accepted for item in judged)
-    text = f"{printable(', '.join(memories)) or 'no memory limits'}; {accepted} of {len(every)} accepted"
+    text = f"{printable(', '.join(memories)) or 'no memory limits'}; {accepted} of {len(all_rows)} accepted"
     lines = [target_heading(label, text)]
     tracked = {budget.name: budget for item in judged for budget in item.budgets}
     counts = Counter(budget.name for item in judged for budget in item.budgets if budget.violated)

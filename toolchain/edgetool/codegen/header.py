@@ -261,7 +261,7 @@ def buffers_source(spec: HeaderSpec) -> str:
 
 
 def _buffer_macros(name: str, buffer: int | None) -> list[tuple[str, int | str]]:
-    """Return the last words and values of the macros for a tensor's shared buffer, if it is in one."""
+    """Return the suffixes and values of the macros for a tensor's shared buffer, if it is in one."""
     return [] if buffer is None else [("BUFFER", buffer), ("DATA", f"{name}_buffer_{buffer}")]
 
 
