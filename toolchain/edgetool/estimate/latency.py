@@ -19,7 +19,7 @@ from edgetool.model.types import DType, Model
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.cost import OperatorCost, operator_costs
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import constant_passes, loop_counts_of
+from edgetool.operators.registry import constant_reads, loop_counts_of
 from edgetool.target.platform import platform_of
 from edgetool.target.tables import Placement, load_instructions, load_placement_effects
 from edgetool.target.types import Kernels, Precision, Target, Timing
@@ -155,13 +155,13 @@ def _at_most_extrapolated(status: Validation) -> Validation:
 class CountedOperator:
     """The counts of one operator for a build of TFLM and an instruction table, for any board with these.
 
-    passes: how often it reads its constants in a run; runs: how often it runs in an inference.
+    constant_reads: how many times it reads its constants in a run; runs: how many times it runs in an inference.
     """
 
     cost: OperatorCost
     executed: ExecutedInstructions
     is_float: bool
-    passes: int
+    constant_reads: int
     runs: int
 
 
@@ -191,7 +191,7 @@ def count_operators(
         executed = ExecutedInstructions() if table is None or described else executed_instructions(call, table)
         times = runs[cost.subgraph]
         counted.append(
-            CountedOperator(cost, executed, _is_float(call), constant_passes(call), 1 if times is None else times)
+            CountedOperator(cost, executed, _is_float(call), constant_reads(call), 1 if times is None else times)
         )
     return tuple(counted)
 
@@ -250,7 +250,7 @@ def _operator(
     """Return the estimate, its uncertainty, and the cycles of all runs that read constants repeatedly."""
     cost, runs, instructions, timing = counted.cost, counted.runs, counted.executed.instructions, target.timing
     transfer = speeds.cycles(cost.parameter_bytes, cost.activation_bytes)
-    stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, counted.passes)
+    stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, counted.constant_reads)
     once = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, 1)
     modelled = timing is not None and instructions is not None
     cycles, low, high = transfer, 1.0, 1.0

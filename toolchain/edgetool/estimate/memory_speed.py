@@ -147,14 +147,14 @@ class MemorySpeeds:
         """Return the cycles of moving these bytes alone."""
         return parameter_bytes / self.constants_per_cycle + activation_bytes / self.arena_per_cycle
 
-    def stall_cycles(self, parameter_bytes: int, activation_bytes: int, passes: int) -> float:
+    def stall_cycles(self, parameter_bytes: int, activation_bytes: int, constant_reads: int) -> float:
         """Return the cycles that an operator waits for memory.
 
-        passes: how often its kernel reads its constants. Repeated passes cost time only over a serial bus, and only if
-        the constants exceed the cache: for on-chip flash, published times show no such cost.
+        constant_reads: how many times its kernel reads its constants. Repeated reads cost time only over a serial bus,
+        and only if the constants exceed the cache: for on-chip flash, published times show no such cost.
         """
         rereads = self.in_place and parameter_bytes > self.cache_bytes
-        streamed = parameter_bytes * passes if rereads else parameter_bytes
+        streamed = parameter_bytes * constant_reads if rereads else parameter_bytes
         return streamed * self.constant_stall + activation_bytes * self.arena_stall
 
     def gbps(self, parameter_bytes: int, activation_bytes: int) -> float:

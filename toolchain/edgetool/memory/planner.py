@@ -2,7 +2,7 @@
 
 An offline plan fixes the offsets of tensors only: TFLM's own planner places the scratch buffers around them, the
 largest first. So the layout of tensors and scratch buffers together is what an offline plan could reach at best, and
-the layout that counts is the one that TFLM makes of the plan.
+the layout that counts is the one that TFLM makes from the plan.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> P
 def place_tensors(
     model: Model, problem: LayoutProblem, effort: Effort, strategy: LayoutStrategy = "optimal"
 ) -> tuple[Offsets, Layout]:
-    """Return the offsets of an offline plan, and the layout that TFLM makes of them.
+    """Return the offsets of an offline plan, and the layout that TFLM makes from them.
 
     The layout's lower bound and proof hold for the head that any plan of this operator order could reach.
     """

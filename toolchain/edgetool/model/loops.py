@@ -1,4 +1,4 @@
-"""How often each subgraph runs in one inference: branches of IF, conditions and bodies of WHILE.
+"""How many times each subgraph runs in one inference: branches of IF, conditions and bodies of WHILE.
 
 Only loops whose end the file determines are counted: a counter starts at a constant, is compared with constants, and
 grows by a constant per iteration, as in the loops that Keras and TensorFlow generate for recurrent layers.
@@ -40,7 +40,7 @@ def subgraph_runs(model: Model) -> tuple[Runs, ...]:
 
 
 def iterations(model: Model, graph: Graph, loop: Operator) -> Runs:
-    """Return how often a WHILE runs its body each time it is reached; None if the file does not determine it."""
+    """Return how many times a WHILE runs its body each time it is reached; None if the file does not determine it."""
     condition, body = _callee(model, loop, "cond_subgraph_index"), _callee(model, loop, "body_subgraph_index")
     if condition is None or body is None or len(condition.outputs) != 1:
         return None

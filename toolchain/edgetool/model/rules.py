@@ -1,9 +1,10 @@
-"""What a well-formed file contains of each operator: operand counts, and types, shapes and options that must agree.
+"""What a well-formed file must contain for each operator: operand counts, and types, shapes and options that agree.
 
-The reader applies these rules to every operator, and refuses the file by table, field and byte if one is broken. They
-are the rules for which LiteRT refuses a file, and without which a kernel of TensorFlow Lite Micro would access memory
-outside its tensors: a kernel writes as many elements as the shapes say, and does not compare shapes when it runs. What
-a kernel rejects itself (`operators/legality.py`), such as types and scales, does not make a file invalid.
+The reader applies these rules to every operator, and refuses the file, naming the table, field and byte, if one is
+broken. They are the rules whose violation makes LiteRT refuse a file, and without which a kernel of TensorFlow Lite
+Micro would access memory outside its tensors: a kernel writes as many elements as the shapes say, and does not compare
+shapes when it runs. What a kernel rejects itself (`operators/legality.py`), such as types and scales, does not make a
+file invalid.
 
 This is the only statement of operand counts. Other packages import it: passes apply the rules to operators that they
 rewrite (`passes/validation.py`), and families of operators rely on them.
@@ -80,14 +81,14 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def sizes(shape: Shape) -> str:
+def format_shape(shape: Shape) -> str:
     """Format a shape for messages."""
     return f"[{', '.join(map(str, shape[:8]))}{', ...' if len(shape) > 8 else ''}]"
 
 
-def together(shapes: Sequence[Shape]) -> str:
+def format_shapes(shapes: Sequence[Shape]) -> str:
     """Format several shapes for messages."""
-    return " and ".join(map(sizes, shapes[:4])) + (" and others" if len(shapes) > 4 else "")
+    return " and ".join(map(format_shape, shapes[:4])) + (" and others" if len(shapes) > 4 else "")
 
 
 def first_positions(node: Node, side: Literal["inputs", "outputs"]) -> dict[int, int]:
@@ -123,7 +124,9 @@ def length(operand: Operand, count: Callable[[Node], int]) -> Rule:
     def rule(node: Node) -> None:
         tensor = operand.of(node)
         if tensor is not None and tensor.element_count != (expected := count(node)):
-            operand.refuse(node, f"of shape {sizes(tensor.shape)}, which does not have {counted(expected, 'element')}")
+            operand.refuse(
+                node, f"of shape {format_shape(tensor.shape)}, which does not have {counted(expected, 'element')}"
+            )
 
     return rule
 
@@ -151,19 +154,19 @@ def positive(*fields: str, highest: int | None = None) -> Rule:
     return rule
 
 
-def filled(*operands: Operand) -> Rule:
+def not_empty(*operands: Operand) -> Rule:
     """Require that no dimension is 0."""
 
     def rule(node: Node) -> None:
         for operand in operands:
             tensor = operand.of(node)
             if tensor is not None and 0 in tensor.shape:
-                operand.refuse(node, f"of shape {sizes(tensor.shape)}, which is empty")
+                operand.refuse(node, f"of shape {format_shape(tensor.shape)}, which is empty")
 
     return rule
 
 
-def named(field: str) -> Rule:
+def valid_enum(field: str) -> Rule:
     """Require an option to have a value of its enumeration in the schema."""
 
     def rule(node: Node) -> None:
@@ -174,7 +177,10 @@ def named(field: str) -> Rule:
 
 
 def axis_option(field: str, operand: Operand, extra: int = 0) -> Rule:
-    """Require the option to be a dimension of the tensor, from the front or (negative) the back; `extra`: new ones."""
+    """Require the option to be a dimension of the tensor, from the front or (negative) the back.
+
+    extra: the number of dimensions that the operator adds.
+    """
 
     def rule(node: Node) -> None:
         tensor = operand.of(node)
@@ -218,17 +224,17 @@ def require_output_elements(node: Node, position: int, elements: int, what: str)
     result = node.outputs[position]
     if result.element_count != elements:
         Operand("output", position).refuse(
-            node, f"of shape {sizes(result.shape)}, but {what} produce {elements} elements"
+            node, f"of shape {format_shape(result.shape)}, but {what} produce {elements} elements"
         )
 
 
-def as_many(operand: Operand) -> Rule:
+def same_element_count(operand: Operand) -> Rule:
     """Require the output to have as many elements as this input."""
 
     def rule(node: Node) -> None:
         tensor = operand.of(node)
         if tensor is not None:
-            require_output_elements(node, 0, tensor.element_count, f"inputs of {sizes(tensor.shape)}")
+            require_output_elements(node, 0, tensor.element_count, f"inputs of {format_shape(tensor.shape)}")
 
     return rule
 
@@ -240,8 +246,8 @@ def broadcast(*operands: Operand) -> Rule:
         shapes = [tensor.shape for operand in operands if (tensor := operand.of(node)) is not None]
         common = common_shape(shapes)
         if common is None:
-            node.refuse("inputs", f"has incompatible shapes: {together(shapes)}")
-        require_output_elements(node, 0, prod(common), together(shapes))
+            node.refuse("inputs", f"has incompatible shapes: {format_shapes(shapes)}")
+        require_output_elements(node, 0, prod(common), format_shapes(shapes))
 
     return rule
 
@@ -269,8 +275,8 @@ def _require_output_shape(node: Node, position: int, expected: Shape, input_shap
     """Require the output at the position to have this shape. input_shapes: those of the inputs that produce it."""
     result = node.outputs[position]
     if result.shape != tuple(expected):
-        made = f"of shape {sizes(result.shape)}, but inputs of {together(input_shapes)}"
-        Operand("output", position).refuse(node, f"{made} produce {sizes(expected)}")
+        made = f"of shape {format_shape(result.shape)}, but inputs of {format_shapes(input_shapes)}"
+        Operand("output", position).refuse(node, f"{made} produce {format_shape(expected)}")
 
 
 def _without(shape: Shape, axes: set[int]) -> tuple[int, ...]:
@@ -310,22 +316,22 @@ def in_groups(node: Node) -> None:
     source, weights = _input(node, 0), _input(node, 1)
     groups, rest = divmod(source.shape[3], weights.shape[3])
     if rest or weights.shape[0] % groups:
-        node.refuse("inputs", f"has {source.shape[3]} channels for filters of shape {sizes(weights.shape)}")
+        node.refuse("inputs", f"has {source.shape[3]} channels for filters of shape {format_shape(weights.shape)}")
 
 
 def depthwise(node: Node) -> None:
-    """DEPTHWISE_CONV_2D: one filter with depth_multiplier channels for each of the input's."""
+    """DEPTHWISE_CONV_2D: one filter with depth_multiplier channels for each input channel."""
     source, weights = _input(node, 0), _input(node, 1)
     if weights.shape[0] != 1:
         node.refuse("inputs", f"has {weights.shape[0]} filters, not 1")
     multiplier = node.number("depth_multiplier")
     if weights.shape[3] != source.shape[3] * multiplier:
-        channels = f"{source.shape[3]} channels and filters of shape {sizes(weights.shape)}"
+        channels = f"{source.shape[3]} channels and filters of shape {format_shape(weights.shape)}"
         node.refuse_option("depth_multiplier", f"has depth_multiplier {multiplier} for {channels}")
 
 
 def pooled(node: Node) -> None:
-    """Pooling: an image of as many channels."""
+    """Pooling: an image with the same number of channels."""
     source = _input(node, 0)
     window = node.number("filter_height"), node.number("filter_width")
     _require_output_shape(
@@ -337,14 +343,16 @@ def transposed_convolution(node: Node) -> None:
     """TRANSPOSE_CONV: an output whose convolution would be as large as the input."""
     weights, source, result = _input(node, 1), _input(node, 2), node.outputs[0]
     if weights.shape[3] != source.shape[3]:
-        node.refuse("inputs", f"has {source.shape[3]} channels for filters of shape {sizes(weights.shape)}")
+        node.refuse("inputs", f"has {source.shape[3]} channels for filters of shape {format_shape(weights.shape)}")
     given = constant_numbers(node.inputs[0])
     if given is not None and given != result.shape:
-        Operand("input", 0).refuse(node, f"with values {sizes(given)}, but the output's shape is {sizes(result.shape)}")
+        Operand("input", 0).refuse(
+            node, f"with values {format_shape(given)}, but the output's shape is {format_shape(result.shape)}"
+        )
     fits = len(result.shape) == 4 and result.shape[::3] == (source.shape[0], weights.shape[0])
     if not fits or _image(node, result.shape[1:3], weights.shape[1:3]) != source.shape[1:3]:
-        operands = f"{sizes(source.shape)} and filters of {sizes(weights.shape)}"
-        Operand("output", 0).refuse(node, f"of shape {sizes(result.shape)}, which {operands} do not produce")
+        operands = f"{format_shape(source.shape)} and filters of {format_shape(weights.shape)}"
+        Operand("output", 0).refuse(node, f"of shape {format_shape(result.shape)}, which {operands} do not produce")
 
 
 def multiplied(node: Node) -> None:
@@ -353,9 +361,9 @@ def multiplied(node: Node) -> None:
     units, depth = weights.shape
     rows, rest = divmod(source.element_count, depth)
     if rest:
-        node.refuse("inputs", f"has {source.element_count} elements for weights of shape {sizes(weights.shape)}")
+        node.refuse("inputs", f"has {source.element_count} elements for weights of shape {format_shape(weights.shape)}")
     require_output_elements(
-        node, 0, rows * units, f"inputs of {sizes(source.shape)} and weights of {sizes(weights.shape)}"
+        node, 0, rows * units, f"inputs of {format_shape(source.shape)} and weights of {format_shape(weights.shape)}"
     )
 
 
@@ -370,7 +378,9 @@ def concatenated(node: Node) -> None:
     for position in first_positions(node, "inputs").values():
         part = parts[position]
         if len(part) != len(first) or _without(part, {axis}) != _without(first, {axis}):
-            Operand("input", position).refuse(node, f"of shape {sizes(part)}, but input 0 has {sizes(first)}")
+            Operand("input", position).refuse(
+                node, f"of shape {format_shape(part)}, but input 0 has {format_shape(first)}"
+            )
     expected = [*first]
     expected[axis] = sum(part[axis] for part in parts)
     _require_output_shape(node, 0, expected, parts)
@@ -388,10 +398,10 @@ def unpacked(node: Node) -> None:
     source = _input(node, 0)
     axis = node.number("axis") % len(source.shape)
     if source.shape[axis] != len(node.outputs):
-        node.refuse("outputs", f"has {len(node.outputs)} outputs for dimension {axis} of {sizes(source.shape)}")
+        node.refuse("outputs", f"has {len(node.outputs)} outputs for dimension {axis} of {format_shape(source.shape)}")
     elements = prod(_without(source.shape, {axis}))
     for position in first_positions(node, "outputs").values():
-        require_output_elements(node, position, elements, f"parts of {sizes(source.shape)}")
+        require_output_elements(node, position, elements, f"parts of {format_shape(source.shape)}")
 
 
 def split(node: Node) -> None:
@@ -403,7 +413,8 @@ def split(node: Node) -> None:
     part, rest = divmod(source.shape[axis], len(node.outputs))
     if rest:
         node.refuse(
-            "outputs", f"has {len(node.outputs)} outputs, which do not divide dimension {axis} of {sizes(source.shape)}"
+            "outputs",
+            f"has {len(node.outputs)} outputs, which do not divide dimension {axis} of {format_shape(source.shape)}",
         )
     expected = (*source.shape[:axis], part, *source.shape[axis + 1 :])
     for position in first_positions(node, "outputs").values():
@@ -420,10 +431,12 @@ def split_by_sizes(node: Node) -> None:
         result = node.outputs[position]
         if len(result.shape) != len(source.shape) or _without(result.shape, {axis}) != _without(source.shape, {axis}):
             Operand("output", position).refuse(
-                node, f"of shape {sizes(result.shape)}, which is not a slice of {sizes(source.shape)}"
+                node, f"of shape {format_shape(result.shape)}, which is not a slice of {format_shape(source.shape)}"
             )
     if sum(result.shape[axis] for result in node.outputs) != source.shape[axis]:
-        node.refuse("outputs", f"has outputs whose sizes do not add up to dimension {axis} of {sizes(source.shape)}")
+        node.refuse(
+            "outputs", f"has outputs whose sizes do not add up to dimension {axis} of {format_shape(source.shape)}"
+        )
 
 
 def reduced(node: Node) -> None:
@@ -433,7 +446,10 @@ def reduced(node: Node) -> None:
         return
     gone = {axis % len(source.shape) for axis in axes if source.shape}
     require_output_elements(
-        node, 0, prod(_without(source.shape, gone)), f"inputs of {sizes(source.shape)} without axes {sizes(axes)}"
+        node,
+        0,
+        prod(_without(source.shape, gone)),
+        f"inputs of {format_shape(source.shape)} without axes {format_shape(axes)}",
     )
 
 
@@ -441,7 +457,7 @@ def arg_reduced(node: Node) -> None:
     """ARG_MAX and ARG_MIN: an index instead of an axis, which must not be empty."""
     source, axes = _input(node, 0), constant_numbers(node.inputs[1])
     if axes and not source.shape[axes[0]]:
-        node.refuse("inputs", f"reduces axis {axes[0]} of {sizes(source.shape)}, which is empty")
+        node.refuse("inputs", f"reduces axis {axes[0]} of {format_shape(source.shape)}, which is empty")
     reduced(node)
 
 
@@ -451,7 +467,9 @@ def gathered(node: Node) -> None:
     axis, batches = node.number("axis") % len(source.shape), node.number("batch_dims")
     if 0 <= batches <= min(axis, len(positions.shape)):  # the kernel checks other values
         made = (*source.shape[:axis], *positions.shape[batches:], *source.shape[axis + 1 :])
-        require_output_elements(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
+        require_output_elements(
+            node, 0, prod(made), f"inputs of {format_shape(source.shape)} at {format_shape(positions.shape)}"
+        )
 
 
 def gathered_points(node: Node) -> None:
@@ -460,19 +478,26 @@ def gathered_points(node: Node) -> None:
     depth = positions.shape[-1] if positions.shape else 0
     if source.shape and positions.shape and depth <= len(source.shape):  # the kernel checks other shapes
         made = (*positions.shape[:-1], *source.shape[depth:])
-        require_output_elements(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
+        require_output_elements(
+            node, 0, prod(made), f"inputs of {format_shape(source.shape)} at {format_shape(positions.shape)}"
+        )
 
 
 def blocks_moved(node: Node) -> None:
-    """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: the dimensions between batch and channels in blocks, with a border."""
+    """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: blocks of an image as batches.
+
+    Split the dimensions between batch and channels into blocks after padding, or join blocks and crop the result.
+    """
     source, result = _input(node, 0), node.outputs[0]
     if len(result.shape) != len(source.shape) or result.shape[-1] != source.shape[-1]:
-        Operand("output", 0).refuse(node, f"of shape {sizes(result.shape)} for inputs of {sizes(source.shape)}")
+        Operand("output", 0).refuse(
+            node, f"of shape {format_shape(result.shape)} for inputs of {format_shape(source.shape)}"
+        )
     blocks, border = constant_numbers(node.inputs[1]), constant_numbers(node.inputs[2])
     if blocks is None or border is None:
         return
     if min(blocks) < 1 or min(border) < 0:
-        node.refuse("inputs", f"has blocks of {sizes(blocks)} and padding of {sizes(border)}")
+        node.refuse("inputs", f"has blocks of {format_shape(blocks)} and padding of {format_shape(border)}")
     batch, *sides, channels = source.shape
     around = [before + after for before, after in zip(border[::2], border[1::2], strict=True)]
     if node.code == "SPACE_TO_BATCH_ND":
@@ -484,8 +509,10 @@ def blocks_moved(node: Node) -> None:
         sides = [size * block - less for size, block, less in zip(sides, blocks, around, strict=True)]
         batch //= prod(blocks)
     if rest:
-        shape = sizes(source.shape)
-        node.refuse("inputs", f"has inputs of {shape}, which do not divide evenly into blocks of {sizes(blocks)}")
+        shape = format_shape(source.shape)
+        node.refuse(
+            "inputs", f"has inputs of {shape}, which do not divide evenly into blocks of {format_shape(blocks)}"
+        )
     _require_output_shape(node, 0, (batch, *sides, channels), (source.shape, blocks, border))
 
 
@@ -514,7 +541,7 @@ def sliced(node: Node) -> None:
         if begin < 0 or not 0 <= taken <= size - begin:
             node.refuse("inputs", f"has {count} elements from {begin} in a dimension of size {size}")
         made.append(taken)
-    require_output_elements(node, 0, prod(made), f"slices of {sizes(source.shape)}")
+    require_output_elements(node, 0, prod(made), f"slices of {format_shape(source.shape)}")
 
 
 def resized(node: Node) -> None:
@@ -527,14 +554,14 @@ def resized(node: Node) -> None:
 def shape_output(node: Node) -> None:
     """SHAPE: one element for each dimension."""
     source = _input(node, 0)
-    require_output_elements(node, 0, len(source.shape), f"inputs of {sizes(source.shape)}")
+    require_output_elements(node, 0, len(source.shape), f"inputs of {format_shape(source.shape)}")
 
 
 def reshaped(node: Node) -> None:
     """RESHAPE: as many elements as the input; in old files, a scalar has the shape (0)."""
     source = _input(node, 0)
     if node.outputs[0].shape != (0,) or len(node.inputs) > 1:
-        require_output_elements(node, 0, source.element_count, f"inputs of {sizes(source.shape)}")
+        require_output_elements(node, 0, source.element_count, f"inputs of {format_shape(source.shape)}")
 
 
 # An operator, its number of inputs and of outputs: N, N-M or N+. Inputs beyond the minimum may be left out (-1).
@@ -614,7 +641,7 @@ def _all_alike(node: Node) -> None:
         tensor = node.inputs[position]
         if tensor is not None and first is not None and tensor.shape != first.shape:
             Operand("input", position).refuse(
-                node, f"of shape {sizes(tensor.shape)}, but input 0 has {sizes(first.shape)}"
+                node, f"of shape {format_shape(tensor.shape)}, but input 0 has {format_shape(first.shape)}"
             )
 
 
@@ -622,7 +649,9 @@ def _pairs_of_dimensions(node: Node) -> None:
     """Require two numbers for each dimension of the first input."""
     source, pairs = X.of(node), Y.of(node)
     if source is not None and pairs is not None and pairs.shape != (len(source.shape), 2):
-        Y.refuse(node, f"of shape {sizes(pairs.shape)}, not 2 numbers for each of {len(source.shape)} dimensions")
+        Y.refuse(
+            node, f"of shape {format_shape(pairs.shape)}, not 2 numbers for each of {len(source.shape)} dimensions"
+        )
 
 
 def _one_output_per_input(node: Node) -> None:
@@ -653,14 +682,14 @@ def _broadcast_rank(node: Node) -> int:
     return max(tensor.element_count for tensor in node.inputs if tensor is not None)
 
 
-_BLOCKS = (as_many(X), rank(X, 4), positive("block_size"))
+_BLOCKS = (same_element_count(X), rank(X, 4), positive("block_size"))
 _STRIDES = positive("stride_w", "stride_h", highest=MAX_STEP)
 _DILATIONS = positive("dilation_w_factor", "dilation_h_factor", highest=MAX_STEP)
-_FILTERED = (rank(X, 4), rank(Y, 4), filled(X, Y), named("padding"), _STRIDES, _DILATIONS)
+_FILTERED = (rank(X, 4), rank(Y, 4), not_empty(X, Y), valid_enum("padding"), _STRIDES, _DILATIONS)
 _SIZES = positive("stride_w", "stride_h", "filter_width", "filter_height")
-_POOLED = (rank(X, 4), named("padding"), _SIZES, pooled)
+_POOLED = (rank(X, 4), valid_enum("padding"), _SIZES, pooled)
 _REDUCED = (axes_input(Y, X), reduced)
-_RESIZED = (rank(X, 4), filled(X), rank(Y, 1), length(Y, lambda _: 2), resized)
+_RESIZED = (rank(X, 4), not_empty(X), rank(Y, 1), length(Y, lambda _: 2), resized)
 _MOVED = (rank(X, 3, 4), length(Y, _sides), length(Z, lambda node: 2 * _sides(node)), blocks_moved)
 _ARG_REDUCED = (rank(X, 1, MAX_DIMENSIONS), length(Y, lambda _: 1), axes_input(Y, X), arg_reduced)
 
@@ -670,7 +699,7 @@ _SHARED: dict[str, tuple[Rule, ...]] = {
     ABS CAST CEIL COS CUMSUM DEQUANTIZE ELU EXP EXPAND_DIMS FLOOR GELU HARD_SWISH L2_NORMALIZATION LEAKY_RELU LOG
     LOGICAL_NOT LOGISTIC LOG_SOFTMAX NEG QUANTIZE RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 REVERSE_SEQUENCE REVERSE_V2 ROUND
     RSQRT SIGN SIN SOFTMAX SQRT SQUARE SQUEEZE TANH ZEROS_LIKE
-    """: (as_many(X),),
+    """: (same_element_count(X),),
     """
     ADD ATAN2 BITWISE_XOR DIV EQUAL FLOOR_DIV FLOOR_MOD GREATER GREATER_EQUAL LESS LESS_EQUAL LOGICAL_AND LOGICAL_OR
     MAXIMUM MINIMUM MUL NOT_EQUAL POW RIGHT_SHIFT SQUARED_DIFFERENCE SUB
@@ -686,18 +715,18 @@ _SHARED: dict[str, tuple[Rule, ...]] = {
 
 RULES: dict[str, tuple[Rule, ...]] = {
     **{code: rules for codes, rules in _SHARED.items() for code in codes.split()},
-    "ADD_N": (_all_alike, as_many(X)),
+    "ADD_N": (_all_alike, same_element_count(X)),
     "BATCH_MATMUL": (rank(X, 2, 5), rank(Y, 2, 5)),
     "BROADCAST_ARGS": (length(OUT, _broadcast_rank),),
     "CONCATENATION": (concatenated,),
     "CONV_2D": (*_FILTERED, in_groups, length(Z, dimension(Y, 0)), convolved),
     "DEPTHWISE_CONV_2D": (*_FILTERED, depthwise, length(Z, dimension(Y, 3)), convolved),
-    "DYNAMIC_UPDATE_SLICE": (as_many(X),),
+    "DYNAMIC_UPDATE_SLICE": (same_element_count(X),),
     "FULLY_CONNECTED": (
-        named("weights_format"),
+        valid_enum("weights_format"),
         _outputs_for_weights_format,
         rank(Y, 2),
-        filled(Y),
+        not_empty(Y),
         length(Z, dimension(Y, 0)),
         multiplied,
     ),
@@ -705,7 +734,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "GATHER_ND": (gathered_points,),
     "MIRROR_PAD": (_pairs_of_dimensions, mirrored),
     "PACK": (number_of("inputs", "values_count"), axis_option("axis", X, extra=1), _all_alike, packed),
-    "PRELU": (broadcast(X, Y), as_many(X)),
+    "PRELU": (broadcast(X, Y), same_element_count(X)),
     "RESHAPE": (reshaped,),
     "SELECT_V2": (broadcast(X, Y, Z),),
     "SHAPE": (shape_output,),
@@ -719,13 +748,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
         length(Z, dimension(Y, 0)),
         length(FOURTH, dimension(Y, 0)),
     ),
-    "TRANSPOSE": (as_many(X), length(Y, _rank_of_first_input), axes_input(Y, X)),
+    "TRANSPOSE": (same_element_count(X), length(Y, _rank_of_first_input), axes_input(Y, X)),
     "TRANSPOSE_CONV": (
         rank(X, 1),
         rank(Y, 4),
         rank(Z, 4),
-        filled(Y, Z),
-        named("padding"),
+        not_empty(Y, Z),
+        valid_enum("padding"),
         _STRIDES,
         length(FOURTH, dimension(Y, 0)),
         transposed_convolution,

@@ -219,7 +219,7 @@ VECTOR_ELEMENTS = 4  # elements per iteration of CMSIS-NN's loops: on MVE, and f
 def negative_rounding_loops(
     call: Call, sums: Callable[[Distribution, Distribution], float] = lambda _first, _second: 0.0
 ) -> Loops:
-    """Return how often negative numbers are rounded.
+    """Return how many times negative numbers are rounded.
 
     Counted are the operands that are not repeated in the innermost loop, and the results.
 

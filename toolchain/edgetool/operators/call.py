@@ -5,7 +5,7 @@ raises KernelRefusal if the kernel returns an error. The module contains
 
 - requests: persistent, scratch and temporary buffers, and temporary TfLiteTensors;
 - quantization as TFLM sees it (micro_allocator.cc: what a TfLiteTensor takes from the file; quantization_util.cc);
-- conditions on single tensors and options, and `prepare_rule`, which makes a rule of a list of them;
+- conditions on single tensors and options, and `prepare_rule`, which makes a rule from a list of them;
 - fixed-point multipliers of matrix products: what computing them requests, and which scales it accepts. Sources:
   CalculateOpDataFullyConnected (fully_connected_common.cc) and GetQuantizedConvolutionMultipler (kernel_util.cc).
   Most builds accept infinite multipliers, and so does this module;

@@ -466,7 +466,7 @@ def uses_cmsis_nn(call: Call) -> bool:
     return call.platform.cmsis_nn and source is not None and source.dtype is not DType.FLOAT32
 
 
-def product_passes(call: Call, rows: int) -> int:
+def product_weight_reads(call: Call, rows: int) -> int:
     """Return how many times a matrix product reads its weights.
 
     They are read in the outer loop, once, but with MVE the outer loop is over groups of the input's rows.

@@ -1,4 +1,4 @@
-"""CONV_2D and the 3D convolutions: MACs, Prepare, loop counts and constant passes.
+"""CONV_2D and the 3D convolutions: MACs, Prepare, loop counts and constant reads.
 
 Sources of Prepare: conv_common.cc, its counterpart in cmsis_nn/, padding.h and PopulateConvolutionQuantizationParams of
 kernel_util.cc. Depthwise and transposed convolutions use the public functions, too.
@@ -46,12 +46,12 @@ from edgetool.operators.cmsis_nn import (
     im2col_loops,
     packed_row_loops,
     pointwise_loops,
-    product_passes,
     product_s8,
     product_s16,
+    product_weight_reads,
     uses_cmsis_nn,
 )
-from edgetool.operators.entry import MacRule, PassesRule, entries
+from edgetool.operators.entry import ConstantReadsRule, MacRule, entries
 from edgetool.operators.loops import (
     Axis,
     LoopCounts,
@@ -649,8 +649,8 @@ MACS: dict[str, MacRule] = {
 }
 
 
-def _conv_2d_passes(call: Call) -> int:
-    """Return one pass per pixel, or with CMSIS-NN, per group of columns or rows of pixels processed together."""
+def _conv_2d_constant_reads(call: Call) -> int:
+    """Return one read per pixel, or with CMSIS-NN, per group of columns or rows of pixels processed together."""
     source, filters, output = call.input(0), call.input(1), call.output()
     if source is None or filters is None or output is None or len(filters.shape) != 4 or len(output.shape) != 4:
         return 1
@@ -659,7 +659,11 @@ def _conv_2d_passes(call: Call) -> int:
     if not uses_cmsis_nn(call):
         return pixels
     if filters.shape[1] == filters.shape[2] == 1 and source.dtype is DType.INT8:
-        return product_passes(call, pixels) if _stride(call) == 1 else batch * rows * product_passes(call, columns)
+        return (
+            product_weight_reads(call, pixels)
+            if _stride(call) == 1
+            else batch * rows * product_weight_reads(call, columns)
+        )
     return -(-pixels // COLLECTED_COLUMNS[call.platform.mve])
 
 
@@ -668,7 +672,7 @@ def _stride(call: Call) -> int:
     return max(stride if isinstance(stride, int) else 1 for stride in strides)
 
 
-PASSES: dict[str, PassesRule] = {"CONV_2D": _conv_2d_passes}
+CONSTANT_READS: dict[str, ConstantReadsRule] = {"CONV_2D": _conv_2d_constant_reads}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, passes=PASSES)
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS)

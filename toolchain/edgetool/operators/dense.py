@@ -1,4 +1,4 @@
-"""Matrix products: MACs, Prepare, loop counts and constant passes.
+"""Matrix products: MACs, Prepare, loop counts and constant reads.
 
 Sources of Prepare: fully_connected.cc, fully_connected_common.cc, batch_matmul.cc, batch_matmul_common.cc, their
 counterparts in cmsis_nn/, and kernel_util.cc.
@@ -43,14 +43,14 @@ from edgetool.operators.call import (
 from edgetool.operators.cmsis_nn import (
     biased_tiles,
     grouped_units,
-    product_passes,
     product_s8,
+    product_weight_reads,
     uses_cmsis_nn,
     vector_product_s4,
     vector_product_s8,
     vector_product_s16,
 )
-from edgetool.operators.entry import MacRule, PassesRule, entries
+from edgetool.operators.entry import ConstantReadsRule, MacRule, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, prefixed, product_loops, repeated
 from edgetool.target.platform import Platform
 
@@ -308,16 +308,16 @@ def _batch_matmul_macs(operator: Operator, graph: Graph) -> int:
 MACS: dict[str, MacRule] = {"BATCH_MATMUL": _batch_matmul_macs, "FULLY_CONNECTED": _fully_connected_macs}
 
 
-def _fully_connected_passes(call: Call) -> int:
-    """Return one pass per row of the input, unless the layer runs as a convolution."""
+def _fully_connected_constant_reads(call: Call) -> int:
+    """Return one read per row of the input, unless the layer runs as a convolution."""
     source, weights, output = call.input(0), call.input(1), call.output()
     if source is None or weights is None or output is None or not weights.shape or not all(output.shape[-1:]):
         return 1
     rows = output.element_count // (output.shape[-1] if output.shape else 1)
-    return product_passes(call, rows) if uses_cmsis_nn(call) and is_pointwise(call) else rows
+    return product_weight_reads(call, rows) if uses_cmsis_nn(call) and is_pointwise(call) else rows
 
 
-PASSES: dict[str, PassesRule] = {"FULLY_CONNECTED": _fully_connected_passes}
+CONSTANT_READS: dict[str, ConstantReadsRule] = {"FULLY_CONNECTED": _fully_connected_constant_reads}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, passes=PASSES)
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS)

@@ -15,7 +15,7 @@ from edgetool.operators.call import Call, Condition, PrepareRule, no_requests
 from edgetool.operators.loops import LoopRule
 
 MacRule = Callable[[Operator, Graph], int]
-PassesRule = Callable[[Call], int]
+ConstantReadsRule = Callable[[Call], int]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -29,8 +29,8 @@ class OperatorEntry:
     OpData that the runtime's profile describes. loops: how many times each loop of its kernel runs; None if its latency
     cannot be estimated. bounds: conditions that keep the kernel within its tensors, if neither Prepare nor the reader
     checks them. If they do not hold, Eval reads or writes beyond a tensor, divides by 0 or never ends. Only values in
-    the file are checked; a value that decides what the kernel reads must be in the file. passes: how many times the
-    kernel reads all its constants; None means once. resolver_method: the method that registers the operator, if no
+    the file are checked; a value that decides what the kernel reads must be in the file. constant_reads: how many times
+    the kernel reads all its constants; None means once. resolver_method: the method that registers the operator, if no
     runtime's profile contains it.
     """
 
@@ -40,7 +40,7 @@ class OperatorEntry:
     init: PrepareRule = no_requests
     loops: LoopRule | None = None
     bounds: Condition | None = None
-    passes: PassesRule | None = None
+    constant_reads: ConstantReadsRule | None = None
     resolver_method: str | None = None
 
 
@@ -51,7 +51,7 @@ def entries(
     macs: Mapping[str, MacRule] = EMPTY,
     init: Mapping[str, PrepareRule] = EMPTY,
     bounds: Mapping[str, Condition] = EMPTY,
-    passes: Mapping[str, PassesRule] = EMPTY,
+    constant_reads: Mapping[str, ConstantReadsRule] = EMPTY,
 ) -> tuple[OperatorEntry, ...]:
     """Return the entries of a family, sorted by operator.
 
@@ -65,7 +65,7 @@ def entries(
             init.get(code, no_requests),
             loops.get(code),
             bounds.get(code),
-            passes.get(code),
+            constant_reads.get(code),
         )
-        for code in sorted({*prepare, *loops, *macs, *init, *bounds, *passes})
+        for code in sorted({*prepare, *loops, *macs, *init, *bounds, *constant_reads})
     )

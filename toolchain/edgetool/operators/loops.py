@@ -91,7 +91,10 @@ def prefixed(prefix: str, loops: Loops) -> dict[str, int]:
 
 
 def nested(name: str, inner: Loops) -> dict[str, int]:
-    """Return a loop that iterates once and its inner loops; entering an inner loop costs, as does each iteration."""
+    """Return a loop that iterates once and its inner loops.
+
+    Entering an inner loop takes instructions, as does each iteration.
+    """
     entered = {f"{loop} entered": int(count > 0) for loop, count in inner.items()}
     return {name: 1, **prefixed(name, inner), **prefixed(name, entered)}
 
@@ -145,7 +148,7 @@ def strided_memcpy_loops(
 
 
 def dimension_loops(rank: int) -> Loops:
-    """Return the loops over the axes of a shape; making a RuntimeShape of it copies one word per axis."""
+    """Return the loops over the axes of a shape; constructing a RuntimeShape from it copies one word per axis."""
     return {"axis": rank, "axis of few": rank if rank * WORD < BLOCK else 0}
 
 
@@ -388,7 +391,7 @@ def value_distribution(graph: Graph, tensor: Tensor) -> Distribution:
         negative = sum(value < 0 for value in values) / len(values)
         return Distribution(negative, step * fmean(values), step * pstdev(values))
     deviation = step * 2**tensor.dtype.bits / DEVIATIONS_IN_RANGE
-    # Not for every type does the zero point show that there are no negative values.
+    # For some types, the zero point does not show that there are no negative values.
     if tensor_zero_point == MIN_VALUES.get(tensor.dtype) or _is_produced_by(graph, tensor, NEVER_NEGATIVE):
         return Distribution(0.0, deviation * sqrt(2 / pi), deviation * sqrt(1 - 2 / pi))
     return Distribution(0.5, 0.0, deviation)
@@ -416,7 +419,7 @@ def _is_produced_by(graph: Graph, tensor: Tensor, functions: tuple[str, ...]) ->
 
 
 def zero_share(graph: Graph, tensor: Tensor) -> float:
-    """Return the share of float values that are 0, by which software multiplies in fewer steps.
+    """Return the share of float values that are 0; software multiplication by 0 takes fewer steps.
 
     After a RELU, half of the values are assumed to be 0.
     """
@@ -591,7 +594,7 @@ def convolution_windows(call: Call, source: Tensor, weights: Tensor, result: Ten
 
 
 def window_axis(size: int, kernel: int, stride: int, dilation: int, outputs: int) -> Axis:
-    """Return an axis with the padding that its outputs need: less before than after.
+    """Return an axis with the padding that its outputs need: split evenly, with an odd element after.
 
     Source: ComputePaddingWithOffset (padding.h). An operator without options has strides of 0, which no kernel
     supports; they are counted as 1.

@@ -1,4 +1,4 @@
-"""Operators that keep a state between runs: MACs, Prepare, loop counts and constant passes.
+"""Operators that keep a state between runs: MACs, Prepare, loop counts and constant reads.
 
 Sources of Prepare: svdf_common.cc, unidirectional_sequence_lstm.cc, lstm_eval.cc, lstm_eval_common.cc, lstm_shared.h
 and their counterparts in cmsis_nn/.
@@ -39,7 +39,7 @@ from edgetool.operators.cmsis_nn import (
     vector_product_s16,
     vector_product_svdf,
 )
-from edgetool.operators.entry import MacRule, PassesRule, entries
+from edgetool.operators.entry import ConstantReadsRule, MacRule, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, prefixed, repeated
 from edgetool.target.platform import Platform
 
@@ -293,13 +293,13 @@ MACS: dict[str, MacRule] = {
 }
 
 
-def _lstm_passes(call: Call) -> int:
-    """Return one pass per step of each sequence."""
+def _lstm_constant_reads(call: Call) -> int:
+    """Return one read per step of each sequence."""
     source = call.input(0)
     return 1 if source is None or len(source.shape) != 3 else source.shape[0] * source.shape[1]
 
 
-PASSES: dict[str, PassesRule] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm_passes}
+CONSTANT_READS: dict[str, ConstantReadsRule] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm_constant_reads}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, passes=PASSES)
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS)

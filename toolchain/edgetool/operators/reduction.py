@@ -3,8 +3,8 @@
 Sources of Prepare: reduce.cc, reduce_common.cc, cumsum.cc; arg_min_max.cc has no Prepare. Axes are counted, not read.
 
 Sources of the loop counts: reduce_common.cc, reference/reduce.h, internal/types.h, arg_min_max.cc,
-reference/arg_min_max.h, reference/cumsum.h. How often an element exceeds all earlier ones depends on the data: the mean
-is counted.
+reference/arg_min_max.h, reference/cumsum.h. How many times an element exceeds all earlier ones depends on the data: the
+mean is counted.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def check_bounds(call: Call) -> None:
         entry.bounds(call)
 
 
-def constant_passes(call: Call) -> int:
+def constant_reads(call: Call) -> int:
     """Return how many times one run of the operator reads all its constants, assuming TFLM's own kernels."""
     entry = entry_of(call.operator)
-    return 1 if entry is None or entry.passes is None else max(1, entry.passes(call))
+    return 1 if entry is None or entry.constant_reads is None else max(1, entry.constant_reads(call))

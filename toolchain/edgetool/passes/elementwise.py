@@ -1,7 +1,7 @@
 """Elementwise operators as functions of real numbers in float64, and the regions of a graph that consist of them.
 
 A region computes one tensor's elements from those of another, each separately: a chain of activation functions. Its
-function can be evaluated for every code of its source.
+function can be evaluated for every quantized value of its source.
 
 Sources: TensorFlow Lite's operator documentation and its reference kernels. Comparisons and logical operators read and
 return 0 and 1.
@@ -24,7 +24,7 @@ Reals = npt.NDArray[np.float64]
 _Function = Callable[..., Any]
 
 # The types for which these functions are valid; integers without a scale have other operators (DIV truncates), and CAST
-# reads the codes of quantized tensors.
+# reads quantized values as integers.
 _REAL = frozenset({DType.FLOAT32, DType.BOOL})
 _QUANTIZED = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 
@@ -166,7 +166,10 @@ def dequantized(values: npt.NDArray[Any], tensor: Tensor) -> Reals:
 
 
 def quantized(values: Reals, tensor: Tensor) -> npt.NDArray[np.int64]:
-    """Return the codes of real numbers in a tensor's scale: rounded half away from zero like QUANTIZE, saturated."""
+    """Return the quantized values of real numbers in a tensor's scale.
+
+    They are rounded half away from zero like QUANTIZE, and saturated.
+    """
     scale, zero_point = scale_and_zero_point(tensor)
     bits, signed = tensor.dtype.bits, tensor.dtype is not DType.UINT8
     lowest = -(2 ** (bits - 1)) if signed else 0
@@ -192,7 +195,7 @@ class Region:
 
 
 def largest_region(draft: Draft, operator: Operator, is_end: IsEnd) -> Region | None:
-    """Return the longest closed region through the operator that starts and ends at tensors of that kind.
+    """Return the longest closed region through the operator that starts and ends at tensors for which `is_end` is true.
 
     If none is closed, the shortest that is not; None if the operator is in none.
     """
@@ -252,7 +255,7 @@ def dynamic_inputs(draft: Draft, operator: Operator) -> list[int]:
 
 
 def _sources(draft: Draft, operator: Operator, is_end: IsEnd) -> Iterator[int]:
-    """Yield the tensors of that kind from which elementwise operators compute the operator's result."""
+    """Yield the tensors accepted by `is_end` from which elementwise operators compute the operator's result."""
     seen: set[int] = set()
     waiting = dynamic_inputs(draft, operator)
     while waiting:

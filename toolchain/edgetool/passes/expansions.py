@@ -233,9 +233,9 @@ def _replace(draft: Draft, operator: Operator, context: Context, new: list[Opera
 
 
 class _Int16:
-    """Collects int16 operators, each with its values for every code of x.
+    """Collects int16 operators, each with its results for every quantized value of x.
 
-    The values are those of the kernels, except for rounding, which differs by at most one code.
+    The results are those of the kernels, except for rounding, which differs by at most one quantization step.
     """
 
     def __init__(self, draft: Draft, scope: str, shape: tuple[int, ...]) -> None:

@@ -101,7 +101,7 @@ MAX_ELEMENTS = 1 << 24
 
 
 def _upsample(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Replace the longest chain from this operator on whose result is an upsampled image.
+    """Replace the longest chain that starts at this operator and produces an upsampled image.
 
     Indices of the image are moved through the chain, so the decision depends on its effect, not on its form.
     """
@@ -255,7 +255,7 @@ def _merge_repeated(axes: Iterable[tuple[bool, int]]) -> Axes:
 
 
 def _multiples(draft: Draft, operator: Operator) -> tuple[int, ...] | None:
-    """Return how often each axis of the input is repeated, None if that is unknown or the result is empty."""
+    """Return how many times each axis of the input is repeated, None if that is unknown or the result is empty."""
     shape, output = draft.tensors[operator.inputs[0]].shape, draft.tensors[operator.outputs[0]]
     if output.element_count == 0:
         return None

@@ -36,10 +36,12 @@ INDEX_INPUTS = {
 }
 INTEGERS = frozenset({DType.INT16, DType.INT32, DType.INT64})
 # Operators whose inputs and outputs all have one type.
-JOINS = frozenset({"BROADCAST_ARGS", "CONCATENATION", "PACK", "RANGE"})
+ALL_OPERANDS_SAME_TYPE = frozenset({"BROADCAST_ARGS", "CONCATENATION", "PACK", "RANGE"})
 # Operators whose first input and outputs have one type.
-MOVES = frozenset({"BROADCAST_TO", "EXPAND_DIMS", "REDUCE_ANY", "RELU", "RELU6", "RESHAPE", "SQUEEZE", "STRIDED_SLICE"})
-MOVES |= {"TILE", "TRANSPOSE", "UNPACK"}
+FIRST_INPUT_AND_OUTPUTS_SAME_TYPE = frozenset(
+    {"BROADCAST_TO", "EXPAND_DIMS", "REDUCE_ANY", "RELU", "RELU6", "RESHAPE", "SQUEEZE", "STRIDED_SLICE"}
+)
+FIRST_INPUT_AND_OUTPUTS_SAME_TYPE |= {"TILE", "TRANSPOSE", "UNPACK"}
 
 
 def is_in_order(draft: Draft) -> bool:
@@ -71,8 +73,8 @@ def is_consistent(draft: Draft, operator: Operator) -> bool:
         return False
     inputs = [draft.tensors[tensor] for tensor in operator.inputs if tensor >= 0]
     outputs = [draft.tensors[tensor] for tensor in operator.outputs]
-    if operator.code in JOINS | MOVES:
-        alike = inputs if operator.code in JOINS else inputs[:1]
+    if operator.code in ALL_OPERANDS_SAME_TYPE | FIRST_INPUT_AND_OUTPUTS_SAME_TYPE:
+        alike = inputs if operator.code in ALL_OPERANDS_SAME_TYPE else inputs[:1]
         if len({tensor.dtype for tensor in (*alike, *outputs)}) != 1:
             return False
     check = OPERAND_CHECKS.get(operator.code)

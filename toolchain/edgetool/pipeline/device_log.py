@@ -77,7 +77,7 @@ class DeviceProfile:
         mean_ticks: The mean over all inferences; also `min_ticks` and `max_ticks`.
         dropped: The number of operators that did not fit in the profile.
         varies: Whether another inference ran different operators.
-        overflows: How often the counter overflowed.
+        overflows: How many times the counter overflowed.
         arena_used_bytes: The bytes of the arena that TFLM used.
         arena_declared_bytes: The size of the arena; None if the firmware does not know it.
         arena_shared: Whether several models share the arena.

@@ -13,7 +13,7 @@ from edgetool.errors import UsageError
 from edgetool.pipeline.output import read_file
 from edgetool.pipeline.source import Source
 from edgetool.report.document import QuantizationInfo, Report
-from edgetool.report.json import WRITE_ANEW, parse_reports
+from edgetool.report.json import USE_UNMODIFIED, parse_reports
 
 # The documents of the largest networks have a few megabytes.
 MAX_REPORT_BYTES = 64 * 2**20
@@ -27,11 +27,11 @@ def read_reports(path: Path) -> tuple[Report, ...]:
 def reports_in(blob: bytes, *, where: str) -> tuple[Report, ...]:
     """Parse all reports in the bytes of a file, as read_reports does; `where` is the file in error messages."""
     if len(blob) > MAX_REPORT_BYTES:
-        raise UsageError("is too large for a report", where=where, fix=WRITE_ANEW)
+        raise UsageError("is too large for a report", where=where, fix=USE_UNMODIFIED)
     try:
         return parse_reports(blob.decode("utf-8"))
     except UnicodeDecodeError:
-        raise UsageError("is not a UTF-8 text file", where=where, fix=WRITE_ANEW) from None
+        raise UsageError("is not a UTF-8 text file", where=where, fix=USE_UNMODIFIED) from None
     except UsageError as error:
         raise UsageError(error.what, where=where, fix=error.fix) from None
 

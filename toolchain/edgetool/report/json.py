@@ -54,7 +54,7 @@ def to_json(value: dict[str, Any]) -> str:
     return json.dumps(value, indent=2, allow_nan=False).replace("##", r"#\u0023") + "\n"
 
 
-WRITE_ANEW = "use an unmodified document that 'edgetool plan --json' or a similar command wrote"
+USE_UNMODIFIED = "use an unmodified document that 'edgetool plan --json' or a similar command wrote"
 LEVELS = ("error", "warning", "note")
 # The largest realistic number: sizes, counts and times are far below.
 MAX_NUMBER = 2**63
@@ -79,24 +79,24 @@ def parse_reports(text: str) -> tuple[Report, ...]:
     try:
         document = strict_json(text, max_values=MAX_VALUES)
     except StructureError as error:
-        raise UsageError(str(error.problems[0]), fix=WRITE_ANEW) from None
+        raise UsageError(str(error.problems[0]), fix=USE_UNMODIFIED) from None
     try:
         return read_reports(document)
     except RecursionError:
-        raise UsageError("is nested too deeply", fix=WRITE_ANEW) from None
+        raise UsageError("is nested too deeply", fix=USE_UNMODIFIED) from None
 
 
 def read_reports(document: object) -> tuple[Report, ...]:
     """Return the reports of a document, given as JSON values. Raises UsageError."""
     if not isinstance(document, dict):
-        raise UsageError("is not an edgetool document", fix=WRITE_ANEW)
+        raise UsageError("is not an edgetool document", fix=USE_UNMODIFIED)
     schema = document.get("schema")
     if schema != SCHEMA:
         what = f"has the schema {shown(schema)}" if "schema" in document else 'has no "schema"'
-        raise UsageError(f"{what}; this version of edgetool reads {shown(SCHEMA)}", fix=WRITE_ANEW)
+        raise UsageError(f"{what}; this version of edgetool reads {shown(SCHEMA)}", fix=USE_UNMODIFIED)
     for key, command in OTHER_COMMANDS.items():
         if key in document:
-            raise UsageError(f"was written by 'edgetool {command}' and contains no report", fix=WRITE_ANEW)
+            raise UsageError(f"was written by 'edgetool {command}' and contains no report", fix=USE_UNMODIFIED)
     if "reports" not in document:
         return (_report(document, ""),)
     reports = document["reports"]
@@ -109,7 +109,7 @@ def _report(document: object, key: str) -> Report:
     try:
         report = structured(document, Report, key)
     except StructureError as error:
-        raise UsageError(str(error.problems[0]), fix=WRITE_ANEW) from None
+        raise UsageError(str(error.problems[0]), fix=USE_UNMODIFIED) from None
     _check(report, key)
     return report
 
@@ -123,7 +123,7 @@ def _check(value: object, key: str) -> None:
                 raise _wrong(place, inner, "0 or more")
             _check(inner, place)
         if isinstance(value, Band) and not 0 <= value.low <= value.value <= value.high:
-            raise UsageError(f"{key} has a value outside its band", fix=WRITE_ANEW)
+            raise UsageError(f"{key} has a value outside its band", fix=USE_UNMODIFIED)
         if isinstance(value, FindingInfo) and value.level not in LEVELS:
             raise _wrong(f"{key}.level", value.level, f"one of {', '.join(LEVELS)}")
     elif isinstance(value, dict):
@@ -137,4 +137,4 @@ def _check(value: object, key: str) -> None:
 
 
 def _wrong(key: str, value: object, expected: str) -> UsageError:
-    return UsageError(f"{key} is {shown(value)}, not {expected}", fix=WRITE_ANEW)
+    return UsageError(f"{key} is {shown(value)}, not {expected}", fix=USE_UNMODIFIED)

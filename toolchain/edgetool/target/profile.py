@@ -309,7 +309,8 @@ LIMIT_QUANTITIES: tuple[LimitQuantity, ...] = get_args(LimitQuantity)
 CLOCK_RANGE_HZ = (100_000, 10**10)
 SIZE_RANGE_BYTES = (1, 2**32)  # of a size on the command line
 BUS_RANGE_BYTES = (1, 64)
-FLOAT_FACTOR_RANGE = (0.2, 100.0)  # without a floating-point unit, calls to a library compute floats: those are counted
+# Without a floating-point unit, floating-point arithmetic is done by library calls, whose instructions are counted.
+FLOAT_FACTOR_RANGE = (0.2, 100.0)
 
 CORE_FIGURES = ("isa", "abi", "dsp", "mve", "fpu", "word_bits", "default_clock")
 BOARD_FIGURES = ("core", "fpu", "mcu", "clock", "power", "bandwidth")  # and the figures of every region

@@ -91,7 +91,7 @@ ARENA_KINDS: tuple[RegionKind, ...] = ("sram", "external-ram")
 class FigureSource:
     """The source of figures: the keys or region names that it covers, and the public document.
 
-    verified: False for figures from memory, or from a document that could not be read.
+    verified: False for figures recalled without a document at hand, or from a document that could not be read.
     """
 
     covers: tuple[str, ...]

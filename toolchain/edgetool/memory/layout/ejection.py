@@ -193,8 +193,8 @@ class EjectionChains:
 
 # Steps of the first chains; the number doubles after each round through POLICIES.
 MIN_STEPS = 250
-# A round ends if the peak is within this fraction of the last capacity that failed.
-CLOSE = 1000
+# A round ends if the last capacity that failed is within 1/CLOSE_DIVISOR of the peak.
+CLOSE_DIVISOR = 1000
 
 # Tried in turn: the cost reflects how hard a buffer is to place again, by its area or its duration.
 POLICIES = (
@@ -208,8 +208,8 @@ POLICIES = (
 START = "load, duration"
 # Higher than any layout.
 ANY_PEAK = 1 << 62
-# Reporting a layout takes about as long as one step per this number of its buffers; reports are rare enough to be a
-# small part of the time.
+# Reporting a layout takes about one step for every BUFFERS_PER_STEP buffers; reports are rare enough to be a small
+# part of the time.
 BUFFERS_PER_STEP = 16
 
 
@@ -284,7 +284,7 @@ def _round(
             tried = capacity
         top = layout_peak(chains.instance, chains.offsets)
         reporter.report(chains.offsets, top, budget.spent)
-        if top - tried <= max(1, top // CLOSE):
+        if top - tried <= max(1, top // CLOSE_DIVISOR):
             break
         capacity = (tried + top) // 2
     return top

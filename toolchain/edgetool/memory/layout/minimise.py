@@ -111,7 +111,7 @@ def is_loaded() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Compilation:
-    """The engine while it is being compiled, and how often to wait for it."""
+    """The engine while it is being compiled, and how many times to wait for it."""
 
     engine: Future[SearchEngine]
     polls: Iterator[int]
@@ -161,8 +161,8 @@ def _compile() -> SearchEngine:
     return SearchEngine(compiled_search, 1024, column, table, zeros, ranked, doubled)
 
 
-# Operations in plain Python before starting numba is worthwhile, and before converting to arrays is, if it is running
-# already; a node has as many operations as a clique has buffers, about two microseconds each.
+# The number of operations in plain Python after which it is worthwhile to start numba, or, if numba is already loaded,
+# to convert to arrays. A node takes as many operations as a clique has buffers, about two microseconds each.
 OPERATIONS_BEFORE_START, OPERATIONS_BEFORE_ARRAYS = 200_000, 10_000
 # The factor by which failure counts decay from one search to the next.
 FAILURE_DECAY = 16
@@ -383,12 +383,12 @@ def plans(instance: Instance, seed: int) -> Iterator[tuple[SearchPlan, int]]:
 
 # Nodes of the first attempt at the goal: per buffer, and the maximum; each round has twice as many.
 NODES_PER_BUFFER, MAX_FIRST_NODES = 128, 32_000
-# The share of the nodes for attempts between the goal and the best peak.
-STEP_SHARE = 8
-# The minimum share of an attempt's nodes for its last search.
-LONG_SHARE = 8
-# A round ends if the best peak is within this fraction of the last capacity that failed.
-CLOSE = 500
+# An attempt between the goal and the best peak gets one STEP_DIVISOR-th of the nodes.
+STEP_DIVISOR = 8
+# The last search of an attempt gets at least one LONG_DIVISOR-th of its nodes.
+LONG_DIVISOR = 8
+# A round ends if the last capacity that failed is within 1/CLOSE_DIVISOR of the best peak.
+CLOSE_DIVISOR = 500
 
 
 class Minimiser:
@@ -423,7 +423,7 @@ class Minimiser:
         top = layout_peak(self.search.instance, self.offsets)
         capacity, nodes = goal, self._nodes
         if self._tried >= goal:
-            capacity, nodes = (self._tried + top) // 2, self._nodes // STEP_SHARE
+            capacity, nodes = (self._tried + top) // 2, self._nodes // STEP_DIVISOR
         self._attempts += 1
         series = self._plans if capacity == goal else plans(self.search.instance, self._seed + self._attempts)
         failures = self.search.failures
@@ -438,7 +438,7 @@ class Minimiser:
             self.bound = self._tried = max(self.bound, capacity + 1)
         else:
             self._tried = capacity
-        if self._tried >= goal and top - self._tried <= (1 if result.exhausted else max(1, top // CLOSE)):
+        if self._tried >= goal and top - self._tried <= (1 if result.exhausted else max(1, top // CLOSE_DIVISOR)):
             self._tried = 0
             self._nodes *= 1 if result.exhausted else 2
 
@@ -450,7 +450,7 @@ class Minimiser:
         Short searches from the portfolio come first, because they soon find what exists; a long one, which can prove
         that there is none, comes last.
         """
-        long = nodes // LONG_SHARE
+        long = nodes // LONG_DIVISOR
         for plan, limit in series:
             last = nodes <= limit + long
             allowed = budget.allowed(nodes if last else limit)

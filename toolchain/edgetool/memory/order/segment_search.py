@@ -66,7 +66,7 @@ def improved(network: Network, best: SegmentOrder, order: Sequence[int] | None, 
     return SegmentOrder(tuple(order), peak, lower_bound)
 
 
-# The time of a cut, and of pushing more flow through one, in followed sets.
+# The cost of computing a cut, and of pushing more flow through one, expressed as a number of followed sets.
 CUT_NODES = 60
 PUSH_NODES = 15
 
@@ -153,8 +153,8 @@ class PrecedenceForcing:
         for moment in possible:
             done_before |= moment.done
             done_after |= ~moment.done
-        first, last = free & ~done_before, free & ~done_after
-        if possible and not first | last:
+        never_done, always_done = free & ~done_before, free & ~done_after
+        if possible and not never_done | always_done:
             return True
         cut = self._cut(operator, low, free)
         if cut.alive > self._limit:
@@ -162,9 +162,11 @@ class PrecedenceForcing:
             return False
         for done in (low | cut.reached, low | free & ~cut.reaching):
             self._add_moment(operator, done, cut.alive)
-            first &= ~done
-            last &= done
-        return all(self._add(before, after) for before, after in self._forced_pairs(operator, cut, first, last))
+            never_done &= ~done
+            always_done &= done
+        return all(
+            self._add(before, after) for before, after in self._forced_pairs(operator, cut, never_done, always_done)
+        )
 
     def _cut(self, operator: int, low: int, free: int) -> MinimumCut:
         graph, constant = cut_graph(self._network, low, low | free, self._needs)
@@ -174,33 +176,34 @@ class PrecedenceForcing:
         reaching = self._operators(graph.push(SINK, SOURCE, 0, against=True)[1])
         return MinimumCut(graph, graph.residuals(), low, free, reached, reaching, alive)
 
-    def _forced_pairs(self, operator: int, cut: MinimumCut, first: int, last: int) -> list[tuple[int, int]]:
+    def _forced_pairs(self, operator: int, cut: MinimumCut, never_done: int, always_done: int) -> list[tuple[int, int]]:
         """Return the pairs whose first operator must run before the second; one of each pair is the given operator.
 
-        first, last: the other operators without a moment in which they are done, and not done.
+        never_done, always_done: the other operators that are done at no known moment, and those that are done at every
+        known moment.
         """
         pairs = []
-        while first and not self._budget.over:
-            other = first.bit_length() - 1
-            first ^= 1 << other
+        while never_done and not self._budget.over:
+            other = never_done.bit_length() - 1
+            never_done ^= 1 << other
             more, nodes = self._push(cut, other, against=False)
             if cut.alive + more > self._limit:
                 pairs.append((operator, other))
                 continue
             done = cut.low | cut.reached | nodes
             self._add_moment(operator, done, cut.alive + more)
-            first &= ~done
-            last &= done
-        while last and not self._budget.over:
-            other = (last & -last).bit_length() - 1
-            last ^= 1 << other
+            never_done &= ~done
+            always_done &= done
+        while always_done and not self._budget.over:
+            other = (always_done & -always_done).bit_length() - 1
+            always_done ^= 1 << other
             more, nodes = self._push(cut, other, against=True)
             if cut.alive + more > self._limit:
                 pairs.append((other, operator))
                 continue
             done = cut.low | cut.free & ~(cut.reaching | nodes)
             self._add_moment(operator, done, cut.alive + more)
-            last &= done
+            always_done &= done
         return pairs
 
     def _push(self, cut: MinimumCut, other: int, *, against: bool) -> tuple[int, int]:
@@ -365,7 +368,7 @@ WIDTH = 20
 BETWEEN_WIDTH = 200
 # Sets that the exact search follows in one direction per turn, and the divisor for the other direction.
 SETS_PER_TURN = 10_000
-OTHER_DIRECTION_SHARE = 10
+OTHER_DIRECTION_DIVISOR = 10
 
 
 def search_with_precedences(network: Network, best: SegmentOrder, budget: NodeBudget) -> SegmentOrder:
@@ -425,7 +428,7 @@ def _exact(network: Network, part: Network, next_limit: int, best: SegmentOrder,
     ceiling = min(best.peak, next_limit)
     searches = [BestFirst(direction(part), best.lower_bound) for direction in (backward, forward)]
     while best.lower_bound < ceiling and best.open and not budget.over:
-        for search, share in zip(searches, (SETS_PER_TURN, SETS_PER_TURN // OTHER_DIRECTION_SHARE), strict=True):
+        for search, share in zip(searches, (SETS_PER_TURN, SETS_PER_TURN // OTHER_DIRECTION_DIVISOR), strict=True):
             if best.lower_bound < ceiling and best.open:
                 order = search.resume(ceiling, share, budget)
                 numbered = None if order is None else [part.operators[each] for each in order]
@@ -434,11 +437,11 @@ def _exact(network: Network, part: Network, next_limit: int, best: SegmentOrder,
     return best
 
 
-# Phases in turn: the width of the beams, the number of directions, how often they halve the interval between bound and
-# best peak, and the sets that the exact search follows afterwards.
+# Phases in turn: the width of the beams, the number of directions, how many times they halve the interval between bound
+# and best peak, and the sets that the exact search follows afterwards.
 PHASES = ((4, 2, 0, 0), (20, 2, 0, 1_000), (20, 2, 6, 10_000), (200, 1, 2, 10_000))
 # The divisor of these sets for the less promising direction, and their minimum.
-PHASE_SHARE, MIN_SETS = 10, 1_000
+PHASE_DIVISOR, MIN_SETS = 10, 1_000
 
 
 def search_segment(network: Network, limit: int, initial: Sequence[int], budget: NodeBudget) -> SegmentOrder:
@@ -452,7 +455,7 @@ def search_segment(network: Network, limit: int, initial: Sequence[int], budget:
         if not best.open or budget.over:
             break
         best = _beamed([search.direction for search in exact[:directions]], best, width, halvings, budget)
-        for search, share in zip(exact, (nodes, min(nodes, max(MIN_SETS, nodes // PHASE_SHARE))), strict=True):
+        for search, share in zip(exact, (nodes, min(nodes, max(MIN_SETS, nodes // PHASE_DIVISOR))), strict=True):
             if best.open and share:
                 order = search.resume(best.peak, share, budget)
                 best = improved(network, best, order, search.limit)

@@ -143,7 +143,7 @@ def search_network(network: Network, budget: NodeBudget) -> SearchedNetwork:
     return SearchedNetwork(network, start.original, tuple(searched_segments), peak, start.bound, min(lower, peak))
 
 
-# The width of the beam in a window, and how often each side of a window is halved.
+# The width of the beam in a window, and how many times each side of a window is halved.
 WINDOW_WIDTH = 20
 HALVINGS = 4
 
@@ -277,7 +277,7 @@ BASELINES: dict[str, Callable[[Network], tuple[int, ...]]] = {
 }
 # The width of the beam for further orders, and the divisor of the node limit for each of them.
 CANDIDATE_WIDTH = 200
-CANDIDATE_SHARE = 30
+CANDIDATE_DIVISOR = 30
 
 
 def solve_order(problem: OrderProblem, effort: Effort, *, strategy: OrderStrategy = "optimal") -> OrderResult:
@@ -342,5 +342,5 @@ def _low_everywhere(network: Network, effort: Effort) -> tuple[int, ...]:
 
 
 def _share(effort: Effort) -> NodeBudget:
-    limit = None if effort.node_limit is None else effort.node_limit // CANDIDATE_SHARE
+    limit = None if effort.node_limit is None else effort.node_limit // CANDIDATE_DIVISOR
     return NodeBudget(Effort(effort.seed, limit, effort.stop))

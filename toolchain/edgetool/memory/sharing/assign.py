@@ -7,10 +7,10 @@ their sizes, and until when they are occupied. A state is that list, and the min
 the states that the next tensor leads to: it goes into a free buffer, which may have to grow, or into a new one.
 Identical buffers are one choice.
 
-At the start, there are empty buffers of the sizes that every assignment needs (types.rank_sizes): memory only counts
-beyond them. A state is pruned if its memory, plus the minimum that the largest future cliques add to it, reaches the
-best assignment. At first, few states are kept for each tensor, then more in every round, until none has to be dropped:
-then the best assignment is proven optimal. The dropped states give a lower bound.
+At the start, there are empty buffers of the sizes that every assignment needs (types.rank_sizes): only memory beyond
+these sizes is counted. A state is pruned if its memory, plus the minimum that the largest future cliques add to it,
+reaches the best assignment. At first, few states are kept for each tensor, then more in every round, until none has to
+be dropped: then the best assignment is proven optimal. The dropped states give a lower bound.
 """
 
 from __future__ import annotations

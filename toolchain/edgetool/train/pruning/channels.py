@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 Symbols = npt.NDArray[np.int64]
-Residue = npt.NDArray[np.object_]
+# For each channel, the reason why its value is not zero when all its parameters are zero; None if it is zero then.
+NonzeroReasons = npt.NDArray[np.object_]
 
 
 class Channels:
@@ -58,11 +59,11 @@ class Channels:
             if reason is not None:
                 self._reasons.setdefault(first, reason)
 
-    def freeze(self, symbols: Symbols, reason: str, *, foremost: bool = False) -> None:
-        """Keep these channels. The first reason is reported, unless a later one is `foremost`."""
+    def freeze(self, symbols: Symbols, reason: str, *, overrides: bool = False) -> None:
+        """Keep these channels. The first reason is reported, unless a later one `overrides` it."""
         for symbol in set(symbols.tolist()):
             root = self.root(symbol)
-            if foremost or root not in self._reasons:
+            if overrides or root not in self._reasons:
                 self._reasons[root] = reason
 
     def reason(self, symbol: int) -> str | None:
@@ -75,14 +76,14 @@ class Signal:
     """A tensor with the axis of its channels.
 
     spec: the symbolic tensor, with the batch. axis: of the channels, without the batch; None if no channel can be
-    removed, and origin then describes where the tensor comes from. symbols: one per index of that axis. residue: for
-    each of them None, or the reason why its value is not zero when all parameters of that channel are zero.
+    removed, and origin then describes where the tensor comes from. symbols: one per index of that axis.
+    nonzero_reasons: those of the same channels.
     """
 
     spec: Any
     axis: int | None
     symbols: Symbols
-    residue: Residue
+    nonzero_reasons: NonzeroReasons
     origin: str = ""
 
     @property
@@ -93,29 +94,29 @@ class Signal:
 
 def opaque(spec: Any, origin: str) -> Signal:
     """Return a tensor whose channels cannot be removed."""
-    return Signal(spec, None, np.zeros(0, np.int64), no_residue(0), origin)
+    return Signal(spec, None, np.zeros(0, np.int64), no_nonzero_reasons(0), origin)
 
 
-def no_residue(count: int) -> Residue:
-    """Return the residue of channels that are zero after their removal."""
+def no_nonzero_reasons(count: int) -> NonzeroReasons:
+    """Return None for each of these channels: they are zero when all their parameters are zero."""
     return np.full(count, None, dtype=object)
 
 
-def sum_residue(residues: Sequence[Residue]) -> Residue:
-    """Return the residue of a sum: per channel, of the first term that has one."""
-    result = residues[0].copy()
-    for residue in residues[1:]:
-        for index in np.flatnonzero(residue != None):  # noqa: E711
+def sum_nonzero_reasons(operands: Sequence[NonzeroReasons]) -> NonzeroReasons:
+    """Return the reasons for a sum: per channel, that of the first term that has one."""
+    result = operands[0].copy()
+    for reasons in operands[1:]:
+        for index in np.flatnonzero(reasons != None):  # noqa: E711
             if result[index] is None:
-                result[index] = residue[index]
+                result[index] = reasons[index]
     return result
 
 
-def product_residue(residues: Sequence[Residue]) -> Residue:
-    """Return the residue of a product: none if any factor is zero."""
-    result = residues[0].copy()
-    for residue in residues[1:]:
-        result[residue == None] = None  # noqa: E711
+def product_nonzero_reasons(operands: Sequence[NonzeroReasons]) -> NonzeroReasons:
+    """Return the reasons for a product: None for a channel if any factor is zero."""
+    result = operands[0].copy()
+    for reasons in operands[1:]:
+        result[reasons == None] = None  # noqa: E711
     return result
 
 
@@ -182,10 +183,9 @@ class LayerCall:
         """
         symbols = self.along(signal, axis)
         if signal.axis == axis:
-            for index in np.flatnonzero(signal.residue != None):  # noqa: E711
-                reason = (
-                    f"{signal.residue[index]}, so a removed channel would still contribute a constant to {self.facts}"
-                )
+            reasons = signal.nonzero_reasons
+            for index in np.flatnonzero(reasons != None):  # noqa: E711
+                reason = f"{reasons[index]}, so a removed channel would still contribute a constant to {self.facts}"
                 self.channels.freeze(symbols[index : index + 1], reason)
         return symbols
 
@@ -211,10 +211,10 @@ class LayerCall:
             self.facts.output_channels = self.channels.new(count)
         return self.facts.output_channels
 
-    def output(self, axis: int, symbols: Symbols, residue: Residue | None = None) -> list[Signal]:
+    def output(self, axis: int, symbols: Symbols, reasons: NonzeroReasons | None = None) -> list[Signal]:
         """Return the only output of the layer."""
-        residue = no_residue(len(symbols)) if residue is None else residue
-        return [Signal(self.specs[0], axis, symbols, residue)]
+        reasons = no_nonzero_reasons(len(symbols)) if reasons is None else reasons
+        return [Signal(self.specs[0], axis, symbols, reasons)]
 
     def untrack(self, signals: Sequence[Signal], why: str = "through which channels cannot be tracked") -> list[Signal]:
         """Freeze the inputs, and return outputs without removable channels."""

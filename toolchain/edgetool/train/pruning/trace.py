@@ -20,13 +20,13 @@ from edgetool.train.pruning.channels import (
     Channels,
     LayerCall,
     LayerFacts,
-    Residue,
+    NonzeroReasons,
     Signal,
     Symbols,
-    no_residue,
+    no_nonzero_reasons,
     opaque,
-    product_residue,
-    sum_residue,
+    product_nonzero_reasons,
+    sum_nonzero_reasons,
 )
 
 # Functions of keras.activations that operate on each element separately.
@@ -85,28 +85,28 @@ def permute(call: LayerCall, signal: Signal) -> list[Signal]:
     """Follow channels through Permute, whose dims are the original axes (from 1) of the axes of the result."""
     if signal.axis is None:
         return call.unknown([signal])
-    return call.output(call.layer.dims.index(signal.axis + 1), signal.symbols, signal.residue)
+    return call.output(call.layer.dims.index(signal.axis + 1), signal.symbols, signal.nonzero_reasons)
 
 
 def repeat_vector(call: LayerCall, signal: Signal) -> list[Signal]:
     """Follow channels through RepeatVector: (C) becomes (n, C)."""
-    return call.unknown([signal]) if signal.axis is None else call.output(1, signal.symbols, signal.residue)
+    return call.unknown([signal]) if signal.axis is None else call.output(1, signal.symbols, signal.nonzero_reasons)
 
 
-def _reshaped_channels(signal: Signal, shape: tuple[int | None, ...]) -> tuple[int, Symbols, Residue] | None:
-    """Return the only axis of the new shape along which channels vary, with its channels and residue; or None."""
+def _reshaped_channels(signal: Signal, shape: tuple[int | None, ...]) -> tuple[int, Symbols, NonzeroReasons] | None:
+    """Return the only axis of the new shape along which channels vary, with its channels and reasons; or None."""
     sizes = tuple(size for size in shape if size is not None)
     if signal.axis is None or None in signal.shape or len(sizes) != len(shape):
         return None
     symbols: Symbols = _per_element(signal.symbols, signal).reshape(sizes)
-    residue: Residue = _per_element(signal.residue, signal).reshape(sizes)
+    reasons: NonzeroReasons = _per_element(signal.nonzero_reasons, signal).reshape(sizes)
     for axis in reversed(range(symbols.ndim)):
         rows = np.moveaxis(symbols, axis, 0).reshape(sizes[axis], -1)
         if rows.size and (rows == rows[:, :1]).all():
-            axis_residue = no_residue(sizes[axis])
-            for index, row in enumerate(np.moveaxis(residue, axis, 0).reshape(rows.shape)):
-                axis_residue[index] = next((value for value in row if value is not None), None)
-            return axis, rows[:, 0].copy(), axis_residue
+            axis_reasons = no_nonzero_reasons(sizes[axis])
+            for index, row in enumerate(np.moveaxis(reasons, axis, 0).reshape(rows.shape)):
+                axis_reasons[index] = next((value for value in row if value is not None), None)
+            return axis, rows[:, 0].copy(), axis_reasons
     return None
 
 
@@ -124,17 +124,17 @@ def channel_axis(layer: Any, signal: Signal) -> int:
     return 0 if getattr(layer, "data_format", "channels_last") == "channels_first" else len(signal.shape) - 1
 
 
-def _activated(call: LayerCall, axis: int, symbols: Symbols, before: Residue | None = None) -> list[Signal]:
-    """Return the output of a layer that applies its activation to these channels, with the residue `before` it."""
+def _activated(call: LayerCall, axis: int, symbols: Symbols, before: NonzeroReasons | None = None) -> list[Signal]:
+    """Return the output of a layer that applies its activation to these channels, with the reasons `before` it."""
     function = call.layer.activation
-    residue = no_residue(len(symbols)) if before is None else before.copy()
+    reasons = no_nonzero_reasons(len(symbols)) if before is None else before.copy()
     if function is None:
-        return call.output(axis, symbols, residue)
+        return call.output(axis, symbols, reasons)
     if not is_elementwise(call.keras, function):
         call.channels.freeze(symbols, f"activation {name_of(function)!r} of {call.facts} may mix channels")
     elif not keeps_zero(call.keras, function):
-        residue[residue == None] = f"activation {name_of(function)!r} of {call.facts} does not map 0 to 0"  # noqa: E711
-    return call.output(axis, symbols, residue)
+        reasons[reasons == None] = f"activation {name_of(function)!r} of {call.facts} does not map 0 to 0"  # noqa: E711
+    return call.output(axis, symbols, reasons)
 
 
 def _output_channels(call: LayerCall, kernel: Any, axis: int, *, count: str) -> Symbols:
@@ -170,7 +170,7 @@ def _transposed_convolution(call: LayerCall, signal: Signal) -> list[Signal]:
 def _depthwise(call: LayerCall, signal: Signal) -> list[Signal]:
     """Follow channels through kernels (..., in, multiplier).
 
-    A removed channel is removed together with its kernel, so no residue of the input remains.
+    A removed channel is removed together with its kernel, so no reason of the input remains.
     """
     layer, axis = call.layer, channel_axis(call.layer, signal)
     symbols = call.along(signal, axis)
@@ -231,7 +231,7 @@ def _batch_normalization(call: LayerCall, signal: Signal) -> list[Signal]:
         call.index(weight, 0, symbols)
     if layer.scale:
         call.facts.scale = next(index for index, weight in enumerate(layer.weights) if weight is layer.gamma)
-    return call.output(axis, symbols, None if layer.scale or signal.axis is None else signal.residue)
+    return call.output(axis, symbols, None if layer.scale or signal.axis is None else signal.nonzero_reasons)
 
 
 def _prelu(call: LayerCall, signal: Signal) -> list[Signal]:
@@ -247,7 +247,7 @@ def _unchanged(call: LayerCall, signal: Signal) -> list[Signal]:
     """Return the same channels along the same axis."""
     if signal.axis is None:
         return call.unknown([signal])
-    return call.output(signal.axis, signal.symbols, signal.residue)
+    return call.output(signal.axis, signal.symbols, signal.nonzero_reasons)
 
 
 def elementwise(call: LayerCall, signal: Signal) -> list[Signal]:
@@ -257,10 +257,10 @@ def elementwise(call: LayerCall, signal: Signal) -> list[Signal]:
         return call.untrack([signal], f"whose activation {name_of(function)!r} may mix channels")
     if signal.axis is None:
         return call.unknown([signal])
-    residue = signal.residue.copy()
+    reasons = signal.nonzero_reasons.copy()
     if not keeps_zero(call.keras, function):
-        residue[residue == None] = f"{call.facts} does not map 0 to 0"  # noqa: E711
-    return call.output(signal.axis, signal.symbols, residue)
+        reasons[reasons == None] = f"{call.facts} does not map 0 to 0"  # noqa: E711
+    return call.output(signal.axis, signal.symbols, reasons)
 
 
 def _rescaling(call: LayerCall, signal: Signal) -> list[Signal]:
@@ -277,7 +277,7 @@ def _spatial(call: LayerCall, signal: Signal) -> list[Signal]:
     axis = channel_axis(call.layer, signal)
     if signal.axis != axis:
         return call.untrack([signal])
-    return call.output(min(axis, len(call.specs[0].shape) - 2), signal.symbols, signal.residue)
+    return call.output(min(axis, len(call.specs[0].shape) - 2), signal.symbols, signal.nonzero_reasons)
 
 
 RECURRENT = ("LSTM", "GRU", "SimpleRNN")
@@ -323,15 +323,15 @@ MergeRule = Callable[[LayerCall, Sequence[Signal]], list[Signal]]
 
 def _sum(call: LayerCall, signals: Sequence[Signal]) -> list[Signal]:
     """Follow channels through any function of several tensors that maps zeros to zero."""
-    return _elementwise(call, signals, sum_residue)
+    return _elementwise(call, signals, sum_nonzero_reasons)
 
 
 def _multiply(call: LayerCall, signals: Sequence[Signal]) -> list[Signal]:
-    return _elementwise(call, signals, product_residue)
+    return _elementwise(call, signals, product_nonzero_reasons)
 
 
 def _elementwise(
-    call: LayerCall, signals: Sequence[Signal], combine: Callable[[Sequence[Residue]], Residue]
+    call: LayerCall, signals: Sequence[Signal], combine: Callable[[Sequence[NonzeroReasons]], NonzeroReasons]
 ) -> list[Signal]:
     """Tie channels that are combined. Tensors with fewer axes or of size 1 are broadcast, aligned at the last axis."""
     shape = tuple(call.specs[0].shape[1:])
@@ -352,14 +352,16 @@ def _elementwise(
     along = [call.along(signal, len(signal.shape) + axis) for signal in full]
     for symbols in along[1:]:
         call.channels.tie(along[0], symbols)
-    residue = combine([signal.residue if signal.axis is not None else _frozen(len(along[0])) for signal in full])
-    if broadcast and combine is sum_residue:
-        residue[residue == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
-    return call.output(len(shape) + axis, along[0], residue)
+    reasons = combine(
+        [signal.nonzero_reasons if signal.axis is not None else _frozen(len(along[0])) for signal in full]
+    )
+    if broadcast and combine is sum_nonzero_reasons:
+        reasons[reasons == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
+    return call.output(len(shape) + axis, along[0], reasons)
 
 
-def _frozen(count: int) -> Residue:
-    """Return the residue of a tensor whose channels cannot be removed."""
+def _frozen(count: int) -> NonzeroReasons:
+    """Return the reasons for a tensor whose channels cannot be removed."""
     return np.full(count, "it is merged with a tensor that is not pruned", dtype=object)
 
 
@@ -374,15 +376,15 @@ def _concatenate(call: LayerCall, signals: Sequence[Signal]) -> list[Signal]:
     if len(axes) != 1 or joined < 0 or any(signal.shape[axis] is None for signal in signals):
         return call.untrack(signals, "which combines channels along different axes")
     along = [call.along(signal, axis) for signal in signals]
-    residues = [
-        signal.residue if signal.axis is not None else _frozen(len(symbols))
+    operands = [
+        signal.nonzero_reasons if signal.axis is not None else _frozen(len(symbols))
         for signal, symbols in zip(signals, along, strict=True)
     ]
     if joined == axis:
-        return call.output(axis, np.concatenate(along), np.concatenate(residues))
+        return call.output(axis, np.concatenate(along), np.concatenate(operands))
     for symbols in along[1:]:
         call.channels.tie(along[0], symbols)
-    return call.output(axis, along[0], sum_residue(residues))
+    return call.output(axis, along[0], sum_nonzero_reasons(operands))
 
 
 # Class of keras.layers -> its rule.
@@ -414,11 +416,11 @@ def operation(call: LayerCall, signals: list[Signal]) -> list[Signal]:
         scalar = second if first is signals[0] else first
         if isinstance(scalar, int | float):
             if kind in SCALED and (first is signals[0] or kind == "Multiply"):
-                return call.output(signals[0].axis, signals[0].symbols, signals[0].residue)
+                return call.output(signals[0].axis, signals[0].symbols, signals[0].nonzero_reasons)
             if kind in SHIFTED:
-                residue = signals[0].residue.copy()
-                residue[residue == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
-                return call.output(signals[0].axis, signals[0].symbols, residue)
+                reasons = signals[0].nonzero_reasons.copy()
+                reasons[reasons == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
+                return call.output(signals[0].axis, signals[0].symbols, reasons)
     return call.untrack(signals)
 
 
@@ -502,7 +504,7 @@ class _Tracer:
             opaque(tensor, f"the model's input {tensor.name!r}") for tensor in graph_of(self._keras, model).inputs
         ]
         for signal in self._run(model, inputs):
-            channels.freeze(signal.symbols, "its output is the model's output", foremost=True)
+            channels.freeze(signal.symbols, "its output is the model's output", overrides=True)
         for facts in self._result.facts.values():
             if facts.untracked:
                 known = (*facts.weights.values(), *(symbols for _, symbols in facts.sizes.values()))
@@ -541,7 +543,7 @@ class _Tracer:
         reason = f"{facts} is excluded by {self._excluded[id(facts.layer)]!r}"
         if facts.output_channels is not None:
             self._result.channels.freeze(
-                facts.output_channels, f"excluded by {self._excluded[id(facts.layer)]!r}", foremost=True
+                facts.output_channels, f"excluded by {self._excluded[id(facts.layer)]!r}", overrides=True
             )
         for signal in outputs:
             self._result.channels.freeze(signal.symbols, reason)

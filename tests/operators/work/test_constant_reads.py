@@ -1,4 +1,4 @@
-"""How often kernels read their constants."""
+"""How many times kernels read their constants."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from edgetool.model.types import DType, Model
 from edgetool.operators.call import Call
-from edgetool.operators.registry import constant_passes
+from edgetool.operators.registry import constant_reads
 from edgetool.target.platform import Platform
 from tests.memory.account_convolutions import dense, lstm
 from tests.memory.account_net import Net
@@ -15,11 +15,11 @@ from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, PLAIN, REF
 BUILDS = (REFERENCE, PLAIN, DSP, MVE)
 
 
-def passes(model: Model) -> tuple[int, ...]:
+def reads(model: Model) -> tuple[int, ...]:
     """Of the model's only operator, on each build."""
 
     def of(platform: Platform) -> int:
-        return constant_passes(Call(model, model.main, model.main.operators[0], platform, {}))
+        return constant_reads(Call(model, model.main, model.main.operators[0], platform, {}))
 
     return tuple(of(build) for build in BUILDS)
 
@@ -41,7 +41,7 @@ def test_a_convolution(dtype: DType, kernel: int, stride: int, expected: tuple[i
     inputs = [x, net.filter(8, kernel, kernel, 4, like=x), net.biases(8, like=x)]
     options = {"padding": "SAME", "stride_h": stride, "stride_w": stride}
     y = net.op("CONV_2D", inputs, 1, -(-10 // stride), -(-7 // stride), 8, **options)
-    assert passes(net.model([x], [y])) == expected
+    assert reads(net.model([x], [y])) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,16 +58,16 @@ def test_a_convolution(dtype: DType, kernel: int, stride: int, expected: tuple[i
 def test_a_dense_layer(shape: tuple[int, ...], dtype: DType, expected: tuple[int, ...]) -> None:
     net = Net(1)
     x = net.arena(*shape, dtype=dtype)
-    assert passes(net.model([x], [dense(net, x, 7, keep=len(shape) > 2)])) == expected
+    assert reads(net.model([x], [dense(net, x, 7, keep=len(shape) > 2)])) == expected
 
 
 @pytest.mark.parametrize("time_major", [False, True])
 def test_a_recurrent_layer_reads_its_weights_in_every_step_of_every_sequence(time_major: bool) -> None:
-    assert passes(lstm(INT8, time_major=time_major)) == (10,) * 4
+    assert reads(lstm(INT8, time_major=time_major)) == (10,) * 4
 
 
 def test_what_no_kernel_takes_is_read_once() -> None:
     net = Net(1)
     x = net.arena(1, 8)
     weights = net.tensor((), INT8, data=bytes(1), scales=[1.0])
-    assert passes(net.model([x], [net.op("FULLY_CONNECTED", [x, weights, -1], 1, 4)])) == (1,) * 4
+    assert reads(net.model([x], [net.op("FULLY_CONNECTED", [x, weights, -1], 1, 4)])) == (1,) * 4
