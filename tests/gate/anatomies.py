@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart, anatomy_of
+from edgetool.gate.anatomy import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart, anatomy_of
 from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.model.types import Model
 from edgetool.target.load import load_target
@@ -20,14 +20,14 @@ def plan_of(model: Model) -> Plan:
     return plan_memory(model, platform_of(TARGET), request=PlanRequest(file_plan="only"))
 
 
-def anatomy(model: Model) -> Anatomy:
+def anatomy(model: Model) -> ArenaBreakdown:
     plan = plan_of(model)
     assert plan.account is not None
     return anatomy_of(model, plan.account, plan.timeline)
 
 
 @st.composite
-def anatomies(draw: st.DrawFn) -> Anatomy:
+def anatomies(draw: st.DrawFn) -> ArenaBreakdown:
     """Whatever a lock file may say: sizes need not fit together."""
     labels = draw(st.lists(st.tuples(st.integers(0, 1), LABELS), max_size=8))
     ids = sorted(OperatorId(graph, index, label) for index, (graph, label) in enumerate(labels))
@@ -35,11 +35,11 @@ def anatomies(draw: st.DrawFn) -> Anatomy:
     parts = tuple(OperatorPart(id_, *(draw(SIZES) for _ in range(5))) for id_ in ids)
     some = st.none() | st.sampled_from(ids) if ids else st.none()
     names = draw(st.lists(st.text(max_size=6), max_size=5, unique=True))
-    alive = [Alive(name, draw(SIZES)) for name in names]
+    alive = [LiveBuffer(name, draw(SIZES)) for name in names]
     scratch = draw(st.lists(st.sampled_from(ids), unique=True)) if ids else []
-    alive += [Alive(str(operator), draw(SIZES), operator) for operator in scratch]
+    alive += [LiveBuffer(str(operator), draw(SIZES), operator) for operator in scratch]
     own = draw(st.dictionaries(st.text(max_size=6), SIZES, max_size=4))
-    return Anatomy(
+    return ArenaBreakdown(
         bytes=draw(SIZES),
         moment=draw(st.sampled_from(["Invoke", "Prepare", "planning"])),
         during=draw(some),
@@ -49,6 +49,6 @@ def anatomies(draw: st.DrawFn) -> Anatomy:
         tail_bytes=draw(SIZES),
         busiest=draw(some),
         alive=tuple(sorted(alive, key=lambda item: (-item.bytes, item.name))),
-        own=tuple(sorted(own.items())),
+        tflm_parts=tuple(sorted(own.items())),
         operators=parts,
     )

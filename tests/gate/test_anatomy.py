@@ -21,7 +21,7 @@ def assert_whole(model: Model) -> None:
     plan, parts = plan_of(model), anatomy(model)
     assert plan.account is not None
     assert parts.bytes == plan.account.bytes == aligned(parts.peak_head + parts.peak_tail)
-    assert sum(part.tail for part in parts.operators) + sum(size for _, size in parts.own) == parts.tail_bytes
+    assert sum(part.tail for part in parts.operators) + sum(size for _, size in parts.tflm_parts) == parts.tail_bytes
     assert parts.alive_bytes == plan.live_bytes or any(buffer.alias for buffer in plan.problem.buffers)
     assert parts.head_bytes == plan.layout.height
     assert max((part.live for part in parts.operators), default=0) <= parts.alive_bytes

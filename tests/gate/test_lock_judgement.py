@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart
+from edgetool.gate.anatomy import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
 from edgetool.gate.limits import Allowance
 from edgetool.gate.lock_file import FigureValue, LockEntry, profile_hash
 from edgetool.gate.lock_judgement import (
@@ -46,7 +46,7 @@ def sum_of_lines(rows: list[Contribution]) -> int:
 
 
 @given(anatomies(), anatomies())
-def test_rows_of_the_arena_sum_to_its_change(before: Anatomy, after: Anatomy) -> None:
+def test_rows_of_the_arena_sum_to_its_change(before: ArenaBreakdown, after: ArenaBreakdown) -> None:
     rows = arena_contributions(before, after)
     assert sum(row.change for row in rows) == after.bytes - before.bytes
     assert sum_of_lines(rows) == after.bytes - before.bytes
@@ -55,7 +55,9 @@ def test_rows_of_the_arena_sum_to_its_change(before: Anatomy, after: Anatomy) ->
 
 
 @given(anatomies(), anatomies(), st.integers(-(10**9), 10**9))
-def test_rows_of_the_model_and_the_time_sum_to_their_changes(before: Anatomy, after: Anatomy, change: int) -> None:
+def test_rows_of_the_model_and_the_time_sum_to_their_changes(
+    before: ArenaBreakdown, after: ArenaBreakdown, change: int
+) -> None:
     for rows in (model_contributions(before, after, change), latency_contributions(before, after, change)):
         assert sum(row.change for row in rows) == change
         assert sum_of_lines(rows) == change
@@ -71,7 +73,7 @@ def test_rows_below_the_least_are_told_as_one() -> None:
 
 
 @given(anatomies())
-def test_nothing_changed_has_no_rows(same: Anatomy) -> None:
+def test_nothing_changed_has_no_rows(same: ArenaBreakdown) -> None:
     assert arena_contributions(same, same) == []
     assert model_contributions(same, same, 0) == latency_contributions(same, same, 0) == []
 
@@ -124,17 +126,17 @@ def test_a_wider_model_has_the_same_operators() -> None:
 
 
 @given(anatomies(), anatomies())
-def test_pairs_keep_the_order_and_the_labels(before: Anatomy, after: Anatomy) -> None:
+def test_pairs_keep_the_order_and_the_labels(before: ArenaBreakdown, after: ArenaBreakdown) -> None:
     found = sorted(aligned_operators(before.operators, after.operators).items())
     assert [old for _, old in found] == sorted({old for _, old in found})
     assert all((old.label, old.subgraph) == (new.label, new.subgraph) for new, old in found)
 
 
-def base() -> Anatomy:
+def base() -> ArenaBreakdown:
     return anatomy(chain([160, 64_000, 64_000, 160]))
 
 
-def with_scratch(of: Anatomy, index: int, scratch: int) -> Anatomy:
+def with_scratch(of: ArenaBreakdown, index: int, scratch: int) -> ArenaBreakdown:
     """As if the kernel of an operator asked for scratch."""
     changed = [
         replace(part, scratch=scratch, live=part.live + scratch) if part.operator.index == index else part
@@ -144,9 +146,9 @@ def with_scratch(of: Anatomy, index: int, scratch: int) -> Anatomy:
     more = top.live - of.alive_bytes
     alive = of.alive
     if top.operator == of.busiest and scratch:
-        alive = (*of.alive, Alive(str(top.operator), scratch, top.operator))
+        alive = (*of.alive, LiveBuffer(str(top.operator), scratch, top.operator))
     elif top.operator != of.busiest:
-        alive = (Alive("elsewhere", top.live - scratch), Alive(str(top.operator), scratch, top.operator))
+        alive = (LiveBuffer("elsewhere", top.live - scratch), LiveBuffer(str(top.operator), scratch, top.operator))
     return replace(
         of,
         operators=tuple(changed),
@@ -230,7 +232,7 @@ def test_growth_from_what_is_not_locked_is_not_judged() -> None:
 
 def test_what_the_figures_are_made_of_may_not_differ_either() -> None:
     parts = anatomy(chain([16_000, 16_000]))
-    edited = replace(parts, own=(("edited", 1476), *parts.own))
+    edited = replace(parts, tflm_parts=(("edited", 1476), *parts.tflm_parts))
     then = LockedModel(replace(NOW, anatomy=edited))
     info = compare(then, replace(NOW, anatomy=parts), Allowance())
     assert (info.state, info.changes, len(info.inputs)) == ("changed", (), 1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetool.gate.anatomy import INVOKE, Anatomy, OperatorId
+from edgetool.gate.anatomy import INVOKE, ArenaBreakdown, OperatorId
 from edgetool.gate.check import with_reasons
 from edgetool.gate.reasons import Alternatives, Saving, arena_reasons, best_saving, flash_reasons, latency_reasons
 from edgetool.report.document import JudgementInfo, Report, VerdictInfo
@@ -57,7 +57,9 @@ def test_an_arena_that_planning_sets_is_told_so() -> None:
 BOARD = load_target("stm32f769i-disco")
 
 
-def of_arena(parts: Anatomy, others: Alternatives | None = None, made: Report | None = None) -> tuple[list[str], str]:
+def of_arena(
+    parts: ArenaBreakdown, others: Alternatives | None = None, made: Report | None = None
+) -> tuple[list[str], str]:
     reasons = arena_reasons(made or report(), BOARD, parts, others or Alternatives(), made_by={}, reserve=0)
     return list(reasons.causes), "\n".join(reasons.advice)
 

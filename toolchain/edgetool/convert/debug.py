@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetool import child
-from edgetool.convert.quantizer import LayerMap, QuantizerSettings, layer_tensors, quantize, reading_layers
+from edgetool.convert.quantizer import LayerMap, QuantizerSettings, consumer_layers, layer_tensors, quantize
 from edgetool.errors import UsageError
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model, Operator
@@ -125,7 +125,7 @@ def debug_quantization(
     """Return the loss of each layer as JSON, the worst layer first.
 
     Each quantized operator is compared with its float counterpart on the same inputs, the results of the quantized
-    operators before it: the loss of one layer is not attributed to those behind it. Of a layer with several operators,
+    operators before it: the loss of one layer is not attributed to those after it. Of a layer with several operators,
     the worst is reported. `rows` returns samples by the names of the signature's inputs.
 
     layers: each as in report.layer_loss.LayerLoss. The worst few are kept in float alone, and, if the gain is small,
@@ -156,7 +156,7 @@ def debug_quantization(
         alone = sqnr_keeping([name])
         if alone is not None and alone > (baseline or 0.0) + MIN_GAIN_DB:
             return [name], alone
-        names = [name, *reading_layers(calibrated, layers, name)]
+        names = [name, *consumer_layers(calibrated, layers, name)]
         together = sqnr_keeping(names)
         return (
             (names, together) if together is not None and together > (alone or 0.0) + MIN_GAIN_DB else ([name], alone)

@@ -1,6 +1,6 @@
 """A loaded Keras model as a FloatModel: its inputs and outputs by name, and how to call it. In the child process only.
 
-It supports Keras 3 and tf_keras, whose names differ in places. The first layers behind an input determine the range of
+It supports Keras 3 and tf_keras, whose names differ in places. The first layers after an input determine the range of
 its values, and the size to which an image of any size is resized.
 """
 

@@ -219,7 +219,7 @@ def _function(name: str) -> ConfigNode:
     return {"module": "builtins", "class_name": "function", "config": name, "registered_name": name}
 
 
-def name_defaults(node: ConfigNode) -> None:
+def add_changed_defaults(node: ConfigNode) -> None:
     """Add defaults that changed: a GRU without reset_after had it off, but Keras 3 assumes that it is on."""
     if node["class_name"] in ("GRU", "GRUCell"):
         node["config"].setdefault("reset_after", False)
@@ -305,7 +305,7 @@ WRAPPING_STEPS: tuple[Callable[[ConfigNode], None], ...] = (unwrap_training, use
 STEPS: tuple[Callable[[ConfigNode], None], ...] = (
     use_new_class,
     use_keras_2_functions,
-    name_defaults,
+    add_changed_defaults,
     use_plain_initializers,
     use_batch_shape,
     use_axis,
@@ -315,7 +315,9 @@ STEPS: tuple[Callable[[ConfigNode], None], ...] = (
 
 
 TensorReference = list[Any]  # [name, call, output]
-STATEFUL = frozenset(["LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "Bidirectional"])
+RECURRENT_LAYERS = frozenset(
+    ["LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "Bidirectional"]
+)
 CONSTANT_MARKER = "_CONSTANT_VALUE"
 
 
@@ -381,7 +383,7 @@ def _call(entry: ConfigNode, call: Any, first: dict[str, int]) -> Any:
     keywords = _with_tensors(keywords, first)
     if isinstance(inputs, list) and len(inputs) == 1 and not isinstance(inputs[0], list):
         inputs = inputs[0]
-    if isinstance(inputs, list) and entry.get("class_name") in STATEFUL:
+    if isinstance(inputs, list) and entry.get("class_name") in RECURRENT_LAYERS:
         inputs, *states = inputs
         keywords["initial_state"] = states
     return {"args": [inputs], "kwargs": keywords}
@@ -430,7 +432,7 @@ def _renumbered(value: Any, first: dict[str, int], named: dict[str, ConfigNode])
 
 
 MIXED_POLICIES = frozenset(["mixed_float16", "mixed_bfloat16"])
-# Wrappers of numbers in Keras 2.12, instead of which Keras 3 expects numbers.
+# Keras 2.12 wraps numbers in these; Keras 3 expects plain numbers.
 PLAIN_VALUES = frozenset(["__numpy__", "__tensor__"])
 NAMES_SHOWN = 4
 WRAPPER_PURPOSES = {CLUSTERING_WRAPPER: "clustering", PRUNING_WRAPPER: "pruning"}

@@ -4,10 +4,10 @@ TensorFlow's converter calibrates and quantizes in one call. If these are separa
 itself, the one that verifies each layer, and those that keep layers in float.
 
 **Order of results.** The same model must give the same file. In TensorFlow 2.21, `QuantizationDriver::Finalize` puts a
-QUANTIZE and a DEQUANTIZE behind each operator result, and visits the results in the order of `result_states_`, an
+QUANTIZE and a DEQUANTIZE after each operator result, and visits the results in the order of `result_states_`, an
 `llvm::DenseMap` whose keys hold the address of the operation. That order differs from run to run, even without address
 space randomization and on one core. It does not matter to operators with one result, since each pair goes directly
-behind its own operator. Behind an operator with several results, the pairs are in random order, with two
+after its own operator. After an operator with several results, the pairs are in random order, with two
 consequences:
 
 - If nothing reads one of the results (the forget gate of an LSTM's first time step, which is multiplied by zero), its
@@ -63,7 +63,7 @@ def quantize_in_order(quantize: Quantizer, calibrated: bytes) -> bytes:
         quantized = without_last_outputs(quantized, len(unread))
     # Even if all are in order: write_model lays a file out differently from TensorFlow.
     rewritten = unread or any(
-        len(tuple(_conversions_behind(graph, operator.index))) > 1
+        len(tuple(_conversions_after(graph, operator.index))) > 1
         for graph in quantized.subgraphs
         for operator in _multi_result_operators(graph)
     )
@@ -116,20 +116,20 @@ def _with_main(model: Model, main: Graph, outputs: Callable[[Signature], tuple[t
 
 
 def in_result_order(model: Model) -> Model:
-    """Return the model with the conversions behind each operator with several results in the order of these.
+    """Return the model with the conversions after each operator with several results in the order of these.
 
-    Only conversions directly behind the operator move, and only among their own places. Each place keeps the index and
+    Only conversions directly after the operator move, and only among their own places. Each place keeps the index and
     name of its tensor, which follow from it; a graph output keeps its name.
     """
     for subgraph in range(len(model.subgraphs)):
         for operator in _multi_result_operators(model.subgraphs[subgraph]):
-            model = _in_order_behind(model, subgraph, operator.index)
+            model = _in_order_after(model, subgraph, operator.index)
     return model
 
 
-def _in_order_behind(model: Model, subgraph: int, place: int) -> Model:
+def _in_order_after(model: Model, subgraph: int, place: int) -> Model:
     graph = model.subgraphs[subgraph]
-    old = tuple(_conversions_behind(graph, place))
+    old = tuple(_conversions_after(graph, place))
     new = tuple(_sorted(graph, graph.operators[place].outputs, old))
     if old == new:
         return model
@@ -162,8 +162,8 @@ def _in_order_behind(model: Model, subgraph: int, place: int) -> Model:
     return renumbered(replace(model, subgraphs=graphs, signatures=signatures))
 
 
-def _conversions_behind(graph: Graph, place: int) -> Iterator[Operator]:
-    """Yield the conversions directly behind an operator, of its results or of other conversions' results."""
+def _conversions_after(graph: Graph, place: int) -> Iterator[Operator]:
+    """Yield the conversions directly after an operator, of its results or of other conversions' results."""
     reached = set(graph.operators[place].outputs)
     for operator in graph.operators[place + 1 :]:
         if operator.code not in CONVERSIONS or operator.inputs[0] not in reached:
@@ -470,9 +470,9 @@ def quantize(
 ) -> QuantizerOutput:
     """Quantize a calibrated model as TensorFlow's converter does, and work around its quantizer's refusals.
 
-    denied: names of the calibrated model's tensors whose operators stay in float. verify: with an operator
-    NumericVerify(quantized, float) for each one that was quantized, as in TensorFlow's QuantizationDebugger; its
-    inputs and outputs are float then.
+    denied: names of the calibrated model's tensors whose operators stay in float. verify: add an operator
+    NumericVerify(quantized, float) for each one that was quantized, as in TensorFlow's QuantizationDebugger; inputs
+    and outputs are then float.
     """
     from tensorflow.lite.python.convert import mlir_quantize
 
@@ -528,7 +528,7 @@ def _scopes_of(name: str, scopes: Collection[str]) -> set[str]:
     return set()
 
 
-def reading_layers(calibrated: bytes, layers: LayerMap, layer: str) -> tuple[str, ...]:
+def consumer_layers(calibrated: bytes, layers: LayerMap, layer: str) -> tuple[str, ...]:
     """Return the layers that read a layer's results, in the order of the graph."""
     model = read_model(calibrated)
     results: set[int] = set()

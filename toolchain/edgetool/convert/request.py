@@ -189,7 +189,7 @@ class Conversion:
     output_layers: the scope of the layer that computes each graph output, "" if unknown. fused: the scopes of recurrent
         layers that became one operator.
     debug: the loss of each layer, as in convert.debug; None if not requested.
-    versions: of python, tensorflow and keras. notes: for the user, one sentence each.
+    versions: the versions of python, tensorflow and keras. notes: for the user, one sentence each.
     """
 
     tflite: bytes

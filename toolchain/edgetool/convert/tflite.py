@@ -58,8 +58,8 @@ MAX_REASON = 300  # characters of a reason
 class UnsupportedOperation:
     """An operation without a TensorFlow Lite operator.
 
-    operator: its name in TensorFlow ("Cumprod"). layer: the scope of its Keras layer, None if unknown. types: of its
-    first operand if that may be the reason ("float64"), otherwise "".
+    operator: its name in TensorFlow ("Cumprod"). layer: the scope of its Keras layer, None if unknown. types: the
+    element type of its operands if that may be the reason ("float64"), otherwise "".
     """
 
     operator: str
@@ -237,8 +237,8 @@ def convert(
 ) -> ConversionResult:
     """Convert a model for one sample at a time; `samples` has one array (N, ...) per input.
 
-    layers: of the Keras model, for messages and for options that name layers. Raises ConversionError with the
-    operators or the message of the converter, UnsupportedModelError for a loop in an integer conversion, and
+    layers: the layers of the Keras model, for messages and for options that name layers. Raises ConversionError with
+    the operators or the message of the converter, UnsupportedModelError for a loop in an integer conversion, and
     UsageError for an unknown layer.
     """
     layers = layers or LayerMap({})

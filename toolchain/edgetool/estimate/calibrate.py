@@ -25,7 +25,8 @@ from edgetool.target.types import Precision, Target, Timing
 
 # The relative error of a good fit: two runtimes with the same kernels differ by as much (docs/accuracy.md).
 NOISE = 0.05
-# The stall is fitted if NOISE determines it up to this number of cycles per byte, or up to this share of itself.
+# The stall is fitted only if errors of NOISE leave it uncertain by at most this many cycles per byte, or by at most
+# this share of its value.
 STALL_ERROR, STALL_SHARE = 0.5, 0.25
 # A change of the stall by more than this number of cycles per byte and this factor means other memory for the
 # constants.
@@ -102,7 +103,8 @@ class _Sample:
     """A measurement in the terms of the fit: cycles = cpi * instructions + stall * streamed + rest.
 
     moved, moved_streamed: the cycles of operators of which only the bytes are counted, as part of rest and streamed; a
-    timing's band does not apply to them. types: of the operators that take a notable share of the time.
+    timing's band does not apply to them. types: the types of the operators that take a notable share
+    of the time.
     """
 
     name: str

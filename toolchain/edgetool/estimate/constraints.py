@@ -1,4 +1,4 @@
-"""The constraints of a model on a target's memories, and advice to the engineer who has to make it fit, or faster.
+"""The constraints of a model on a target's memories, and advice to the engineer who has to make it fit or run faster.
 
 The advice is a list of sentences, each from one rule, that apply to this model on this target.
 """
@@ -119,7 +119,7 @@ def constraints_of(model: Model, plan: Plan, estimate: Estimate, target: Target,
 
 
 def bottleneck(estimate: Estimate) -> OperatorShare | None:
-    """Return the operator with the most time, the first one of equals; None without operators."""
+    """Return the operator that takes the most time; the first in case of a tie. None without operators."""
     shares = _shares(estimate)
     return max(shares, key=lambda item: item.ms, default=None)
 

@@ -27,7 +27,7 @@ from edgetool.target.types import Kernels, Precision, Target, Timing
 # Instructions of one iteration, by operator and path, then by loop.
 InstructionTable = Mapping[tuple[str, str], Mapping[str, float]]
 
-CALL = "call"  # the loop of every path with one iteration
+CALL = "call"  # a pseudo-loop that every path runs exactly once
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,8 @@ def count_operators(
 ) -> tuple[CountedOperator, ...]:
     """Count every operator's instructions: the part of an estimate that targets with the same build and table share.
 
-    costs: of all operators of the model. custom: entries of operators that the user describes, by custom code. Raises
-    TargetError for an invalid table.
+    costs: the costs of all operators of the model. custom: entries of operators that the user describes, by custom
+    code. Raises TargetError for an invalid table.
     """
     named = instruction_table(target)
     table = None if named is None else load_instructions(*named)

@@ -37,8 +37,8 @@ from edgetool.target.types import Target
 
 STOCK_TFLM: frozenset[PrecisionName] = frozenset(["float32", "int16x8", "int8"])  # its kernels compute in no other
 # Some kernels do not support int16; these operators become unnecessary if the types on both sides are the same.
-AT_ENDS = frozenset(["QUANTIZE", "DEQUANTIZE"])
-# The maximum errors of a row's arena and file, as found for real pairs of one network.
+AT_INTERFACE = frozenset(["QUANTIZE", "DEQUANTIZE"])
+# The maximum errors of a row's arena and file, as observed on real models of the same network in two precisions.
 ARENA_ERROR, MODEL_ERROR = 0.05, 0.10
 NOTE = (
     "The sizes follow from the data types. How a precision affects latency depends on the deployment: the kernels, the "
@@ -54,7 +54,7 @@ class PrecisionRow:
     once in the plan's order. arena_bytes and model_bytes are those of the plan and the file if `exact`, and otherwise
     estimated within ARENA_ERROR and MODEL_ERROR. bytes_moved: traffic of an inference. The relative_ figures are
     relative to the model as it is. stock_tflm: TFLM's kernels support the types. fits is None if a limit or the arena
-    is not known, or closer than these errors.
+    is not known, or if size and limit differ by less than these errors, unless a limit is exceeded anyway.
     """
 
     precision: str
@@ -156,7 +156,8 @@ class _PrecisionModel:
             relative_memory=_ratio(parameter_bytes + live_bytes, as_is.parameter_bytes + as_is.live_bytes),
             relative_traffic=_ratio(bytes_moved, as_is.bytes_moved),
             exact=False,
-            stock_tflm=name in STOCK_TFLM and not (needs is not None and name == "int16x8" and needs.refused - AT_ENDS),
+            stock_tflm=name in STOCK_TFLM
+            and not (needs is not None and name == "int16x8" and needs.refused - AT_INTERFACE),
             fits=self.fits(arena_bytes, live_bytes, model_bytes, exact=False),
         )
 

@@ -1,4 +1,4 @@
-"""Which operator of one version of a model is which of another, although operators were added or removed."""
+"""Match the operators of two versions of a model, even if operators were added or removed."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class OperatorPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Alive:
+class LiveBuffer:
     """Live bytes at the peak of the head: those of a tensor, by its name, or the scratch of an operator."""
 
     name: str
@@ -62,12 +62,12 @@ class Alive:
 
 
 @dataclass(frozen=True, slots=True)
-class Anatomy:
+class ArenaBreakdown:
     """The arena: `moment` determines its size, with peak_head and peak_tail bytes on its two sides.
 
     moment is "Invoke" or a step of AllocateTensors ("planning"), and `during` the operator if it is a Prepare. busiest
     is the operator at which the live bytes of the head peak, None before the first one; alive lists these bytes, the
-    largest first. own: the parts of the tail that TFLM itself needs.
+    largest first. tflm_parts: the parts of the tail that TFLM itself needs.
     """
 
     bytes: int
@@ -78,8 +78,8 @@ class Anatomy:
     head_bytes: int
     tail_bytes: int
     busiest: OperatorId | None
-    alive: tuple[Alive, ...]
-    own: tuple[tuple[str, int], ...]
+    alive: tuple[LiveBuffer, ...]
+    tflm_parts: tuple[tuple[str, int], ...]
     operators: tuple[OperatorPart, ...]
 
     @property
@@ -98,8 +98,8 @@ class Anatomy:
         return self.head_bytes - self.alive_bytes
 
 
-def anatomy_of(model: Model, account: ArenaAccount, times: Timeline) -> Anatomy:
-    """Return the anatomy of an arena."""
+def anatomy_of(model: Model, account: ArenaAccount, times: Timeline) -> ArenaBreakdown:
+    """Return the breakdown of an arena."""
     ids = operator_ids(model)
     live = _live_at(account.problem)
     position = busiest_position(account.problem)
@@ -115,7 +115,7 @@ def anatomy_of(model: Model, account: ArenaAccount, times: Timeline) -> Anatomy:
         if buffer.is_scratch:
             scratch[buffer.subgraph, buffer.operator] += buffer.aligned_bytes
     peak = account.peak
-    return Anatomy(
+    return ArenaBreakdown(
         bytes=account.bytes,
         moment="Prepare" if peak.operator is not None else peak.when,
         during=_of_peak(peak, ids),
@@ -125,7 +125,7 @@ def anatomy_of(model: Model, account: ArenaAccount, times: Timeline) -> Anatomy:
         tail_bytes=account.tail_bytes,
         busiest=running_at(position, times, ids),
         alive=_alive(account.problem, position, ids),
-        own=tuple(sorted((name, size) for name, size in of_tflm.items())),
+        tflm_parts=tuple(sorted((name, size) for name, size in of_tflm.items())),
         operators=tuple(
             OperatorPart(ids[key], tails[key], scratch[key], live(times.operators.get(key))) for key in sorted(ids)
         ),
@@ -179,7 +179,7 @@ def alive_at(problem: LayoutProblem, position: int) -> list[Buffer]:
     return sorted(alive, key=lambda buffer: -buffer.aligned_bytes)
 
 
-def _alive(problem: LayoutProblem, position: int, ids: Ids) -> tuple[Alive, ...]:
+def _alive(problem: LayoutProblem, position: int, ids: Ids) -> tuple[LiveBuffer, ...]:
     """Return the live bytes at a position, the largest first, by unique names; an operator's scratch is one item."""
     scratch: Counter[OperatorId] = Counter()
     tensors: dict[str, int] = {}
@@ -188,8 +188,8 @@ def _alive(problem: LayoutProblem, position: int, ids: Ids) -> tuple[Alive, ...]
             scratch[ids[buffer.subgraph, buffer.operator]] += buffer.aligned_bytes
         else:
             tensors[_unused(buffer_name(buffer), tensors)] = buffer.aligned_bytes
-    items = [Alive(name, size) for name, size in tensors.items()]
-    items += [Alive(str(operator), size, operator) for operator, size in scratch.items()]
+    items = [LiveBuffer(name, size) for name, size in tensors.items()]
+    items += [LiveBuffer(str(operator), size, operator) for operator, size in scratch.items()]
     return tuple(sorted(items, key=lambda item: (-item.bytes, item.name)))
 
 

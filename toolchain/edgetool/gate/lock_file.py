@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from edgetool.errors import Problem, UsageError, problems_as_error
-from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart
+from edgetool.gate.anatomy import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
 from edgetool.report.document import Report
 from edgetool.report.json import plain
 from edgetool.structure import (
@@ -51,15 +51,15 @@ DECIMAL_PLACES = 6  # of times, energies and accuracies
 class LockEntry:
     """One model on one target.
 
-    versions: of edgetool, of the converter (None if the file does not state it), of the runtime, and the hash of the
-    profile. anatomy is None if the arena is not known.
+    versions: the versions of edgetool, of the converter (None if the file does not state it) and of the runtime, and
+    the hash of the profile. anatomy is None if the arena is not known.
     """
 
     sha256: str
     kernels: str
     versions: Mapping[str, str | None]
     figures: Mapping[str, FigureValue]
-    anatomy: Anatomy | None = None
+    anatomy: ArenaBreakdown | None = None
 
 
 def profile_hash(target: Target) -> str:
@@ -78,7 +78,9 @@ def _figures_only(value: Any) -> Any:
     return [_figures_only(item) for item in value] if isinstance(value, list) else value
 
 
-def entry_of(report: Report, target: Target, anatomy: Anatomy | None, *, tool: str, converter: str | None) -> LockEntry:
+def entry_of(
+    report: Report, target: Target, anatomy: ArenaBreakdown | None, *, tool: str, converter: str | None
+) -> LockEntry:
     """Return the entry of a report with arena and estimate; anatomy is that of its arena."""
     runtime = target.runtime
     return LockEntry(
@@ -120,8 +122,8 @@ def _figures(report: Report) -> dict[str, FigureValue]:
     return figures
 
 
-def _with_costs(anatomy: Anatomy, report: Report) -> Anatomy:
-    """Return the anatomy with the constant bytes and the time of every operator filled in."""
+def _with_costs(anatomy: ArenaBreakdown, report: Report) -> ArenaBreakdown:
+    """Return the breakdown with the constant bytes and the time of every operator filled in."""
     if report.estimate is None:
         return anatomy
     timed = report.estimate.latency_ms is not None
@@ -191,7 +193,7 @@ def _entry_value(entry: LockEntry) -> dict[str, Any]:
     return value if entry.anatomy is None else {**value, **_anatomy_value(entry.anatomy)}
 
 
-def _anatomy_value(anatomy: Anatomy) -> dict[str, Any]:
+def _anatomy_value(anatomy: ArenaBreakdown) -> dict[str, Any]:
     return {
         "peak": {
             "moment": anatomy.moment,
@@ -207,7 +209,7 @@ def _anatomy_value(anatomy: Anatomy) -> dict[str, Any]:
             f"tensor {item.name}" if item.scratch_of is None else f"scratch {_key(item.scratch_of)}": item.bytes
             for item in anatomy.alive
         },
-        "tail": dict(anatomy.own),
+        "tail": dict(anatomy.tflm_parts),
         "operators": {
             str(_key(part.operator)): {name: size for name in COSTS if (size := getattr(part, name))}
             for part in anatomy.operators
@@ -296,7 +298,7 @@ def _entry(entry: _EntryObject, key: str) -> LockEntry:
     return LockEntry(entry.sha256, entry.kernels, versions, entry.figures, _anatomy(entry, key))
 
 
-def _anatomy(entry: _EntryObject, key: str) -> Anatomy | None:
+def _anatomy(entry: _EntryObject, key: str) -> ArenaBreakdown | None:
     peak, head, tail, costs = entry.peak, entry.head, entry.tail, entry.operators
     if peak is None and head is None and tail is None and costs is None:
         return None
@@ -311,7 +313,7 @@ def _anatomy(entry: _EntryObject, key: str) -> Anatomy | None:
     ):
         if len(set(ids)) < len(ids):
             raise StructureError(Problem(f"{key}.{part}", "names an operator twice"))
-    return Anatomy(
+    return ArenaBreakdown(
         bytes=peak.bytes,
         moment=peak.moment,
         during=None if peak.during is None else _operator(peak.during, f"{key}.peak.during"),
@@ -321,19 +323,19 @@ def _anatomy(entry: _EntryObject, key: str) -> Anatomy | None:
         tail_bytes=peak.whole_tail_bytes,
         busiest=None if peak.busiest is None else _operator(peak.busiest, f"{key}.peak.busiest"),
         alive=tuple(sorted(alive, key=lambda item: (-item.bytes, item.name))),
-        own=tuple(sorted(tail.items())),
+        tflm_parts=tuple(sorted(tail.items())),
         operators=tuple(sorted(parts, key=lambda part: part.operator)),
     )
 
 
-def _alive(name: str, size: int, key: str) -> Alive:
+def _alive(name: str, size: int, key: str) -> LiveBuffer:
     kind, _, rest = name.partition(" ")
     if kind == "scratch":
         operator = _operator(rest, key)
-        return Alive(str(operator), size, operator)
+        return LiveBuffer(str(operator), size, operator)
     if kind != "tensor":
         raise StructureError(Problem(key, "is neither a tensor nor scratch"))
-    return Alive(rest, size)
+    return LiveBuffer(rest, size)
 
 
 def _part(name: str, costs: _CostsObject, key: str) -> OperatorPart:

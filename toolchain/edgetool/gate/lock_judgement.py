@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgetool.gate.alignment import Likeness, align
-from edgetool.gate.anatomy import INVOKE, Alive, Anatomy, OperatorId, OperatorPart
+from edgetool.gate.anatomy import INVOKE, ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
 from edgetool.gate.limits import Allowance
 from edgetool.gate.lock_file import NS_PER_MS, FigureValue, LockEntry
 from edgetool.gate.text import duration
@@ -34,7 +34,7 @@ class Contribution:
     cause: str
 
 
-def arena_contributions(before: Anatomy, after: Anatomy) -> list[Contribution]:
+def arena_contributions(before: ArenaBreakdown, after: ArenaBreakdown) -> list[Contribution]:
     """Return the contributions to the change of the arena, the largest first; they sum to the difference in bytes."""
     pairs = aligned_operators(before.operators, after.operators)
     contributions = _tail_contributions(before, after, pairs)
@@ -54,14 +54,14 @@ def arena_contributions(before: Anatomy, after: Anatomy) -> list[Contribution]:
     return _sorted(contributions)
 
 
-def model_contributions(before: Anatomy, after: Anatomy, change: int) -> list[Contribution]:
+def model_contributions(before: ArenaBreakdown, after: ArenaBreakdown, change: int) -> list[Contribution]:
     """Return the contributions to the change of the model's bytes, by the weights of operators; they sum to it."""
     pairs = aligned_operators(before.operators, after.operators)
     contributions = _by_operator(before, after, lambda part: part.constants, "weights", pairs)
     return _with_rest(contributions, change, REST_OF_FILE)
 
 
-def latency_contributions(before: Anatomy, after: Anatomy, change_ns: int) -> list[Contribution]:
+def latency_contributions(before: ArenaBreakdown, after: ArenaBreakdown, change_ns: int) -> list[Contribution]:
     """Return the contributions to the change of the time in nanoseconds, by operators; they sum to it."""
     pairs = aligned_operators(before.operators, after.operators)
     contributions = _by_operator(before, after, lambda part: part.ns, "", pairs)
@@ -97,9 +97,9 @@ def _likeness(part: OperatorPart) -> Likeness:
     return Likeness(part.operator.subgraph, part.operator.label, (part.constants, part.tail, part.scratch))
 
 
-def _tail_contributions(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Contribution]:
+def _tail_contributions(before: ArenaBreakdown, after: ArenaBreakdown, pairs: Pairs) -> list[Contribution]:
     contributions = _by_operator(before, after, lambda part: part.tail, "persistent data", pairs)
-    tflm_before, tflm_after = dict(before.own), dict(after.own)
+    tflm_before, tflm_after = dict(before.tflm_parts), dict(after.tflm_parts)
     contributions += [
         Contribution(tflm_after.get(name, 0) - tflm_before.get(name, 0), f"TFLM's {name}")
         for name in sorted(tflm_before.keys() | tflm_after.keys())
@@ -109,11 +109,11 @@ def _tail_contributions(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[C
     return [*contributions, Contribution(-listed, "other persistent data")]
 
 
-def _tail_listed(anatomy: Anatomy) -> int:
-    return sum(part.tail for part in anatomy.operators) + sum(size for _, size in anatomy.own)
+def _tail_listed(anatomy: ArenaBreakdown) -> int:
+    return sum(part.tail for part in anatomy.operators) + sum(size for _, size in anatomy.tflm_parts)
 
 
-def _head_contributions(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Contribution]:
+def _head_contributions(before: ArenaBreakdown, after: ArenaBreakdown, pairs: Pairs) -> list[Contribution]:
     """Compare the peaks of the head; if the peak is at another operator now, with that operator in both versions."""
     gap = Contribution(after.gap_bytes - before.gap_bytes, LAYOUT)
     if before.busiest == (None if after.busiest is None else pairs.get(after.busiest)):
@@ -139,11 +139,11 @@ def _head_contributions(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[C
     ]
 
 
-def _alive_contributions(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Contribution]:
+def _alive_contributions(before: ArenaBreakdown, after: ArenaBreakdown, pairs: Pairs) -> list[Contribution]:
     """Compare tensors by name and scratch by operator; a tensor with another name but the same size was renamed."""
     gone = {item.scratch_of or item.name: item for item in before.alive}
     contributions: list[Contribution] = []
-    new: list[Alive] = []
+    new: list[LiveBuffer] = []
     for item in after.alive:
         same = gone.pop(item.name if item.scratch_of is None else pairs.get(item.scratch_of, item.scratch_of), None)
         if same is None:
@@ -165,8 +165,8 @@ def _alive_contributions(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[
 
 
 def _by_operator(
-    before: Anatomy,
-    after: Anatomy,
+    before: ArenaBreakdown,
+    after: ArenaBreakdown,
     figure: Callable[[OperatorPart], int],
     what: str,
     pairs: Pairs,
@@ -193,11 +193,11 @@ def _sorted(contributions: list[Contribution]) -> list[Contribution]:
     return sorted((item for item in contributions if item.change), key=lambda item: -abs(item.change))
 
 
-def _padding(anatomy: Anatomy) -> int:
+def _padding(anatomy: ArenaBreakdown) -> int:
     return anatomy.bytes - anatomy.peak_head - anatomy.peak_tail
 
 
-def _beyond_invoke(anatomy: Anatomy) -> int:
+def _beyond_invoke(anatomy: ArenaBreakdown) -> int:
     """Return by how much the arena is larger than head and tail in Invoke."""
     return anatomy.bytes - anatomy.head_bytes - anatomy.tail_bytes
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from edgetool.gate.anatomy import (
     INVOKE,
-    Alive,
-    Anatomy,
+    ArenaBreakdown,
+    LiveBuffer,
     OperatorId,
     alive_at,
     buffer_name,
@@ -76,7 +76,7 @@ def best_saving(model: Model, account: ArenaAccount, times: Timeline) -> Saving 
             then = ""
         if next_bytes > rest:
             rest, then = next_bytes, next_moment
-        what = Alive(buffer_name(buffer), buffer.aligned_bytes, ids.get((buffer.subgraph, buffer.operator)))
+        what = LiveBuffer(buffer_name(buffer), buffer.aligned_bytes, ids.get((buffer.subgraph, buffer.operator)))
         savings.append(Saving(f"shrink {what} ({buffer.aligned_bytes:,} B)", account.bytes - rest, then))
     best = max(savings, key=lambda item: item.bytes, default=None)
     return best if best is not None and best.bytes > 0 else None
@@ -168,7 +168,13 @@ class Reasons:
 
 
 def arena_reasons(
-    report: Report, target: Target, anatomy: Anatomy, others: Alternatives, *, made_by: Mapping[str, str], reserve: int
+    report: Report,
+    target: Target,
+    anatomy: ArenaBreakdown,
+    others: Alternatives,
+    *,
+    made_by: Mapping[str, str],
+    reserve: int,
 ) -> Reasons:
     """Return the reasons for the size of an arena.
 
@@ -219,7 +225,7 @@ def latency_reasons(report: Report) -> Reasons:
     return Reasons(tuple(causes), tuple(advice))
 
 
-def _arena_causes(anatomy: Anatomy, made_by: Mapping[str, str]) -> list[str]:
+def _arena_causes(anatomy: ArenaBreakdown, made_by: Mapping[str, str]) -> list[str]:
     tail = _tail_text(anatomy)
     if anatomy.moment != INVOKE:
         causes = [
@@ -242,7 +248,7 @@ def _arena_causes(anatomy: Anatomy, made_by: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _tail_text(anatomy: Anatomy) -> str:
+def _tail_text(anatomy: ArenaBreakdown) -> str:
     largest = max(anatomy.operators, key=lambda part: part.tail, default=None)
     text = "persistent data of TFLM and its kernels"
     if largest is None or not largest.tail:
@@ -250,7 +256,7 @@ def _tail_text(anatomy: Anatomy) -> str:
     return f"{text}, mostly for {largest.operator} ({largest.tail:,} B)"
 
 
-def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alternatives) -> list[str]:
+def _arena_advice(report: Report, target: Target, anatomy: ArenaBreakdown, others: Alternatives) -> list[str]:
     advice = []
     if others.planned_bytes is not None and others.planned_bytes < anatomy.bytes:
         less = anatomy.bytes - others.planned_bytes

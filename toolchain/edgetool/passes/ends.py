@@ -1,4 +1,6 @@
-"""The ends of a model: conversions that can be removed there, and inputs of types that TFLM cannot cast.
+"""Conversions at the inputs and outputs of a model that can be removed, and inputs of types that TFLM cannot cast.
+
+An "end" is an input or an output of the graph.
 
 Models from quantization-aware training, and those of older converters, begin with a QUANTIZE of float inputs and end
 with a DEQUANTIZE. Without these, the firmware quantizes with the scales of the inner tensors.

@@ -30,8 +30,8 @@ class Context:
 class Applied:
     """A rewrite that took place.
 
-    operator_label: the replaced operator ("TILE"); tensor_names: of its outputs, then of its inputs, which identify its
-    layer; error: the maximum difference of an approximation, None if the rewrite is exact.
+    operator_label: the replaced operator ("TILE"); tensor_names: the names of its outputs, then of its inputs, which
+    identify its layer; error: the maximum difference of an approximation, None if the rewrite is exact.
     """
 
     rewrite: str
@@ -48,10 +48,10 @@ ApplyRewrite = Callable[[Draft, Operator, Context], Applied | None]
 class Rewrite:
     """A rule.
 
-    name: of this kind of rewrite, short and unique. summary: what happened to the operators and why, as the rest of a
-    sentence that starts with them ("became CONCATENATION: TensorFlow Lite Micro has no TILE"), "" for mere tidying that
-    is not reported. codes: the operators that it applies to; empty for all of them. always: it applies to supported
-    operators too, because what it removes is never of use.
+    name: the name of this kind of rewrite, short and unique. summary: what happened to the operators and why, as
+    the rest of a sentence that starts with them ("became CONCATENATION: TensorFlow Lite Micro has no TILE"), "" for
+    mere tidying that is not reported. codes: the operators that it applies to; empty for all of them. always: it
+    applies to supported operators too, because what it removes is never of use.
     """
 
     name: str

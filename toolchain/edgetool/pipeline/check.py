@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgetool import __version__
 from edgetool.errors import OutputError, TargetError, UsageError
-from edgetool.gate.anatomy import Anatomy, anatomy_of
+from edgetool.gate.anatomy import ArenaBreakdown, anatomy_of
 from edgetool.gate.check import CheckRules, judge_model
 from edgetool.gate.limits import check_reserves
 from edgetool.gate.lock_file import (
@@ -160,7 +160,7 @@ class _CheckedModel:
         )
         return judged, entry
 
-    def _exact_anatomy(self) -> Anatomy | None:
+    def _exact_anatomy(self) -> ArenaBreakdown | None:
         """Return what the arena consists of; None if its size is not exact."""
         account = self.analysis.plan.account
         if account is None or account.is_lower_bound:

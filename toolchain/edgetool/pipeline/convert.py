@@ -93,7 +93,7 @@ def convert_for(
     """
     conversion = convert_model(request, workdir=workdir, progress=progress)
     converted = read_model(conversion.tflite, name=name)
-    conversion, simplified = _with_simple_ends(conversion, converted, request)
+    conversion, simplified = _with_simple_interface(conversion, converted, request)
     legalized = legalize(simplified, runtime, allow_approximation=request.allow_approximation)
     unsupported = unsupported_operators(legalized.model, runtime, custom, kernels=kernels)
     builtin = [item for item in unsupported if item.operator.code != "CUSTOM"]
@@ -106,7 +106,7 @@ def convert_for(
     return LegalizedConversion(conversion, legalized.model)
 
 
-def _with_simple_ends(conversion: Conversion, model: Model, request: ConvertRequest) -> tuple[Conversion, Model]:
+def _with_simple_interface(conversion: Conversion, model: Model, request: ConvertRequest) -> tuple[Conversion, Model]:
     """Rewrite the inputs and outputs so that firmware can use them.
 
     CAST at the inputs, and QUANTIZE and DEQUANTIZE at inputs and outputs, are removed (passes/ends.py). Arithmetic
@@ -116,7 +116,7 @@ def _with_simple_ends(conversion: Conversion, model: Model, request: ConvertRequ
     readable, types = readable_inputs(model)
     integer_inputs = [index for index, array in enumerate(conversion.inputs) if array.dtype.kind in "iub"]
     trimmed, ends = trim_ends(readable, request.io_type, keep_inputs=integer_inputs if request.io is None else ())
-    folded = fold_rescaling(trimmed)  # last: type conversions at the ends would hide operators from it
+    folded = fold_rescaling(trimmed)  # last: type conversions at the inputs would hide operators from it
 
     def adapted(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         pairs = zip(arrays, folded.inputs, strict=True)
@@ -425,7 +425,7 @@ def convert_file(
     tflite = open_tflite(path) if is_tflite else None
     unchanged = tflite is not None and _stays_unchanged(request, tflite)
     if tflite is not None and unchanged:
-        source, on_ends = _with_integer_ends(tflite, request.io)
+        source, on_ends = _with_integer_interface(tflite, request.io)
         origin = Origin(model_info(tflite), findings=(*on_ends, *_unchanged_findings(request, tflite)))
     else:
         source, origin = _convert_and_compare(request, target, name, custom, progress or (lambda step: None))
@@ -496,7 +496,7 @@ def _unchanged_findings(request: ConvertRequest, source: Source) -> tuple[Findin
     return (Finding("float-model", text),)
 
 
-def _with_integer_ends(source: Source, io: str | None) -> tuple[Source, tuple[Finding, ...]]:
+def _with_integer_interface(source: Source, io: str | None) -> tuple[Source, tuple[Finding, ...]]:
     """Remove QUANTIZE and DEQUANTIZE at the inputs and outputs if `io` requests integers, and report each.
 
     Raises UsageError if no input or output has that type and there is no such operator to remove.

@@ -379,7 +379,7 @@ def _model_of(profile: DeviceProfile, log: Path, opened: Sequence[tuple[Path, So
 def at_clock_of(runs: Sequence[DeviceRun], target: Target, *, clock_given: bool) -> tuple[Target, tuple[Finding, ...]]:
     """Return the target at the clock that the logs state, unless the user specified a clock.
 
-    Returns also a finding if that clock differs from the target's. Raises UsageError if the logs state several clocks.
+    Also returns a finding if that clock differs from the target's. Raises UsageError if the logs state several clocks.
     """
     clocks = {run.profile.clock_hz: run for run in runs if run.profile.clock_hz is not None}
     if clock_given or not clocks:

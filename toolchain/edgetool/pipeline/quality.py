@@ -297,7 +297,7 @@ def measure_quality(
 ) -> tuple[QuantizationInfo, tuple[Finding, ...]]:
     """Measure SQNR, cosine and top-1 agreement of each output, and both accuracies if there is evaluation data.
 
-    The accuracy is that of the output for which the labels are. If LiteRT cannot run the model, a finding states the
+    The accuracy is that of the output that the labels belong to. If LiteRT cannot run the model, a finding states the
     reason, and nothing is compared. Raises CalibrationError if the labels do not fit the outputs.
     """
     info = QuantizationInfo(scheme, conversion.calibrated, conversion.samples)
@@ -350,8 +350,8 @@ def classifies(graph: Graph, labelled: int | None = None) -> tuple[bool, ...]:
 def may_classify(output: Tensor, graph: Graph) -> bool:
     """Return whether the output can be class scores.
 
-    An output with the shape of an input rather reconstructs that input. A single value is a probability only if a
-    sigmoid computes it; otherwise it may as well be a quantity.
+    An output with the shape of an input more likely reconstructs that input. A single value is a probability only if a
+    sigmoid computes it; otherwise it may just as well be a quantity.
     """
     if math.prod(output.shape[1:]) == 1:
         return _producer(output.index, graph) == "LOGISTIC"

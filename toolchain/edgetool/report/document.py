@@ -212,11 +212,11 @@ class LayerLoss:
     """A layer's quantized output compared with the same operator in float on the same inputs.
 
     name and layer_class are those of the Keras layer, "" if it is not known; operator is the operator that it was
-    converted to, the worst if there are several. sqnr_db: of the worst quarter of the channels; null if nothing is
-    lost. rmse_over_scale: the error in quantization steps; rounding alone results in about 0.29. minimum, maximum: of
-    the float values. The range of widest_channel is widest_over_median times that of the median channel. histogram: of
-    the float values, over the range of the 256 steps. kept_float_sqnr_db: that of the model's worst output with the
-    layers in kept_float in float; null if that was not tried.
+    converted to, the worst if there are several. sqnr_db: the SQNR of the worst quarter of the channels; null if
+    nothing is lost. rmse_over_scale: the error in quantization steps; rounding alone results in about 0.29. minimum,
+    maximum: the range of the float values. The range of widest_channel is widest_over_median times that of the median
+    channel. histogram: the distribution of the float values over the range of the 256 steps. kept_float_sqnr_db: the
+    SQNR of the model's worst output with the layers in kept_float in float; null if that was not tried.
     """
 
     name: str
@@ -581,7 +581,8 @@ class SharedArenaInfo:
     """The arena that several models share, which are initialised in `order`. bytes is the size to declare.
 
     fits: whether it fits in the target's region. separate_bytes: the sum of the arenas of the models without sharing.
-    best_order needs best_order_bytes, the minimum of all orders that were tried: for up to five models, of all.
+    best_order needs best_order_bytes, the minimum over the orders that were tried; up to five models, all orders are
+    tried.
     """
 
     name: str

@@ -33,7 +33,7 @@ SQUARED_ERROR = "mean_squared_error"
 PROBABILITIES = frozenset(["softmax", "sigmoid"])
 ROW_SUM_TOLERANCE = 1e-3
 # Members of keras.losses that are not losses.
-NO_LOSSES = frozenset(["get", "serialize", "deserialize"])
+NOT_LOSSES = frozenset(["get", "serialize", "deserialize"])
 # Layers whose output has the values of their input.
 PASS_THROUGH = ("Reshape", "Flatten", "Identity", "Dropout", "ActivityRegularization")
 
@@ -42,8 +42,8 @@ PASS_THROUGH = ("Reshape", "Flatten", "Identity", "Dropout", "ActivityRegulariza
 class LossChoice:
     """A loss and its targets.
 
-    name: of a Keras loss. from_logits: whether the output is before its softmax or sigmoid, if the loss has it.
-    targets: class indices, or numbers of the output's shape.
+    name: the name of a Keras loss. from_logits: whether the output is before its softmax or sigmoid, if the loss has
+    it. targets: class indices, or numbers of the output's shape.
     """
 
     name: str
@@ -52,7 +52,7 @@ class LossChoice:
 
 
 def loss_by_rule(targets: Array, shape: tuple[int | None, ...], activation: str, where: str) -> LossChoice:
-    """Choose the loss for targets (N, ...) of an output of this shape (without batch) behind this activation.
+    """Choose the loss for targets (N, ...) of an output of this shape (without batch) after this activation.
 
     Class indices: sparse categorical cross-entropy. Rows of class probabilities: categorical. 0 and 1, or a sigmoid:
     binary. Other numbers: mean squared error. Raises CalibrationError at `where` if they do not fit the output.
@@ -99,7 +99,7 @@ def check_loss_name(keras: Any, name: str) -> None:
         known = False
     if not known:
         names = sorted(
-            item for item in dir(keras.losses) if item.islower() and item[0] != "_" and item not in NO_LOSSES
+            item for item in dir(keras.losses) if item.islower() and item[0] != "_" and item not in NOT_LOSSES
         )
         raise UsageError(f"Keras has no loss named {name!r}", where="loss", fix=f"use one of {', '.join(names)}")
 
@@ -288,7 +288,7 @@ def fine_tune(
     head.compile(
         optimizer=keras.optimizers.Adam(request.learning_rate),
         loss=keras_loss(keras, task.loss_choice),
-        jit_compile=False,  # XLA compiles for seconds what trains for seconds
+        jit_compile=False,  # XLA would spend seconds compiling what takes seconds to train
     )
     history = []
     for epoch in range(1, request.epochs + 1):

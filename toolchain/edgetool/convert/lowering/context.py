@@ -72,7 +72,10 @@ def _producer(tensor: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LoweringOptions:
-    """rnn: "auto", "fused" or "unrolled". quantize: the scheme. allow_approximation: of functions."""
+    """How to lower layers.
+
+    rnn: "auto", "fused" or "unrolled". quantize: the scheme. allow_approximation: whether to approximate functions.
+    """
 
     rnn: str = "auto"
     quantize: str = "int8"

@@ -77,7 +77,7 @@ def _kept_outputs(model: Model, kept: Signature) -> tuple[int, ...]:
 
 
 def inner_inputs(draft: Draft, port: int) -> list[int]:
-    """Return the tensors of a cut input in the type of the graph: behind QUANTIZE if the input has another type."""
+    """Return the tensors of a cut input in the type of the graph: after QUANTIZE if the input has another type."""
     readers = draft.consumers(port)
     if draft.tensors[port].dtype in INTEGERS or not any(reader.code == "QUANTIZE" for reader in readers):
         return [port]
@@ -277,22 +277,22 @@ def cell_bits(largest: float) -> int | None:
     return bits if bits <= MAX_CELL_BITS else None
 
 
-def join_lstm(model: Model, cut: LstmCut, given: str, taken: str, largest: float) -> Model:
-    """Insert the LSTM operator between the model's output `taken` and its input `given`.
+def join_lstm(model: Model, cut: LstmCut, cut_input: str, cut_output: str, largest: float) -> Model:
+    """Insert the LSTM operator between the model's output `cut_output` and its input `cut_input`.
 
     Args:
-        given, taken: names in the signature. Both tensors are flat: they have the elements of (1, steps, units) and of
-            (1, steps, features).
+        cut_input, cut_output: names in the signature. Both tensors are flat: they have the elements of (1, steps,
+            units) and of (1, steps, features).
         largest: the largest value of the cell state.
 
     Raises ConversionError if the converter did not keep this input and output.
     """
-    model, ports = without_ports(model, [given], [taken])
+    model, ports = without_ports(model, [cut_input], [cut_output])
     draft = Draft(model)
-    first, *others = inner_inputs(draft, ports[given])
+    first, *others = inner_inputs(draft, ports[cut_input])
     for other in others:
         draft.redirect(other, first)
-    flat, features = inner_output(draft, ports[taken]), cut.kernel.shape[0]
+    flat, features = inner_output(draft, ports[cut_output]), cut.kernel.shape[0]
     source, before = shaped_source(draft, flat, (1, draft.tensors[flat].element_count // features, features))
     result, after = _result(draft, first, cut)
     lstm = _operator(draft, cut, source, result, largest)
@@ -462,7 +462,7 @@ def _scales(quantization: Quantization) -> npt.NDArray[np.float64]:
 PROGRESS_STEPS = 20
 # The ranks of the inputs and outputs of cuts, which no other tensor has. So a RESHAPE connects an input directly with
 # an output of another cut or of the model. The converter would leave a tensor that is both input and output in float.
-GIVEN_RANK, TAKEN_RANK = 5, 6
+CUT_INPUT_RANK, CUT_OUTPUT_RANK = 5, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -614,7 +614,7 @@ def _lstm_cuts(
             notes.append(_drop(cuts, cut, f"its cell state reaches {largest:.0f}, which is too large for the operator"))
             continue
         shape = (1, *outputs.shape[1:])
-        samples = outputs.reshape(len(outputs), *_flat_shape(shape, GIVEN_RANK)[1:])
+        samples = outputs.reshape(len(outputs), *_flat_shape(shape, CUT_INPUT_RANK)[1:])
         ends.append(_CutEnds(name, (shape,), True, (samples,), largest))
     return ends
 
@@ -640,18 +640,18 @@ def _opened_model(tf: Any, model: FloatModel, cuts: Cuts, ends: Sequence[_CutEnd
     count = len(model.specs)
     call = model.traced or model.call
     specs = [
-        InputSpec(f"{end.name}_given_{i}", (_flat_shape(shape, GIVEN_RANK) if end.flat else shape)[1:], "float32")
+        InputSpec(f"{end.name}_given_{i}", (_flat_shape(shape, CUT_INPUT_RANK) if end.flat else shape)[1:], "float32")
         for end in ends
         for i, shape in enumerate(end.shapes)
     ]
 
     def opened(tensors: Sequence[Any]) -> list[Any]:
         rest = iter(tensors[count:])
-        given = {end.name: tuple(tf.reshape(next(rest), shape) for shape in end.shapes) for end in ends}
-        with cuts.opened(given) as taken:
+        cut_inputs = {end.name: tuple(tf.reshape(next(rest), shape) for shape in end.shapes) for end in ends}
+        with cuts.opened(cut_inputs) as cut_outputs:
             results = list(call(tensors[:count]))
         for end in ends:
-            results += [tf.reshape(value, _flat_shape(value.shape, TAKEN_RANK)) for value in taken[end.name]]
+            results += [tf.reshape(value, _flat_shape(value.shape, CUT_OUTPUT_RANK)) for value in cut_outputs[end.name]]
         return results
 
     return replace(

@@ -59,7 +59,8 @@ class Cuts:
     """The cuts of one model. `lstms` and `states` are candidates until the float model has run.
 
     A lowered call asks for its `mode`: "off" (nothing is cut, the layer computes), "recording" (the layer computes, and
-    calls `record`), or "open" (the layer passes its input to `take`, and returns `given` instead of computing).
+    calls `record`), or "open": an LSTM passes its input to `set_cut_outputs`, and returns `cut_inputs` instead of
+    computing; a layer with separate states starts from those in `cut_inputs`, and passes its new ones.
     """
 
     def __init__(self) -> None:
@@ -67,8 +68,8 @@ class Cuts:
         self.states: dict[str, StateCut] = {}
         self._mode: Literal["off", "recording", "open"] = "off"
         self._recorded_calls: dict[str, list[RecordedCall]] = {}
-        self._given: Mapping[str, tuple[Any, ...]] = {}
-        self._taken: dict[str, tuple[Any, ...]] = {}
+        self._cut_inputs: Mapping[str, tuple[Any, ...]] = {}
+        self._cut_outputs: dict[str, tuple[Any, ...]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.lstms or self.states)
@@ -80,19 +81,19 @@ class Cuts:
 
     def mode(self, name: str) -> str:
         """Return what a call of the layer must do now."""
-        return "off" if self._mode == "open" and name not in self._given else self._mode
+        return "off" if self._mode == "open" and name not in self._cut_inputs else self._mode
 
     def record(self, name: str, *values: Any, obstacle: str | None = None) -> None:
         """Record a call of the layer with the values at the cut."""
         self._recorded_calls.setdefault(name, []).append(RecordedCall(values, obstacle))
 
-    def given(self, name: str) -> tuple[Any, ...]:
-        """Return the tensors that replace the layer's results in the open graph."""
-        return self._given[name]
+    def cut_inputs(self, name: str) -> tuple[Any, ...]:
+        """Return the open graph's inputs at the cut: the layer's results, or its states."""
+        return self._cut_inputs[name]
 
-    def take(self, name: str, *values: Any) -> None:
-        """Record the tensors that the layer reads in the open graph."""
-        self._taken[name] = values
+    def set_cut_outputs(self, name: str, *values: Any) -> None:
+        """Set the open graph's outputs at the cut: what the layer reads, or its new states."""
+        self._cut_outputs[name] = values
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[dict[str, list[RecordedCall]]]:
@@ -104,10 +105,10 @@ class Cuts:
             self._mode = "off"
 
     @contextlib.contextmanager
-    def opened(self, given: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, tuple[Any, ...]]]:
-        """Cut the model at the given layers within the block; yield the tensors that these layers read."""
-        self._mode, self._given, self._taken = "open", given, {}
+    def opened(self, cut_inputs: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, tuple[Any, ...]]]:
+        """Cut the model at these layers within the block; yield the graph's outputs at their cuts."""
+        self._mode, self._cut_inputs, self._cut_outputs = "open", cut_inputs, {}
         try:
-            yield self._taken
+            yield self._cut_outputs
         finally:
-            self._mode, self._given = "off", {}
+            self._mode, self._cut_inputs = "off", {}

@@ -128,8 +128,8 @@ def _lstm(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
             outputs = plain(sequence, *args, **kwargs)
             cuts.record(name, _in_time_order(context, layer, sequence), outputs, obstacle=_call_obstacle(args, kwargs))
             return outputs
-        cuts.take(name, _in_time_order(context, layer, sequence))
-        (outputs,) = cuts.given(name)
+        cuts.set_cut_outputs(name, _in_time_order(context, layer, sequence))
+        (outputs,) = cuts.cut_inputs(name)
         return outputs if layer.return_sequences else outputs[:, -1]
 
     return call
@@ -228,11 +228,11 @@ def _with_separate_state(context: LowerContext, layer: Any) -> Callable[..., Any
             cuts.record(name, *(state.numpy() for state in stored_states(layer) if is_eager), obstacle=obstacle)
         if mode != "open":
             return original(sequence, *args, **kwargs)
-        before = context.tf.nest.pack_sequence_as(layer.states, list(cuts.given(name)))
+        before = context.tf.nest.pack_sequence_as(layer.states, list(cuts.cut_inputs(name)))
         arguments = dict(zip(("initial_state", "mask", "training"), args, strict=False)) | kwargs
         with _changed_attributes(layer, stateful=False, return_state=True):
             output, *after = unrolled(sequence, **{**arguments, "initial_state": before})
-        cuts.take(name, *context.tf.nest.flatten(after))
+        cuts.set_cut_outputs(name, *context.tf.nest.flatten(after))
         return (output, *after) if layer.return_state else output
 
     return call

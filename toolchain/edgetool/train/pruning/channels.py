@@ -75,9 +75,10 @@ class Channels:
 class Signal:
     """A tensor with the axis of its channels.
 
-    spec: the symbolic tensor, with the batch. axis: of the channels, without the batch; None if no channel can be
-    removed, and origin then describes where the tensor comes from. symbols: one per index of that axis.
-    nonzero_reasons: those of the same channels.
+    spec: the symbolic tensor, with the batch. axis: the axis of the channels, without the batch; None if no channel
+    can be removed, and origin then describes where the tensor comes from. symbols: one per index of that axis.
+    nonzero_reasons: for each of them None, or the reason why its value is not zero when all parameters of that
+    channel are zero.
     """
 
     spec: Any
@@ -153,7 +154,7 @@ class LayerFacts:
 
 @dataclass(frozen=True, slots=True)
 class LayerCall:
-    """A call of a layer. arguments: positional ones, tensors as Signals. specs: of its outputs."""
+    """A call of a layer. arguments: positional ones, tensors as Signals. specs: the symbolic tensors of its outputs."""
 
     keras: Any
     facts: LayerFacts

@@ -75,8 +75,8 @@ def choose(trace: Trace, level: float, method: str) -> Choice:
 
     l1: the sum over the layers of a group of the L1 norm of the unit's part of the kernel, over the layer's mean for
     one channel (Li et al., Pruning Filters for Efficient ConvNets, 2017). batch-norm: the sum of |gamma| on the unit
-    (Liu et al., Network Slimming, 2017), or l1 for a group in which a unit has none. Equal ones go in the order of
-    channels.
+    (Liu et al., Network Slimming, 2017), or l1 for a group in which a unit has none. Ties are broken by channel
+    order.
     """
     norms = {id(facts): _norms(facts) for facts in producers(trace)}
     gammas = _gammas(trace) if method == "batch-norm" else {}
