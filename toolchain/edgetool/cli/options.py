@@ -210,7 +210,7 @@ POSITIVE = Positive()
 class InputShape(click.ParamType):  # type: ignore[type-arg]  # as above
     """NAME=SIZES, or SIZES for the only input, without the batch: "96,96,1", "96x96x1", or a shape as Keras prints it.
 
-    A first None, ? or -1 is the batch and left out; a first 1 is one size or the batch, which the model's rank decides.
+    A leading None, ? or -1 is the batch and is left out; a leading 1 is a size or the batch, depending on the rank.
     """
 
     name = "[NAME=]SIZES"

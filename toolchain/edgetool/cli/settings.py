@@ -1,7 +1,7 @@
 """Settings from edgetool.toml, or [tool.edgetool] of pyproject.toml, in the current directory.
 
-Top-level keys set the option of that name for every command that has it; a table of a command's name sets options of
-that command alone. A top-level list applies only to commands whose option is repeatable. The command line wins.
+Top-level keys set the option of that name for every command that has it; a table named after a command sets options
+for that command alone. A top-level list applies only to commands whose option is repeatable. The command line wins.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: 
     except click.BadParameter as error:
         raise SettingsError(error.message, where=where) from error
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        # TOML has dates, tables and numbers of any size; click expects text, also where a flag is a number.
+        # TOML has dates, tables and numbers of any size; click expects text, even for numbers.
         raise SettingsError("is not a valid value for this option", where=where) from error
     return value
 

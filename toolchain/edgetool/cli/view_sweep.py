@@ -331,7 +331,7 @@ def sweep_view(
 
 
 def heading(record: SweepRecord, rows: Sequence[Row], all_rows: Sequence[Row]) -> list[str]:
-    """Show the sweep's name and model, its progress, and the limits that variants must keep."""
+    """Show the sweep's name and model, its progress, and the limits that variants must meet."""
     count = Counter(row.status for row in all_rows)
     states = [f"{count[status]} {status}" for status in STATUSES if count[status]]
     accepted = sum(row.judged is not None and row.judged.accepted for row in all_rows)

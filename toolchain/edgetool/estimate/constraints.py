@@ -86,7 +86,7 @@ class CacheSensitivity:
 
 @dataclass(frozen=True, slots=True)
 class ActivationPeak:
-    """The operator with the largest sum of inputs and outputs: a lower bound of every layout in any order."""
+    """The operator with the largest sum of inputs and outputs: a lower bound on every layout in any order."""
 
     subgraph: int
     index: int

@@ -49,10 +49,11 @@ def executed_instructions(call: Call, table: InstructionTable) -> ExecutedInstru
         return ExecutedInstructions()
     if work is None:
         return ExecutedInstructions()
-    turn = table.get((call.operator.label, work.path))
-    if turn is None:
+    per_iteration = table.get((call.operator.label, work.path))
+    if per_iteration is None:
         return ExecutedInstructions(None, work.gives_up)
-    total = turn.get(CALL, 0.0) + sum(turn.get(loop, 0.0) * turns for loop, turns in work.loops.items())
+    in_loops = sum(per_iteration.get(loop, 0.0) * iterations for loop, iterations in work.loops.items())
+    total = per_iteration.get(CALL, 0.0) + in_loops
     return ExecutedInstructions(round(total), work.gives_up)
 
 
@@ -62,7 +63,8 @@ BYTES_BAND = (1.0, 100.0)
 # Operators of a type without measurements on the core. On the Cortex-M4, which has some, float32 takes 0.8 to 1.5 times
 # the time that int8 models predict, including the longer latency of its unit, and int16 0.95 to 1.4 times.
 TYPE_BAND = (0.6, 2.0)
-# The shares of the time from which such operators, or repeated reads of constants over a serial bus, affect the status.
+# The shares of the time above which such operators, or repeated reads of constants over a serial bus, affect the
+# status.
 NOTABLE_SHARE, DOMINANT_SHARE = 0.1, 0.5
 
 

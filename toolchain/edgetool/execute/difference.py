@@ -15,7 +15,7 @@ Unit = Literal["lsb", "absolute"]
 
 @dataclass(frozen=True, slots=True)
 class FirstDifference:
-    """The first difference of two runs: the sample, the output and the element in it, and both values."""
+    """The first difference between two runs: the sample, the output and the element in it, and both values."""
 
     sample: int
     output: int
@@ -25,7 +25,7 @@ class FirstDifference:
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """The distance of two arrays: the number of elements, of differing ones, and the largest difference.
+    """The distance between two arrays: the number of elements, of differing ones, and the largest difference.
 
     The unit is one step of the integers (lsb), or absolute for floats. largest is None if a difference is infinite, or
     NaN in one array only.
@@ -55,7 +55,7 @@ def first_difference(one: Sequence[Array], other: Sequence[Array]) -> FirstDiffe
 
 
 def distance(one: Array, other: Array) -> Distance:
-    """Return the distance of two arrays of one shape and dtype; NaN in the same place is no difference."""
+    """Return the distance between two arrays of the same shape and dtype; NaN in the same place is no difference."""
     if one.dtype.kind != "f":
         apart = np.abs(one.astype(object) - other.astype(object)) if one.dtype.kind in "iu" else one != other
         return Distance("lsb", float(apart.max(initial=0)), int(np.count_nonzero(apart)), one.size)

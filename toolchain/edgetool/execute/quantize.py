@@ -73,7 +73,7 @@ def dequantize(raw: npt.ArrayLike, quantization: Quantization | None) -> npt.NDA
 def random_inputs(model: Model, count: int, seed: int) -> tuple[Array, ...]:
     """Return `count` samples per graph input, (count, *shape) each; the same seed gives the same arrays.
 
-    Quantized and 8- or 16-bit integers have every value of their dtype, floats are standard normal, and
+    Quantized and 8- or 16-bit integers take any value of their dtype, floats are standard normal, and
     wide integers without quantization, which are indices or counts, are 0 or 1.
     """
     generator = np.random.default_rng(seed)

@@ -368,7 +368,7 @@ def _inputs(before: LockEntry, now: LockEntry) -> tuple[str, ...]:
     for name, what in names.items():
         old, new = before.versions.get(name), now.versions.get(name)
         if old != new:
-            sentences.append(f"{what} changed from {old or 'an unknown one'} to {new or 'an unknown one'}")
+            sentences.append(f"{what} changed from {old or 'an unknown version'} to {new or 'an unknown version'}")
     if before.versions.get("profile") != now.versions.get("profile"):
         sentences.append("the target's figures changed: its profile, or options such as --sram and --clock")
     if before.kernels != now.kernels:

@@ -1,4 +1,4 @@
-"""The lower bound of a problem's peak: the maximum live bytes (max-live), raised by alignment and pins."""
+"""The lower bound on a problem's peak: the maximum live bytes (max-live), raised by alignment and pins."""
 
 from __future__ import annotations
 

@@ -78,7 +78,10 @@ def check_shape_signature(name: str, record: Record) -> None:
 
 
 def check_quantization(name: str, record: Record, shape: Sequence[int]) -> None:
-    """Check for one scale, or one per index of the quantized dimension, and as many zero points, one or none."""
+    """Check that there is no scale, one, or one per index of the quantized dimension, and that zero points match.
+
+    There may be as many zero points as scales, or one, or none.
+    """
     scales, zero_points = len(record["scale"]), len(record["zero_point"])
     axis = record["quantized_dimension"]
     if zero_points and zero_points != scales and not (zero_points == 1 and scales):
@@ -127,7 +130,7 @@ def vector_values(record: Record | None) -> tuple[int, ...]:
 def check_data(name: str, record: Record, data: bytes, size_bytes: int, dtype: DType) -> None:
     """Check that a constant is as long as its shape requires, unless it is sparse or its type has no width.
 
-    A variable must not be constant: TFLM would allocate memory of zeros for it, but kernels would read the file.
+    A variable must not be constant: TFLM would allocate zeroed memory for it, but kernels would read the file.
     """
     if record["is_variable"]:
         invalid(name, record, "is_variable", f"a variable with {len(data)} bytes of data")

@@ -140,12 +140,12 @@ def _softmax_loops(call: Call) -> LoopCounts:
 
 
 def _scales_down(source: Tensor, beta: float) -> bool:
-    """Return whether scaling int16 for the table, whose range is 10, makes them smaller, which takes another shift."""
+    """Return whether scaling int16 values for the table, whose range is 10, makes them smaller: another shift."""
     return scale(source) * beta * INT16_STEPS / TABLE_RANGE < 1
 
 
 def _expected_exponentials(source: Tensor, beta: float) -> int:
-    """Return how many int8 are expected to be so close to their row's maximum that an exponential is calculated."""
+    """Return how many int8 values should be so close to their row's maximum that an exponential is computed."""
     _, left_shift = frexp(beta * scale(source) * 2 ** (31 - INTEGER_BITS))
     radius = int((2**INTEGER_BITS - 1) * 2.0 ** (31 - INTEGER_BITS - left_shift))
     return round(prod(source.shape[:-1]) * count_near_largest(source.shape[-1], radius))

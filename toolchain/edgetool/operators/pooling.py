@@ -66,7 +66,7 @@ def _prepare_average_pool(call: Call) -> Iterator[Request]:
 
 
 def _prepare_l2_pool(call: Call) -> Iterator[Request]:
-    """Yield the requests of L2_POOL_2D, which computes the output's size; TFLM treats one of 0 as a dynamic tensor."""
+    """Yield the requests of L2_POOL_2D, which computes the output's size; TFLM treats size 0 as a dynamic tensor."""
     yield from call.temporary_outputs(0)
     yield from call.temporary_inputs(0)
     for condition in (input_rank(0, 4), output_rank(0, 4), same_output_type, input_type(0, DType.FLOAT32)):
@@ -140,7 +140,7 @@ class Pool:
 def _pool_of(call: Call) -> Pool:
     """Return the pooling of the call.
 
-    Raises KernelRefusal if the tensors are not images: the kernel does not check it, and would run out of bounds.
+    Raises KernelRefusal if the tensors are not images: the kernel does not check this, and would go out of bounds.
     """
     for check in (input_rank(0, 4), output_rank(0, 4)):
         check(call)
@@ -173,7 +173,7 @@ def _each_output(pool: Pool) -> Loops:
 
 
 def _powers_of_two(side: Axis) -> int:
-    """Return how many windows along a side have a power of two of elements inside the image."""
+    """Return how many windows along a side have a power-of-two number of elements inside the image."""
     sizes = (min(start + side.kernel, side.size) - max(start, 0) for start in side.starts)
     return sum(size.bit_count() == 1 for size in sizes)
 

@@ -111,7 +111,7 @@ REVERSED_STRIDE = 2
 def _transpose_conv_loops(call: Call) -> LoopCounts:
     """Return the loops of TRANSPOSE_CONV.
 
-    Raises KernelRefusal if the tensors are not images: the kernel does not check it, and would run out of bounds.
+    Raises KernelRefusal if the tensors are not images: the kernel does not check this, and would go out of bounds.
     """
     for check in (input_rank(1, 4), input_rank(2, 4), output_rank(0, 4)):
         check(call)

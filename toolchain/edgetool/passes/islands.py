@@ -1,9 +1,9 @@
 """Float islands: operators that the runtime supports only in float32, between DEQUANTIZE and QUANTIZE.
 
-They serve int16 (a table would have 65536 values), and operators of several tensors. They need four bytes for each
-element of each tensor in between, and on cores without a floating-point unit a lot of time. They lose nothing: values
-that pass from one island to the next are neither rounded to a tensor's quantized values nor saturated to its range, so
-results may be closer to the float model's than those of integer kernels.
+They are used for int16 (a table would have 65536 values), and operators with several inputs. They need four bytes for
+each element of each tensor in between, and on cores without a floating-point unit a lot of time. They lose nothing:
+values that pass from one island to the next are neither rounded to a tensor's quantized values nor saturated to its
+range, so results may be closer to the float model's than those of integer kernels.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class OperatorBuilder:
         return output
 
     def repeat(self, inputs: Sequence[int], quantization: Quantization | None = None) -> list[int]:
-        """Add the replaced operator itself with other inputs; return its outputs, in that scale if one is given."""
+        """Add the replaced operator itself with other inputs; return its outputs, quantized as specified if given."""
         old_outputs = [self.draft.tensors[output] for output in self.operator.outputs]
         outputs = [
             self.draft.tensor(f"{output.name}/{self.operator.code.lower()}", output.shape, output.dtype, scale)

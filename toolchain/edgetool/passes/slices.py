@@ -1,4 +1,4 @@
-"""STRIDED_SLICE and UNPACK of ranks and types that their kernels do not support, by SLICE or a simpler
+"""Replace STRIDED_SLICE and UNPACK of ranks and types that their kernels do not support with SLICE or a simpler
 STRIDED_SLICE.
 """
 
@@ -50,7 +50,7 @@ def merge_slices(slices: Sequence[AxisSlice]) -> list[AxisSlice]:
 def add_slice(
     builder: OperatorBuilder, tensor: int, slices: Sequence[AxisSlice], shape: Sequence[int], context: Context
 ) -> int | None:
-    """Return the slice of a tensor in this shape, by the fewest operators that the runtime supports; None if there is
+    """Return the slice of a tensor in this shape, with the fewest operators that the runtime supports; None if there is
     none.
 
     The tensor may be sliced in its original shape, without axes of one element, or with as few axes as possible.

@@ -64,7 +64,7 @@ class SharedArena:
 
     Attributes:
         account: The account of the arena; None without a target.
-        min_head_bytes: A lower bound of the head, which is known without a target, too.
+        min_head_bytes: A lower bound on the head, which is known without a target, too.
         info: The description of the arena in the report.
     """
 

@@ -1,6 +1,6 @@
 """Move a staged set of files into its directory: all of them or none, even if a process is killed meanwhile.
 
-The staging directory is in the directory for which the files are. Its `new` has the files, `old` those that they
+The staging directory is inside the files' destination directory. Its `new` has the files, `old` those that they
 replace, and `absent` an empty file for each name that does not exist yet. Renaming `new` to `ready` is the commit: from
 then on, whoever finds the staging directory completes it. Run as a program in its own session, this module outlives the
 process that started it; after a power cut or the end of a container, the next writer in the directory settles what
@@ -87,7 +87,7 @@ def resume(staging: Path) -> None:
 
 
 def abandoned_stagings(directory: Path) -> list[Path]:
-    """Return this user's staging directories in the directory. While it is locked, all of them are of killed runs."""
+    """Return this user's staging directories in the directory. While it is locked, killed runs left all of them."""
     with os.scandir(directory) as entries:
         candidates = [Path(entry.path) for entry in entries if STAGING_NAME.fullmatch(entry.name)]
     return [path for path in sorted(candidates) if _is_ours(path)]
@@ -143,7 +143,7 @@ def _link_or_copy(path: Path, copy: Path) -> None:
 def _is_ours(path: Path) -> bool:
     with contextlib.suppress(OSError):
         status = path.lstat()
-        # A staging directory in a clone of a repository is readable for others; it must not be settled.
+        # A staging directory in a clone of a repository is readable by others; it must not be settled.
         by_this_user = os.name != "posix" or (status.st_uid == os.geteuid() and status.st_mode & 0o777 == STAGING_MODE)
         return by_this_user and stat.S_ISDIR(status.st_mode) and PARTS.issuperset(part.name for part in path.iterdir())
     return False

@@ -89,7 +89,7 @@ def load_samples(path: Path, model: Model) -> tuple[Array, ...]:
 
 
 def raw_samples(arrays: Mapping[str, Array], model: Model, *, where: str) -> tuple[Array, ...]:
-    """Return the arrays in the dtypes of the graph's inputs: arrays of another dtype are real numbers, and quantized.
+    """Return the arrays in the dtypes of the graph's inputs: real numbers in another dtype are quantized.
 
     The first dimension of each array counts the samples; it may replace a batch dimension of 1. Raises UsageError if an
     array is missing or does not fit.
@@ -405,7 +405,7 @@ def _run_checks(
 
 
 def _with_version_hint(checks: list[CheckInfo]) -> tuple[CheckInfo, ...]:
-    """Add to failed checks of the arena that the prediction was not tested with the installed TFLM, if it was not."""
+    """If the prediction was not tested with the installed TFLM, say so in the failed checks of the arena."""
     installed = installed_version()
     if installed is None or is_tested(installed):
         return tuple(checks)

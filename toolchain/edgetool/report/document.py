@@ -60,7 +60,7 @@ class VerdictInfo:
 class MeasuredInfo:
     """A measured run compared with the estimate. ratio is measured / estimated; null if there is no estimate.
 
-    If the run was on another machine than the target, bandwidth_utilization is null and the verdict "unknown".
+    If the run was on a machine other than the target, bandwidth_utilization is null and the verdict "unknown".
     """
 
     latency_ms: float

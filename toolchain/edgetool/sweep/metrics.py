@@ -69,7 +69,7 @@ class Quality:
 class Cost:
     """What a variant requires on its target.
 
-    arena_bytes: the exact size, None if it is unknown; arena_least_bytes: a lower bound of it. errors: findings because
+    arena_bytes: the exact size, None if it is unknown; arena_least_bytes: a lower bound on it. errors: findings because
     of which TFLM would not run the model. sram_bytes, flash_bytes: the target's memory, None if unknown.
     """
 

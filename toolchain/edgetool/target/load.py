@@ -99,7 +99,10 @@ def _extend_profile(
 
 
 def dependent_on(keys: Collection[str]) -> set[str]:
-    """Return the keys that an extended board loses if these change; another core's regions also lose MEASURED_KEYS."""
+    """Return the keys that an extended board loses if these change.
+
+    With another core, its regions also lose MEASURED_KEYS.
+    """
     return {dependent for key, dependent in _DEPENDENT if key in keys}
 
 
@@ -486,7 +489,7 @@ def _resize_region(target: Target, region: MemoryRegion | None, kind: RegionKind
     changed = replace(region, size_bytes=size_bytes, note="size specified by the user")
     regions = tuple(changed if r.name == region.name else r for r in target.regions)
     resized = replace(target, regions=regions, arena_region_name=target.arena_region_name)
-    if kind == "sram":  # smaller than a sibling, it must stay the arena's region
+    if kind == "sram":  # even if another region is larger now, it stays the arena's region
         resized = replace(resized, arena_region_name=region.name)
     return _without_source(resized, region.name)
 

@@ -11,7 +11,7 @@ from edgetool.target.types import Abi, Kernels, Runtime, StructSize, Target, str
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A build of TFLM, as far as its arena depends on it.
+    """The properties of a build of TFLM on which its arena depends.
 
     structs: sizes by name, the runtime's own and those of kernels. options: the struct that TFLM parses an
     operator's options into, by operator; op_data: the struct that its kernel allocates in Init, of this kernel

@@ -159,10 +159,10 @@ def _flip(context: FunctionContext) -> Callable[..., Any]:
 
 
 def _flipped(tf: Any, x: Any, axis: int) -> Any:
-    """Reverse a tensor by GATHER.
+    """Reverse a tensor with GATHER.
 
-    The converter would give the output of REVERSE_V2 another scale than its input if a CONCATENATION after it requires
-    that, but no kernel then converts the values.
+    The converter would give the output of REVERSE_V2 a different scale from its input if a CONCATENATION after it
+    requires that, but no kernel then converts the values.
     """
     return tf.gather(x, np.arange(x.shape[axis])[::-1].astype(np.int32), axis=axis)
 

@@ -2,8 +2,8 @@
 
 A problem is split into parts between which no buffer is live. In each part, buffers of one alias are merged, sizes and
 offsets are counted in the largest unit that keeps an optimal layout expressible, and time is counted in maximal cliques
-of the interference graph instead of operators. The module also has the basic lower bound of an instance, and the node
-budget that the stages share.
+of the interference graph instead of operators. The module also has the basic lower bound on an instance's peak, and
+the node budget that the stages share.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def grain(instance: Instance) -> int:
 
 
 def easy_bound(instance: Instance) -> int:
-    """Return a lower bound of the peak, in units: the maximum live size, and the highest end of a pinned buffer.
+    """Return a lower bound on the peak, in units: the maximum live size, and the highest end of a pinned buffer.
 
     If every offset is a multiple of the grain, all buffers of a clique but the highest occupy a multiple of it.
     """

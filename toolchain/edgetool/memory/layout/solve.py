@@ -89,7 +89,7 @@ class _Stages:
         self.near_part = 0
 
     def bound(self) -> int:
-        """Return the lower bound of the peak of any layout of the problem, in bytes."""
+        """Return the lower bound on the peak of any layout of the problem, in bytes."""
         return max(map(int.__mul__, self.bounds, self.units), default=0)
 
     def goal(self) -> int:

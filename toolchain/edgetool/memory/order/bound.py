@@ -3,7 +3,7 @@
 A downset is one side of a cut. Each tensor is an edge whose capacity, its size, is cut exactly if the tensor is live:
 written, and not yet used by all of its users. Dependencies are edges of infinite capacity. For an operator, consider
 the downsets after which it could run next, and of these the one with the fewest live bytes: in every order, at least as
-many are live when it runs, plus its own. The maximum of this over the operators is a lower bound of every peak.
+many are live when it runs, plus its own. The maximum of this over the operators is a lower bound on every peak.
 
 Maximum flow: Dinic's algorithm on flat lists.
 """

@@ -190,7 +190,7 @@ class OrderSearch:
 def orders_to_try(search: OrderSearch) -> Iterator[OrderResult]:
     """Yield orders by position in the main graph, the one with the fewest live bytes first, computed on demand.
 
-    The best order by live bytes may need the higher layout, so others follow. A lower bound of 0 means none: nothing
+    The best order by live bytes may need a higher layout, so others follow. A lower bound of 0 means none: nothing
     was searched, or several operators run the same subgraph, so that live bytes depend on all of them. If a tensor is
     read before it is written, the result depends on its previous contents: only the original order is tried.
     """

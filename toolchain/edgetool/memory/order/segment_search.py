@@ -45,7 +45,7 @@ from edgetool.memory.problem import NodeBudget
 
 @dataclass(frozen=True, slots=True)
 class SegmentOrder:
-    """An order of a segment, its maximum live bytes, and the lower bound of all orders of it."""
+    """An order of a segment, its maximum live bytes, and the lower bound on the peak of all its orders."""
 
     order: tuple[int, ...]
     peak: int
@@ -209,7 +209,7 @@ class PrecedenceForcing:
     def _push(self, cut: MinimumCut, other: int, *, against: bool) -> tuple[int, int]:
         """Move another operator to the source side of a cut (against: to the sink side).
 
-        Return the growth of the cut, or a lower bound of it if the limit is exceeded, and the operators that move
+        Return the growth of the cut, or a lower bound on it if the limit is exceeded, and the operators that move
         along.
         """
         self._budget.spend(PUSH_NODES)

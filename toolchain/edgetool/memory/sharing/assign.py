@@ -104,7 +104,7 @@ _NOT_FIXED = -1
 
 
 class BufferAssignment(NamedTuple):
-    """The buffer of each interval, their total bytes, and a lower bound of them."""
+    """The buffer of each interval, their total bytes, and a lower bound on that total."""
 
     buffers: tuple[int, ...]
     bytes: int
@@ -190,7 +190,7 @@ class _SharingSearch:
         return tuple(chosen)
 
     def sweep(self, width: int, best_bytes: int) -> tuple[_Trail | None, int]:
-        """Return the best trail below best_bytes that keeps `width` states per interval, and the bound of the dropped
+        """Keep `width` states per interval; return the best trail below best_bytes, and the bound of the dropped
         states.
         """
         level = [_State(sum(self.ranks), self._first_buffers(), None)]
@@ -224,7 +224,7 @@ class _SharingSearch:
     def _choices(self, i: int, buffers: tuple[_Buffer, ...]) -> Iterator[tuple[tuple[_Buffer, ...], int]]:
         """Yield the buffers after each way to place the interval, and the number of the buffer that contains it."""
         start, end, size = self.intervals[i]
-        # Until when a free buffer was occupied does not matter any more.
+        # When a free buffer was last occupied no longer matters.
         now = [b if b.until >= start else b._replace(until=_BEFORE) for b in buffers]
         tried = set()
         for at, buffer in enumerate(now):
@@ -258,7 +258,7 @@ class _SharingSearch:
         return max(sum(sizes) + growth, sum(map(max, zip_longest(sizes, self.ranks, fillvalue=0))))
 
 
-# About a few seconds.
+# A few seconds.
 DEFAULT_EFFORT = Effort(node_limit=50_000)
 
 

@@ -1,8 +1,8 @@
-"""Sharing of whole buffers: live ranges of named tensors, assignments, and the lower bound of every assignment.
+"""Sharing of whole buffers: live ranges of named tensors, assignments, and a lower bound on every assignment.
 
 Two tensors may share a buffer if the interval of one ends before that of the other starts. An operator's outputs must
 not overwrite its inputs: a tensor that is last used where another is defined interferes with it. If the caller allows
-in-place operators, they may share: positions count double, and a definition lies between the reads of its operator and
+in-place operators, they may share: positions are doubled, and a definition lies between the reads of its operator and
 those of the next one.
 """
 
@@ -98,7 +98,7 @@ def rank_sizes(intervals: Sequence[Interval]) -> list[int]:
     """Return the minimum size of the largest buffer, of the second largest, and so on.
 
     The k-th largest tensor live at a time lies in one of at least k buffers of at least its size, so the k-th largest
-    buffer is at least as large. The sum of these sizes is a lower bound of every assignment, and at least the maximum
+    buffer is at least as large. The sum of these sizes is a lower bound on every assignment, and at least the maximum
     live bytes.
     """
     minimum_sizes: list[int] = []

@@ -66,7 +66,7 @@ def groups(trace: Trace) -> tuple[ChannelGroup, ...]:
 
 
 def count_to_remove(level: float, units: int) -> int:
-    """Return the number of units in a share below 1, taken as its decimal notation; at least one unit stays."""
+    """Return how many units a fraction below 1 removes, using its exact decimal value; at least one unit stays."""
     return math.floor(Fraction(repr(float(level))) * units)
 
 
@@ -74,7 +74,7 @@ def choose(trace: Trace, level: float, method: str) -> Choice:
     """Choose the lowest-ranked units of every group; a higher level removes a superset.
 
     l1: the sum over the layers of a group of the L1 norm of the unit's part of the kernel, over the layer's mean for
-    one channel (Li et al., Pruning Filters for Efficient ConvNets, 2017). batch-norm: the sum of |gamma| on the unit
+    one channel (Li et al., Pruning Filters for Efficient ConvNets, 2017). batch-norm: the sum of |gamma| of the unit
     (Liu et al., Network Slimming, 2017), or l1 for a group in which a unit has none. Ties are broken by channel
     order.
     """
