@@ -359,8 +359,8 @@ def _tensors(spec: HeaderSpec, name: str, macro: str) -> Iterator[str]:
 def _keys(tensors: tuple[TensorSpec, ...]) -> list[str]:
     """Return the name of each tensor in its macros: its identifier, in the model's own case.
 
-    If several tensors have the same name, theirs is the index, after that of the subgraph if it is not the first. No
-    identifier starts with a digit, so these differ from all others.
+    Tensors that share a name are identified by index instead, preceded by the subgraph's index if it is not the first
+    subgraph. No identifier starts with a digit, so these differ from all others.
     """
     names = [c_names.identifier(tensor.name, "t") for tensor in tensors]
     count = Counter(names)

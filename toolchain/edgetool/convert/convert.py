@@ -28,7 +28,7 @@ from edgetool.errors import CalibrationError, InvalidModelError, UsageError
 if TYPE_CHECKING:
     from edgetool.convert.request import Array
 
-# A crash is a signal: a process with an exit status was terminated by a call.
+# A crash ends a process with a signal; an exit status means that some code called an exit function.
 _EXITED = re.compile(r"crashed with exit status \d+")
 
 

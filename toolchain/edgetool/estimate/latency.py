@@ -249,7 +249,7 @@ def _is_float(call: Call) -> bool:
 def _operator(
     counted: CountedOperator, target: Target, speeds: MemorySpeeds, placement: float | None
 ) -> tuple[OperatorEstimate, Uncertainty, float]:
-    """Return the estimate, its uncertainty, and the cycles of all runs that read constants repeatedly."""
+    """Return the estimate, its uncertainty, and the cycles that repeated reads of constants take in all runs."""
     cost, runs, instructions, timing = counted.cost, counted.runs, counted.executed.instructions, target.timing
     transfer = speeds.cycles(cost.parameter_bytes, cost.activation_bytes)
     stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, counted.constant_reads)

@@ -15,7 +15,7 @@ from edgetool.target.types import Target
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether arena and model fit; None is unknown: the memory has no size, or the arena is only a lower bound."""
+    """Whether arena and model fit; None means unknown: the memory has no size, or the arena is only a lower bound."""
 
     region: str | None
     sram_bytes: int | None
@@ -27,7 +27,7 @@ class Fit:
 def judge_fit(
     target: Target, *, model_bytes: int, arena_bytes: int | None, arena_lower_bound_bytes: int
 ) -> tuple[Fit, tuple[Finding, ...]]:
-    """Return the fit on the target and its findings. An arena that is only a lower bound never fits for certain."""
+    """Return the fit on the target and its findings. An arena that is only a lower bound is never certain to fit."""
     region = target.arena_region
     sram_bytes = region.size_bytes if region is not None else None
     flash_bytes = target.flash_bytes

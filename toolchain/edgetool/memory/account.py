@@ -141,7 +141,7 @@ class ArenaAccount:
 
 
 def tflm_order(problem: LayoutProblem, indices: Iterable[int]) -> list[int]:
-    """Return the buffers as GreedyMemoryPlanner places them: by descending size, equal sizes in reversed order.
+    """Return the buffers as GreedyMemoryPlanner places them: by descending size, equal sizes in reverse order.
 
     Source: greedy_memory_planner.cc, CalculateOffsetsIfNeeded.
     """
@@ -608,7 +608,7 @@ class TenantUsage:
 class SharedAccount:
     """The arena of all models, initialized in the order of `parts`.
 
-    peak is the moment that determines the arena, and peak_model the position of the model that is then initialized,
+    peak is the moment that determines the arena, and peak_model the position of the model being initialized then,
     None for Invoke. best_order: the positions in the order that needs the smallest arena, of all orders for up to
     MODELS_IN_ANY_ORDER models; best_bytes is that arena.
     """
@@ -692,7 +692,7 @@ def _stacked(account: _AccountFunction, order: Sequence[int]) -> tuple[tuple[Ten
 
 
 def _orders_to_try(account: _AccountFunction, count: int) -> list[tuple[int, ...]]:
-    """Return all orders or, of many models, the given order and that of descending temporary bytes above the tail.
+    """Return all orders or, for many models, the given order and that of descending temporary bytes above the tail.
 
     Without alignment, the latter is optimal: exchanging two neighbours in it never lowers the arena.
     """

@@ -113,7 +113,7 @@ def _payload(name: str, record: Record) -> bytes | None:
 
 
 def _operator_code(name: str, record: Record) -> OperatorCode:
-    """Return the code. Files before 2020 have it only in the deprecated field; later files have the larger of both."""
+    """Return the code: the larger of two fields; files from before 2020 have only the deprecated one."""
     number = max(record["deprecated_builtin_code"], record["builtin_code"])
     if not 0 <= number < len(BUILTIN_OPERATORS) or number == PLACEHOLDER_CODE:
         checks.unsupported(name, record, "builtin_code", f"unknown operator code {number}", NEWER_RUNTIME)

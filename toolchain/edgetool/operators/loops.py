@@ -153,7 +153,7 @@ def dimension_loops(rank: int) -> Loops:
 
 
 def alignment_period(times: int) -> Iterator[tuple[int, int]]:
-    """Yield the first `times` steps until alignments repeat, each with the number of steps of its alignment."""
+    """Yield steps until the alignments repeat, at most `times`, each with the number of steps of that alignment."""
     for step in range(min(times, WORD)):
         yield step, len(range(step, times, WORD))
 
@@ -374,7 +374,7 @@ NEVER_NEGATIVE = ("ABS", "LOGISTIC", "RELU", "RELU6", "SOFTMAX", "SQUARED_DIFFER
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The share of a tensor's values below zero, and mean and standard deviation of their real numbers."""
+    """The share of a tensor's values below zero, and the mean and standard deviation of the dequantized values."""
 
     negative: float
     mean: float
@@ -479,7 +479,7 @@ def count_near_largest(count: int, radius: int, deviation: float = DEVIATIONS[DT
 
 
 def product_loops(call: Call, count: int, position: int = 0) -> Loops:
-    """Return the multiplications with an input, those with 0 separately."""
+    """Return the multiplications by an input, with those by 0 counted separately."""
     zero_products = round(count * zero_share(call.graph, call.required_input(position)))
     return {"product": count - zero_products, "product of 0": zero_products}
 

@@ -4,8 +4,8 @@ Sources of Prepare: pooling_common.cc, l2_pool_2d.cc and cmsis_nn/pooling.cc. Pr
 whose range cannot be represented.
 
 Sources of the loop counts: reference/pooling.h, reference/integer_ops/pooling.h, arm_avgpool_s8.c, arm_avgpool_s16.c,
-arm_max_pool_s8.c, arm_max_pool_s16.c. Floats and L2_POOL_2D have no kernel in CMSIS-NN. Which of two values is larger,
-and the sign of a sum, change the count by an instruction: the mean is counted.
+arm_max_pool_s8.c, arm_max_pool_s16.c. Floats and L2_POOL_2D have no kernel in CMSIS-NN. The count varies by one
+instruction with which of two values is larger, and with the sign of a sum; the mean is used.
 """
 
 from __future__ import annotations

@@ -152,7 +152,10 @@ FIELD = "fused_activation_function"
 
 
 def _fuse(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Fuse a rectifier that is the only reader; with one scale, it is the same clamp of the same codes."""
+    """Fuse a rectifier that is the only reader of its input.
+
+    If both have the same scale, the fused activation clamps the same quantized values.
+    """
     source, output = operator.inputs[0], operator.outputs[0]
     before = draft.producer(source)
     if before is None or before.code not in FUSABLE or before.options is None or before.options[FIELD] != "NONE":

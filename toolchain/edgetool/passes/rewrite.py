@@ -1,4 +1,4 @@
-"""Rewrite rules, each of which replaces one operator by an equal graph, and the builder of the new operators."""
+"""Rewrite rules, each of which replaces one operator with an equivalent graph, and the builder of the new operators."""
 
 from __future__ import annotations
 

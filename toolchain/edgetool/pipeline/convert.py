@@ -169,7 +169,7 @@ def layer_of_operator(item: UnsupportedOperator, model: Model, conversion: Conve
 
 FORM_NAMES = {"fused": "one operator per LSTM", "unrolled": "one copy per time step"}
 MAX_LAYERS_NAMED = 6
-WORSE_DB = 6.0  # one bit: a form that loses more than this against the best form is rejected at any price
+WORSE_DB = 6.0  # one bit: a form whose SQNR is this much below the best form's is rejected, however small it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ def best_form(
 ) -> Form:
     """Convert the model, and compare it with the original.
 
-    If its layers can be fused or unrolled, and the request leaves the choice, convert both forms and return the better.
+    If its layers can be fused or unrolled, and the request leaves the choice open, convert both and return the better.
 
     Args:
         request: What to convert, and how.

@@ -118,7 +118,7 @@ def _energy(band: Band | None, limit: float | None) -> Iterator[str]:
 
 
 def _accuracy(quality: Quality, limits: SweepLimits) -> Iterator[str]:
-    """Compare accuracies; without labels, agreement replaces accuracy, because a different class may be wrong."""
+    """Compare accuracies; without labels, agreement with the float model replaces accuracy."""
     minimum, max_loss = limits.min_accuracy, limits.max_accuracy_loss
     labelled = quality.accuracy is not None
     measured = quality.accuracy if labelled else quality.agreement

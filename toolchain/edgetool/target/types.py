@@ -176,8 +176,8 @@ class Core:
     """A processor core. dsp and mve are the SIMD extensions that select CMSIS-NN's kernels.
 
     abi: the name of the ABI, one of the runtime's. default_clock_hz: a clock documented by clock_source, which an
-    estimate for the bare core uses. usual_kernels: the kernels that are mostly used on it, if that is neither of the
-    two known sets.
+    estimate for the bare core uses. usual_kernels: the kernels most often used on it, if they are neither of the two
+    known sets.
 
     instructions: the core whose instruction tables apply to it; None if no table does. bus_bytes: the maximum bytes per
     cycle between core and memory. cpi_limits: the possible cycles per instruction; the minimum follows from how many
@@ -219,7 +219,7 @@ class OperatorLimit:
 
 @dataclass(frozen=True, slots=True)
 class RankLimit:
-    """The maximum number of dimensions of a kernel if Prepare does not check it: Invoke fails or does nothing.
+    """The maximum number of dimensions of a kernel whose Prepare does not check it: beyond it, Invoke fails or is void.
 
     kernels: the set that contains the kernel, None for every set; dtype: the first input's type, None for any.
     """
@@ -234,7 +234,7 @@ class RankLimit:
 class Runtime:
     """A version of TensorFlow Lite Micro and of its kernel library.
 
-    resolver: pairs of built-in operator and the MicroMutableOpResolver method that registers it;
+    resolver: pairs of a built-in operator and the MicroMutableOpResolver method that registers it;
     custom_resolver: the same for the custom operators that TFLM itself includes. kernel_types: the types that their
     kernels support; unknown for an operator without an entry.
 
@@ -291,7 +291,7 @@ class Runtime:
         return tuple({**dict(self.op_data), **dict(overrides)}.items())
 
     def limit(self, code: str, quantity: LimitQuantity) -> int | None:
-        """Return the maximum of inputs or dimensions of the operator's kernel; None if there is no known limit."""
+        """Return the maximum number of inputs or dimensions that the kernel accepts; None if no limit is known."""
         for item in self.limits:
             if (item.operator, item.quantity) == (code, quantity):
                 return item.maximum
@@ -302,7 +302,7 @@ class Runtime:
         return next((item for item in self.kernel_types if item.operator == code), None)
 
     def rank_limit(self, code: str, kernels: Kernels, dtype: DType | None) -> RankLimit | None:
-        """Return the limit of an operator in these kernels whose first input has this type; None if none is known."""
+        """Return the limit of an operator's kernel in this set for a first input of this type; None if unknown."""
         for item in self.rank_limits:
             if item.operator == code and item.kernels in (None, kernels) and item.dtype in (None, dtype):
                 return item
@@ -313,8 +313,8 @@ class Runtime:
 class Target:
     """The device for a model: a board with its memories, or a bare core without limits.
 
-    arena_region_name: the region of the arena; None means the largest of kind "sram". usual_kernels: the kernels that
-    are mostly used on it, if that is neither of the two known sets.
+    arena_region_name: the region of the arena; None means the largest of kind "sram". usual_kernels: the kernels
+    most often used on it, if they are neither of the two known sets.
 
     timings: the board's own timings, if it was measured; otherwise the core's apply. bandwidth_gbps: the memory
     bandwidth of a device that is described by nothing else; such a device has no memory regions and no timing. power is
