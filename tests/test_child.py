@@ -235,13 +235,13 @@ def _filters() -> bool:
 
 def test_this_system_denies_all_that_can_be_denied(tmp_path: Path) -> None:
     """Where it fails the tests below are skipped, and users are told in each report."""
-    told = run(tmp_path, do="answer", value=0).get(child.UNCONFINED, [])
+    reported = run(tmp_path, do="answer", value=0).get(child.UNCONFINED, [])
     if sys.platform != "linux":
-        assert told == ["the network", "files outside its folder"]
+        assert reported == ["the network", "files outside its folder"]
     elif platform.machine() not in confinement.MACHINES or not _filters():
         pytest.skip("this kernel has no filters of system calls, or we do not know its numbers")
     else:
-        assert told in ([], ["files outside its folder"])  # a kernel before 5.19, or one without Landlock
+        assert reported in ([], ["files outside its folder"])  # a kernel before 5.19, or one without Landlock
 
 
 @pytest.mark.parametrize("what", sorted(ATTEMPTS))

@@ -31,8 +31,8 @@ PLACE = re.compile(r".+\.tflite: [A-Z]\w+.* at byte \d+|.+\.tflite: subgraphs")
 class Reader:
     """One warm process that reads one file after another."""
 
-    def __init__(self, ask: TextIO, told: TextIO) -> None:
-        self.ask, self.told = ask, told
+    def __init__(self, ask: TextIO, reported: TextIO) -> None:
+        self.ask, self.told = ask, reported
         self.baseline_bytes = int(self.answer()["peak_bytes"])
 
     def answer(self) -> dict[str, Any]:

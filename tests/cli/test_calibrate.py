@@ -37,9 +37,9 @@ def test_from_a_measurement_to_estimates_that_agree(folder: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "wrote my-board.toml" in shown.stderr
     assert all(len(line) <= 80 and line.isascii() for line in shown.stdout.splitlines())
-    told = " ".join(shown.stdout.split())
+    reported = " ".join(shown.stdout.split())
     for words in ("nucleo-l4r5zi calibrated on 1 measurement", "CPI", "was", "--target my-board.toml", "350.0 us"):
-        assert words in told
+        assert words in reported
     assert edgetool("targets", "validate", "my-board.toml", cwd=folder).returncode == 0
     document = json.loads(edgetool("estimate", "a=b.tflite", "-t", "my-board.toml", "--json", cwd=folder).stdout)
     assert document["estimate"]["latency_ms"]["value"] == pytest.approx(0.35, rel=1e-3)
@@ -82,7 +82,7 @@ def test_from_a_log_to_a_profile(folder: Path) -> None:
     assert "net.tflite" in lost.stderr
     shown = edgetool(*arguments, "a=b.tflite", cwd=folder, COLUMNS="80")
     assert shown.returncode == 0, shown.stderr
-    told = " ".join(shown.stdout.split())
+    reported = " ".join(shown.stdout.split())
     for words in (
         "calibrated on 1 measurement",
         "10 runs",
@@ -90,8 +90,8 @@ def test_from_a_log_to_a_profile(folder: Path) -> None:
         "5,000 bytes used, but edgetool predicts",
         "measured",
     ):
-        assert words in told, words
-    assert "the device uses 5,000 bytes of the arena" in told  # the test's log says so
+        assert words in reported, words
+    assert "the device uses 5,000 bytes of the arena" in reported  # the test's log says so
     (folder / "a=b.tflite").rename(folder / "net.tflite")
     document = json.loads(edgetool(*arguments, "--json", cwd=folder).stdout)
     (found,) = document["calibration"]["models"]
@@ -175,7 +175,7 @@ def test_the_view_shows_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = view(INFO)
     assert all(len(line) <= 80 for line in lines)
-    told = " ".join(" ".join(lines).split())
+    reported = " ".join(" ".join(lines).split())
     for words in (
         "calibrated on 2 measurements",
         "1.53 (was 1.54) cycles per instruction (possible range: 1 to 8)",
@@ -187,14 +187,14 @@ def test_the_view_shows_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
         "350.0 us - 358.0 us +2.4 %",
         "edgetool estimate MODEL --target x/mine.toml",
     ):
-        assert words in told, words
+        assert words in reported, words
 
 
 def test_the_view_of_a_target_without_a_timing_before() -> None:
-    told = " ".join(" ".join(view(replace(INFO, before=None, region=None))).split())
-    assert "was" not in told
-    assert "Stall" not in told
-    assert "1.53 cycles per instruction" in told
+    reported = " ".join(" ".join(view(replace(INFO, before=None, region=None))).split())
+    assert "was" not in reported
+    assert "Stall" not in reported
+    assert "1.53 cycles per instruction" in reported
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ def test_the_view_tells_what_is_doubtful() -> None:
     finding = FindingInfo("measurements-disagree", "warning", "the measurements hardly agree", "kws.tflite")
     target = TargetInfo("nucleo-l4r5zi", "cortex-m4", "L4R5ZI", "tflm-2026-08", "cmsis-nn")
     report = CalibrationReport(Provenance("edgetool", {}, {}, False), target, INFO, (finding,))
-    told = click.unstyle(" ".join(" ".join(calibrate_view(report, Path("mine.toml"))).split()))
-    assert "kws.tflite: the measurements hardly agree" in told
+    reported = click.unstyle(" ".join(" ".join(calibrate_view(report, Path("mine.toml"))).split()))
+    assert "kws.tflite: the measurements hardly agree" in reported
 
 
 DEVICE = DeviceInfo("serial.txt", "dwt", 10, 99.7, 99.9, 18676, 18676)
@@ -229,12 +229,12 @@ def test_the_view_shows_the_operators_that_the_estimate_is_farthest_from(monkeyp
     monkeypatch.setenv("COLUMNS", "80")
     info = replace(INFO, models=(replace(INFO.models[0], device=DEVICE, operators=OPERATORS), INFO.models[1]))
     lines = view(info)
-    told = " ".join(" ".join(lines).split())
-    assert "kws.tflite: 10 runs, 99.70 ms to 99.90 ms, timed by dwt" in told
-    assert "18,676 bytes used, as edgetool predicts" in told
+    reported = " ".join(" ".join(lines).split())
+    assert "kws.tflite: 10 runs, 99.70 ms to 99.90 ms, timed by dwt" in reported
+    assert "18,676 bytes used, as edgetool predicts" in reported
     assert [line.split()[0] for line in lines if "CONV_2D" in line or "ADD" in line] == ["0", "7", "6", "5", "4"]
-    assert "0 CONV_2D 60.0 ms 40.0 ms 1.50" in told
-    assert "and 3 more with smaller deviations (-v shows all)" in told
+    assert "0 CONV_2D 60.0 ms 40.0 ms 1.50" in reported
+    assert "and 3 more with smaller deviations (-v shows all)" in reported
     target = TargetInfo("nucleo-l4r5zi", "cortex-m4", "L4R5ZI", "tflm-2026-08", "cmsis-nn")
     report = CalibrationReport(Provenance("edgetool", {}, {}, False), target, info)
     every = " ".join(" ".join(calibrate_view(report, Path("own.toml"), every_operator=True)).split())

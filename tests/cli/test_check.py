@@ -332,13 +332,13 @@ def test_options_are_those_of_the_command() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "edgetool", "check", "--help"], capture_output=True, text=True, check=True
     )
-    told = set(re.findall(r"`?(--[a-z][a-z-]+)", TEXT)) - {
+    reported = set(re.findall(r"`?(--[a-z][a-z-]+)", TEXT)) - {
         "--evaluate",
         "--body-file",
         "--edit-last",
         "--create-if-none",
     }
-    assert {option for option in told if option not in shown.stdout} == set()
+    assert {option for option in reported if option not in shown.stdout} == set()
     yaml = pytest.importorskip("yaml", reason="needs PyYAML (the extra 'verify')")
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     assert {name for name in action["inputs"] if f"`{name}`" not in TEXT} == set()

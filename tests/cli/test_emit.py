@@ -56,11 +56,11 @@ def test_each_project_has_its_files(tflite: Path, tmp_path: Path, options: tuple
 
 
 def test_an_arena_that_is_not_known_is_to_be_given(tflite: Path, tmp_path: Path) -> None:
-    told = "compile my_model_runner.cc with -DMY_MODEL_ARENA_BYTES=..."
-    assert told in " ".join(edgetool("emit", tflite, "-o", tmp_path / "a").stdout.split())
-    assert told not in " ".join(edgetool("emit", tflite, "-o", tmp_path / "b", "-t", "cortex-m7").stdout.split())
+    reported = "compile my_model_runner.cc with -DMY_MODEL_ARENA_BYTES=..."
+    assert reported in " ".join(edgetool("emit", tflite, "-o", tmp_path / "a").stdout.split())
+    assert reported not in " ".join(edgetool("emit", tflite, "-o", tmp_path / "b", "-t", "cortex-m7").stdout.split())
     header = edgetool("emit", tflite, "-o", tmp_path / "c", "--project", "header").stdout
-    assert told not in " ".join(header.split())
+    assert reported not in " ".join(header.split())
 
 
 def test_the_assembler_takes_in_the_very_file(tflite: Path, tmp_path: Path) -> None:
@@ -79,17 +79,17 @@ def test_the_model_may_lie_where_its_files_go(tflite: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         (("--project", "header", "--profile"), "use --project plain"),
         (("--arena-style", "buffers", "--project", "cmake"), "use --project header"),
         (("--shared-arena",), "at least two models, not 1"),
     ],
 )
-def test_what_cannot_go_together(tflite: Path, tmp_path: Path, options: tuple[str, ...], told: str) -> None:
+def test_what_cannot_go_together(tflite: Path, tmp_path: Path, options: tuple[str, ...], reported: str) -> None:
     result = edgetool("emit", tflite, "-o", tmp_path / "out", *options)
     assert result.returncode == 2
-    assert told in result.stderr
+    assert reported in result.stderr
     assert not (tmp_path / "out").exists()
 
 

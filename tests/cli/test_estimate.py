@@ -57,8 +57,8 @@ def test_operators_by_order(chain: Path) -> None:
 
 def test_what_the_user_knows_goes_into_the_document(chain: Path) -> None:
     plain = json.loads(edgetool("estimate", chain, *BOARD, "--json").stdout)["estimate"]
-    told = ("--interval-ms", "100", "--measured-ms", "1.5", "--power-mw", "50", "--clock-scale", "0.5")
-    made = json.loads(edgetool("estimate", chain, *BOARD, *told, "--json").stdout)
+    reported = ("--interval-ms", "100", "--measured-ms", "1.5", "--power-mw", "50", "--clock-scale", "0.5")
+    made = json.loads(edgetool("estimate", chain, *BOARD, *reported, "--json").stdout)
     estimate = made["estimate"]
     assert estimate["latency_ms"]["value"] == pytest.approx(2 * plain["latency_ms"]["value"], rel=1e-3)
     assert made["provenance"]["options"]["clock_hz"] == 60_000_000
@@ -94,9 +94,9 @@ def test_a_benchmark_of_this_machine(tflite: Path) -> None:
     pytest.importorskip("ai_edge_litert")
     shown = edgetool("estimate", tflite, *BOARD, "--benchmark", "20")
     assert (shown.returncode, shown.stderr) == (0, "")
-    told = " ".join(shown.stdout.split())
-    assert "LiteRT on this machine, 20 runs" in told
-    assert "GMAC/s" in told
+    reported = " ".join(shown.stdout.split())
+    assert "LiteRT on this machine, 20 runs" in reported
+    assert "GMAC/s" in reported
 
 
 def test_a_benchmark_without_litert_names_the_extra(tflite: Path, tmp_path: Path) -> None:

@@ -93,10 +93,10 @@ def test_there_are_enough() -> None:
     assert len(hostile_names.file_names()) >= 40
     for make in (hostile_names.many_inputs, hostile_names.hostile_model, hostile_names.custom_operators):
         model = read_model(make(), name="m")
-        told = {tensor.name for tensor in model.main.tensors} | {
+        reported = {tensor.name for tensor in model.main.tensors} | {
             operator.custom_code for operator in model.main.operators
         }
-        assert len(told & set(NAMES)) > 40
+        assert len(reported & set(NAMES)) > 40
 
 
 MODELS = ("many.tflite", "chain.tflite", "custom.tflite")

@@ -51,10 +51,10 @@ def test_a_killed_child_leaves_the_old_files_and_no_others(tmp_path: Path, secon
     pid = child_of(process)
     time.sleep(seconds)
     os.kill(pid, signal.SIGKILL)
-    output, told = process.communicate(timeout=120)
-    assert process.returncode in (3, 4), told  # 3 where it was killed while it read the file
+    output, reported = process.communicate(timeout=120)
+    assert process.returncode in (3, 4), reported  # 3 where it was killed while it read the file
     assert output == ""
-    assert "crashed with SIGKILL" in told or "reading it crashed" in told
+    assert "crashed with SIGKILL" in reported or "reading it crashed" in reported
     assert {path.name: path.read_text() for path in out.iterdir()} == old
     assert list(temporary.iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "temporary"]

@@ -97,9 +97,9 @@ def test_a_plan_in_the_file_is_honoured_unless_replan(tflite: Path, tmp_path: Pa
 @pytest.mark.slow
 def test_a_plan_made_for_another_build_is_told(tflite: Path, tmp_path: Path) -> None:
     edgetool("plan", tflite, "-t", "cortex-m7", "-o", tmp_path / "m7.tflite", "-q")
-    for target, told in (("cortex-m7", False), ("cortex-m0plus", True)):
+    for target, reported in (("cortex-m7", False), ("cortex-m0plus", True)):
         document = json.loads(edgetool("plan", "m7.tflite", "-t", target, "--json", cwd=tmp_path).stdout)
-        assert ("plan-for-other-build" in {finding["rule"] for finding in document["findings"]}) is told
+        assert ("plan-for-other-build" in {finding["rule"] for finding in document["findings"]}) is reported
 
 
 def test_an_unsafe_plan_is_refused_by_name(tflite: Path, tmp_path: Path) -> None:

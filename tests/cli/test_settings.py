@@ -33,15 +33,15 @@ def test_any_value_of_any_option_is_taken_or_refused_by_its_key(
     ]
     assert len(options) > 150
     values = itertools.cycle(ODD)
-    told = []
+    reported = []
     for command, option in options * 2:
         Path("edgetool.toml").write_text(f"[{command}]\n{option} = {next(values)}\n", encoding="utf-8")
         try:
             load_settings(context)
         except SettingsError as error:
-            told.append((f"edgetool.toml: {command}.{option}", error.where))
-    assert 0 < len(told) < 2 * len(options)
-    assert all(place == where for place, where in told)
+            reported.append((f"edgetool.toml: {command}.{option}", error.where))
+    assert 0 < len(reported) < 2 * len(options)
+    assert all(place == where for place, where in reported)
 
 
 @pytest.mark.parametrize("key", ["quiet = 1", "quiet = {}", "json = 0.5"])

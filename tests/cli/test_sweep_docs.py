@@ -73,9 +73,11 @@ def test_every_key_that_is_explained_is_one(tmp_path: Path) -> None:
     (tmp_path / "sweep.toml").write_text("nothing = 1\n" + "".join(f"{key} = true\n" for key in sorted(keys)))
     with pytest.raises(SettingsError, match=r"sweep\.toml") as caught:
         read_spec(tmp_path / "sweep.toml")
-    told = [str(caught.value), *caught.value.details]
+    reported = [str(caught.value), *caught.value.details]
     unknown = {
-        match[1] for line in told if (match := re.search(r"(?:^|: )(\w+): (?:is )?(?:an )?unknown", line)) is not None
+        match[1]
+        for line in reported
+        if (match := re.search(r"(?:^|: )(\w+): (?:is )?(?:an )?unknown", line)) is not None
     }
     assert unknown == {"nothing", *set().union(*tables.values())}
 

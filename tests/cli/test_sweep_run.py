@@ -50,8 +50,8 @@ class Work:
             return Outcome({"float_accuracy": 0.97}, {"reference.npz": b"x"}, seconds=1.0)
         if job.kind == "convert":
             scale = b"4" if job.request["quantize"] == "float32" else b"1"
-            told = {"quality": plain(quality()), "quantization": plain(QuantizationInfo("int8", True, 100))}
-            return Outcome({**told, "notes": [], "versions": {}}, {"model.tflite": scale}, seconds=1.0)
+            reported = {"quality": plain(quality()), "quantization": plain(QuantizationInfo("int8", True, 100))}
+            return Outcome({**reported, "notes": [], "versions": {}}, {"model.tflite": scale}, seconds=1.0)
         data = task.contents["model"].data
         assert data is not None
         return Outcome({"cost": plain(cost(float(data)))}, seconds=1.0)

@@ -207,5 +207,5 @@ def test_the_view_names_another_original_and_escapes_names() -> None:
 
 def test_the_path_of_a_written_document_is_one_safe_line(tmp_path: Path) -> None:
     (tmp_path / "model.tflite").write_bytes(conv_model_bytes())
-    told = edgetool("inspect", "model.tflite", "-o", "a\nb.json", cwd=tmp_path)
-    assert told.stderr.splitlines() == ["wrote a\\nb.json"]
+    reported = edgetool("inspect", "model.tflite", "-o", "a\nb.json", cwd=tmp_path)
+    assert reported.stderr.splitlines() == ["wrote a\\nb.json"]

@@ -85,8 +85,8 @@ def test_needs_against_memories() -> None:
     assert lines[1] == "arena 64.0 KiB 640 KiB sram 10 % yes".split()
     assert lines[2] == "flash 2.00 KiB no limit - - ?".split()
     assert lines[3] == "Peak op 2 ADD alone needs 3.00 KiB for its inputs and outputs".split()
-    told = " ".join(word for line in lines[4:] for word in line)
-    assert told == (
+    reported = " ".join(word for line in lines[4:] for word in line)
+    assert reported == (
         "Cache 16.0 KiB; 50 % of the time is spent in operators whose constants and activations exceed it (up "
         "to 20.0 KiB, op 1:4 CONV_2D)"
     )

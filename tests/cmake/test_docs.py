@@ -27,10 +27,10 @@ def test_a_command_runs_and_the_table_has_its_files(command: str, tmp_path: Path
     done = edgetool(*shlex.split(command)[1:], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (folder,) = set(tmp_path.iterdir()) - before
-    told = re.findall(r"`([A-Za-z_]+\.[A-Za-z]+)`", DOCS)
+    reported = re.findall(r"`([A-Za-z_]+\.[A-Za-z]+)`", DOCS)
     for path in folder.iterdir():
         generic = re.sub(r"^(model|words|person)(?=[_.])", "NAME", path.name)
-        assert generic in told, path.name
+        assert generic in reported, path.name
 
 
 def test_the_function_takes_what_the_text_says() -> None:

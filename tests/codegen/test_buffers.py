@@ -93,20 +93,20 @@ def test_a_section_in_cpp(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "least", "told"),
+    ("limit", "least", "reported"),
     [
         ("SHARED_BUFFER_0_LIMIT_BYTES", 8000, "shared_buffer_0_exceeds_LIMIT_BYTES"),
         ("SHARED_BUFFER_1_LIMIT_BYTES", 496, "shared_buffer_1_exceeds_LIMIT_BYTES"),
         ("SHARED_SRAM_LIMIT_BYTES", 8496, "shared_buffers_exceeds_SRAM_LIMIT_BYTES"),
     ],
 )
-def test_stops_compiling_below_each_limit(tmp_path: Path, limit: str, least: int, told: str) -> None:
+def test_stops_compiling_below_each_limit(tmp_path: Path, limit: str, least: int, reported: str) -> None:
     write(tmp_path, SHARED)
     (tmp_path / "unit.c").write_text('#include "shared.h"\n')
     assert compile_in(tmp_path, "gcc", "c99", f"-D{limit}={least}", "-fsyntax-only", "unit.c").stderr == ""
     refused = compile_in(tmp_path, "gcc", "c99", f"-D{limit}={least - 1}", "-fsyntax-only", "unit.c")
     assert refused.returncode != 0
-    assert told in refused.stderr
+    assert reported in refused.stderr
     refused = compile_in(tmp_path, "gcc", "c11", f"-D{limit}={least - 1}", "-fsyntax-only", "unit.c")
     assert refused.returncode != 0
     assert f"needs {least} bytes, but {limit} is {least - 1}" in refused.stderr.replace('" "', "")

@@ -79,7 +79,7 @@ def compile_all(jobs: Iterable[tuple[Path, tuple[str, str], str]]) -> None:
         return "" if (result.returncode, result.stderr) == (0, "") else f"{chosen} {file}: {result.stderr[:2000]}"
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        assert [told for told in pool.map(compile_one, jobs) if told] == []
+        assert [reported for reported in pool.map(compile_one, jobs) if reported] == []
 
 
 def unit(path: Path, lines: Iterable[str]) -> str:

@@ -184,9 +184,9 @@ def test_the_memory_of_the_target_is_the_limit(tmp_path: Path, target: HeaderTar
     refused = compile_in(tmp_path, "gcc", "c99", "-fsyntax-only", "unit.c")
     assert refused.returncode != 0
     assert f"kws_{what}_exceeds_{memory}_LIMIT_BYTES" in refused.stderr
-    told = compile_in(tmp_path, "gcc", "c11", "-fsyntax-only", "unit.c").stderr
+    reported = compile_in(tmp_path, "gcc", "c11", "-fsyntax-only", "unit.c").stderr
     needed = KWS.arena_bytes if what == "arena" else KWS.model_bytes
-    assert f"kws_{what} needs {needed} bytes, but KWS_{memory}_LIMIT_BYTES is 200" in told.replace('" "', "")
+    assert f"kws_{what} needs {needed} bytes, but KWS_{memory}_LIMIT_BYTES is 200" in reported.replace('" "', "")
     widened = compile_in(tmp_path, "gcc", "c99", f"-DKWS_{memory}_LIMIT_BYTES=65536", "-fsyntax-only", "unit.c")
     assert widened.stderr == ""
 

@@ -85,8 +85,8 @@ def test_another_size_does_not_assemble(tmp_path: Path, machine: str, size: int)
     (tmp_path / "kws.tflite").write_bytes((BLOB + b"x")[:size])
     result = assemble(tmp_path, machine, "kws_model.S", "-o", "data.o")
     assert result.returncode != 0
-    told = LINES_OF_AS if machine == "xtensa" else "does not have the size given in kws_model.h"
-    assert re.search(told, result.stderr), result.stderr
+    reported = LINES_OF_AS if machine == "xtensa" else "does not have the size given in kws_model.h"
+    assert re.search(reported, result.stderr), result.stderr
 
 
 @pytest.mark.parametrize("machine", ["x86-64", "cortex-m7"])

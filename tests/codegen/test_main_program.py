@@ -106,14 +106,14 @@ def test_models_whose_names_begin_alike_do_not_meet(tmp_path: Path, names: tuple
 
 
 @pytest.mark.parametrize(
-    ("failing", "told"),
+    ("failing", "reported"),
     [("ALLOCATE_FAILS", "kws: AllocateTensors failed"), ("INVOKE_FAILS", "kws: an operator failed")],
 )
-def test_a_failure_is_told_and_returned(tmp_path: Path, failing: str, told: str) -> None:
+def test_a_failure_is_told_and_returned(tmp_path: Path, failing: str, reported: str) -> None:
     code, lines = run(tmp_path, [KWS_PROGRAM], failing=failing)
     assert code != 0
     assert len(lines) == 1
-    assert lines[0].startswith(told)
+    assert lines[0].startswith(reported)
 
 
 def test_a_model_without_inputs_and_outputs_has_nothing_to_print() -> None:

@@ -233,8 +233,8 @@ def test_what_is_added_to_the_arena_counts_for_its_limit(tmp_path: Path) -> None
     assert compile_cpp(tmp_path, "kws_runner.cc", limit, "-DKWS_ARENA_EXTRA_BYTES=16").stderr == ""
     refused = compile_cpp(tmp_path, "kws_runner.cc", limit, "-DKWS_ARENA_EXTRA_BYTES=17")
     assert refused.returncode != 0
-    told = refused.stderr.replace('" "', "")
-    assert "kws_arena takes 23456 + (17) bytes, but KWS_SRAM_LIMIT_BYTES is 23472" in told
+    reported = refused.stderr.replace('" "', "")
+    assert "kws_arena takes 23456 + (17) bytes, but KWS_SRAM_LIMIT_BYTES is 23472" in reported
 
 
 SHARED_TEST = """\

@@ -166,8 +166,8 @@ def test_what_is_added_counts_for_the_limit(tmp_path: Path) -> None:
     limit = "-DJOINT_SRAM_LIMIT_BYTES=30016"
     assert compile_cpp(tmp_path, "joint_arena.cc", limit, "-DJOINT_ARENA_EXTRA_BYTES=16").stderr == ""
     refused = compile_cpp(tmp_path, "joint_arena.cc", limit, "-DJOINT_ARENA_EXTRA_BYTES=17")
-    told = refused.stderr.replace('" "', "")
-    assert "joint_arena takes 30000 + (17) bytes, but JOINT_SRAM_LIMIT_BYTES is 30016" in told
+    reported = refused.stderr.replace('" "', "")
+    assert "joint_arena takes 30000 + (17) bytes, but JOINT_SRAM_LIMIT_BYTES is 30016" in reported
 
 
 def test_an_arena_that_is_not_known_must_be_given(tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_an_arena_that_is_not_known_must_be_given(tmp_path: Path) -> None:
     assert refused.returncode != 0
     assert "the exact arena size is unknown: define OPEN_ARENA_BYTES" in refused.stderr
     refused = compile_cpp(tmp_path, "open_arena.cc", "-DOPEN_ARENA_BYTES=16015")
-    told = refused.stderr.replace('" "', "")
-    assert "open_arena needs at least 16016 bytes, but OPEN_ARENA_BYTES is 16015" in told
+    reported = refused.stderr.replace('" "', "")
+    assert "open_arena needs at least 16016 bytes, but OPEN_ARENA_BYTES is 16015" in reported
     assert compile_cpp(tmp_path, "open_arena.cc", "-DOPEN_ARENA_BYTES=16016").stderr == ""
 
 

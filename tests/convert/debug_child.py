@@ -62,20 +62,22 @@ def _measure(tf: Any, keras: Any, keras_model: Any, folder: Path, name: str) -> 
     made = convert_calibrated(tf, converter, layers, ())
     content, calibrated = made.content, made.calibrated
     assert calibrated is not None
-    told = debug_quantization(tf, settings_of(converter), calibrated, lambda: list(rows()), layers, lambda step: None)
-    kept = convert_calibrated(tf, converter, layers, told["layers"][0]["kept_float"]).content
+    reported = debug_quantization(
+        tf, settings_of(converter), calibrated, lambda: list(rows()), layers, lambda step: None
+    )
+    kept = convert_calibrated(tf, converter, layers, reported["layers"][0]["kept_float"]).content
     try:
         convert_calibrated(tf, converter, layers, ["nonesuch"])
     except UsageError as error:
-        told["unknown"] = str(error)
+        reported["unknown"] = str(error)
     if name == "sound":
-        told["as_usual"] = bytes(converter.convert()) == content
+        reported["as_usual"] = bytes(converter.convert()) == content
         debugger = tf.lite.experimental.QuantizationDebugger(
             converter=converter, debug_dataset=lambda: ([array[i : i + 1] for array in samples] for i in range(SAMPLES))
         )
         debugger.run()
-        told["debugger"] = [float(value["mean_squared_error"]) for value in debugger.layer_statistics.values()]
-    (folder / f"{name}.json").write_text(json.dumps(told))
+        reported["debugger"] = [float(value["mean_squared_error"]) for value in debugger.layer_statistics.values()]
+    (folder / f"{name}.json").write_text(json.dumps(reported))
     (folder / f"{name}.tflite").write_bytes(content)
     (folder / f"{name}.kept.tflite").write_bytes(kept)
     (expected,) = model.call([tf.constant(samples[0])])

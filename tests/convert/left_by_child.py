@@ -23,7 +23,7 @@ def leave(module: str, folder: Path) -> Path:
     return folder
 
 
-def told(folder: Path, name: str) -> dict[str, Any]:
+def reported(folder: Path, name: str) -> dict[str, Any]:
     """What it wrote into NAME.json."""
     found: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
     return found

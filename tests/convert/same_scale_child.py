@@ -38,8 +38,8 @@ def main(folder: Path) -> None:
         (folder / f"{name}.tflite").write_bytes(made.content)
         rows = [function(x=tf.constant(row[None])) for row in samples]
         expected = [np.stack([row[f"out_{i}"].numpy() for row in rows]).tolist() for i in range(len(rows[0]))]
-        told = {"refused": refused, "joined": made.requantized, "samples": samples.tolist(), "expected": expected}
-        (folder / f"{name}.json").write_text(json.dumps(told))
+        reported = {"refused": refused, "joined": made.requantized, "samples": samples.tolist(), "expected": expected}
+        (folder / f"{name}.json").write_text(json.dumps(reported))
 
 
 def _traced(tf: Any, graph: Any) -> Any:

@@ -345,9 +345,9 @@ def notes_of(answer: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_the_system_could_not_deny_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert notes_of({"notes": ["a"]}, tmp_path, monkeypatch) == ["a"]
     missing = ["the network", "files outside its folder"]
-    (first, told) = notes_of({"notes": ["a"], child.UNCONFINED: missing}, tmp_path, monkeypatch)
+    (first, reported) = notes_of({"notes": ["a"], child.UNCONFINED: missing}, tmp_path, monkeypatch)
     assert first == "a"
-    assert "with access to the network and files outside its folder" in told
+    assert "with access to the network and files outside its folder" in reported
 
 
 @pytest.mark.parametrize("trusted", [False, True])

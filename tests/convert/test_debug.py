@@ -15,7 +15,7 @@ from edgetool.model.reader import read_model
 from edgetool.model.types import Operator
 from edgetool.pipeline.quality import layer_losses, loss_findings
 from edgetool.report.document import OutputQuality, QuantizationInfo
-from tests.convert.left_by_child import leave, told
+from tests.convert.left_by_child import leave, reported
 
 BAD = ("channel", "depthwise", "joined")
 
@@ -44,7 +44,7 @@ def sqnr_db(expected: Any, actual: Any) -> float:
 
 @pytest.mark.parametrize("name", BAD)
 def test_the_bad_layer_comes_first(made: Path, name: str) -> None:
-    found = told(made, name)
+    found = reported(made, name)
     worst = found["layers"][0]
     assert worst["name"] == "bad"
     assert worst["layer_class"] == ("DepthwiseConv2D" if name == "depthwise" else "Conv2D")
@@ -55,7 +55,7 @@ def test_the_bad_layer_comes_first(made: Path, name: str) -> None:
 
 
 def test_a_sound_model_has_no_bad_layer(made: Path) -> None:
-    found = told(made, "sound")
+    found = reported(made, "sound")
     assert found["sqnr_db"] > 40
     assert {entry["name"] for entry in found["layers"]} == {"first", "pool", "out"}
     for entry in found["layers"]:
@@ -67,7 +67,7 @@ def test_a_sound_model_has_no_bad_layer(made: Path) -> None:
 
 
 def test_one_calibration_gives_what_the_converter_gives(made: Path) -> None:
-    assert told(made, "sound")["as_usual"] is True
+    assert reported(made, "sound")["as_usual"] is True
 
 
 def test_errors_are_those_of_tensorflows_debugger(made: Path) -> None:
@@ -75,14 +75,14 @@ def test_errors_are_those_of_tensorflows_debugger(made: Path) -> None:
 
     Its interpreter runs other kernels, which round some of the few values to the next step; operators differ more.
     """
-    found = told(made, "sound")
+    found = reported(made, "sound")
     for entry in found["layers"]:
         own = (entry["rmse_over_scale"] * entry["scale"]) ** 2
         assert min(abs(own - theirs) / theirs for theirs in found["debugger"]) < 0.2
 
 
 def test_a_layer_that_is_not_there(made: Path) -> None:
-    text = told(made, "sound")["unknown"]
+    text = reported(made, "sound")["unknown"]
     assert "'nonesuch'" in text
     assert "first, out, pool" in text
 
@@ -112,7 +112,7 @@ def test_layers_left_in_float_run_on_tflm(made: Path, name: str) -> None:
     [("channel", "channel 0 has"), ("depthwise", "channel 3 has"), ("joined", "before they are combined")],
 )
 def test_the_advice_names_cause_and_remedy(made: Path, name: str, cause: str) -> None:
-    found = told(made, name)
+    found = reported(made, name)
     outputs = (OutputQuality("out", found["sqnr_db"], None, None),)
     info = QuantizationInfo("int8", True, 16, outputs, layers=layer_losses(found))
     poor, first, *_, few = loss_findings(info)

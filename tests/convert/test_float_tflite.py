@@ -303,8 +303,8 @@ def findings(request: ConvertRequest, folder: Path) -> dict[str, str]:
 
 def test_a_float_file_is_left_alone_with_a_note(tmp_path: Path) -> None:
     path = saved(dense(), tmp_path)
-    told = findings(ConvertRequest(path), tmp_path / "out")
-    assert "use --quantize int8 --calibration DATA to quantize it" in told["float-model"]
+    reported = findings(ConvertRequest(path), tmp_path / "out")
+    assert "use --quantize int8 --calibration DATA to quantize it" in reported["float-model"]
     written = read_model((tmp_path / "out" / "model.tflite").read_bytes())
     assert {tensor.dtype for tensor in written.main.tensors} == {DType.FLOAT32}
     assert "float-model" not in findings(ConvertRequest(path, quantize="float32"), tmp_path / "out")
@@ -312,8 +312,8 @@ def test_a_float_file_is_left_alone_with_a_note(tmp_path: Path) -> None:
 
 def test_a_quantized_file_is_not_quantized_again(tmp_path: Path) -> None:
     path = saved(conv_model(), tmp_path)
-    told = findings(ConvertRequest(path, quantize="int8"), tmp_path / "out")
-    assert told["already-quantized"] == "the model is already quantized (int8) and is used unchanged"
+    reported = findings(ConvertRequest(path, quantize="int8"), tmp_path / "out")
+    assert reported["already-quantized"] == "the model is already quantized (int8) and is used unchanged"
     assert not {"already-quantized", "float-model"} & set(findings(ConvertRequest(path), tmp_path / "out"))
 
 

@@ -76,11 +76,11 @@ def test_several_signatures_are_listed_with_what_they_take_and_give(several: Pat
     for signature, kind in ((None, UnsupportedModelError), ("tow", UsageError)):
         with pytest.raises(kind) as caught:
             load(several, signature)
-        told = str(caught.value)
-        assert "two(alpha: float32 (None, 4), zeta: float32 (None, 3)) -> other: float32 (None, 3), sum: " in told
-        assert "image(image: float32 (None, None, None, 3)) -> part: float32 (None, 48)" in told
-        assert "any_rank(x: float32 of any rank)" in told
-        assert "--signature" in told
+        reported = str(caught.value)
+        assert "two(alpha: float32 (None, 4), zeta: float32 (None, 3)) -> other: float32 (None, 3), sum: " in reported
+        assert "image(image: float32 (None, None, None, 3)) -> part: float32 (None, 48)" in reported
+        assert "any_rank(x: float32 of any rank)" in reported
+        assert "--signature" in reported
 
 
 def test_one_of_them_is_taken_by_name(several: Path) -> None:

@@ -32,7 +32,7 @@ from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Signature, Tensor
 from edgetool.model.writer import write_model
 from tests import graphs
-from tests.convert.left_by_child import leave, told
+from tests.convert.left_by_child import leave, reported
 from tests.memory.account_net import Net
 
 CLASSES = {"outer": "Sequential", "outer/deep_conv": "Conv2D", "outer/deep_conv_1": "Conv2D", "head_a": "Dense"}
@@ -233,7 +233,7 @@ def test_a_split_whose_results_are_all_read_keeps_the_quantizers_bytes() -> None
 
 @pytest.mark.slow
 def test_tensorflow_gives_the_same_bytes_whenever_it_quantizes(tmp_path: Path) -> None:
-    made = told(leave("tests.convert.result_order_child", tmp_path), "made")
+    made = reported(leave("tests.convert.result_order_child", tmp_path), "made")
     assert {name: len(hashes) for name, hashes in made.items()} == {"unread": 1, "float readers": 1}
     operators = [one.code for one in read_model((tmp_path / "unread.tflite").read_bytes()).main.operators]
     assert "SPLIT" in operators
@@ -266,7 +266,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("engine", ["litert-reference", "tflm"])
 def test_a_refused_model_runs_in_int8(made: Path, engine: str) -> None:
     pytest.importorskip("tflite_micro")
-    found = told(made, "clash")
+    found = reported(made, "clash")
     assert found["refused"]
     assert found["joined"]
     assert {label for label, _ in found["joined"]} <= {"CONCATENATION", "MAXIMUM", "MINIMUM"}
@@ -293,7 +293,7 @@ def sqnr_db(expected: Any, actual: Any) -> float:
 
 
 def test_what_is_not_refused_stays_as_it_is(made: Path) -> None:
-    found = told(made, "plain")
+    found = reported(made, "plain")
     assert not found["refused"]
     assert found["joined"] == []
     codes = [operator.code for operator in read_model((made / "plain.tflite").read_bytes()).main.operators]

@@ -45,8 +45,8 @@ def converted(
 def test_unrolled_where_fused_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = converted(tmp_path, monkeypatch, {"auto": FUSED})
     assert found.content == b"unrolled"
-    told, own = found.notes
-    assert FUSED.what in told
+    reported, own = found.notes
+    assert FUSED.what in reported
     assert own == "own"
 
 

@@ -44,9 +44,9 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     ]
     lines = [json.dumps(line) for line in (header, *blocks)]
     wanted.log.write_text("\n".join(lines) + '\n{"first": 500, "cou', encoding="utf-8")
-    told = []
-    total = run(wanted, lambda now, _: told.append(now.count))
-    assert told == [3 * BLOCK]  # one block only was left
+    reported = []
+    total = run(wanted, lambda now, _: reported.append(now.count))
+    assert reported == [3 * BLOCK]  # one block only was left
     assert (total.count, total.accepted, total.breaches) == (3 * BLOCK, 3 * BLOCK, [])
     again = run(wanted, lambda *_: pytest.fail("everything was done"))
     assert again.count == 3 * BLOCK

@@ -106,15 +106,15 @@ def test_a_limit_on_a_time_that_nobody_knows_fails() -> None:
     ("loss", "limit", "passed"), [(0.01, 1.0, True), (0.011, 1.0, False), (0.0, 0.0, True), (-0.02, 0.0, True)]
 )
 def test_accuracy_is_judged_in_percentage_points(loss: float, limit: float, passed: bool) -> None:
-    told = QuantizationInfo("int8", True, 10, accuracy=Accuracy(0.9, 0.9 - loss))
-    item = one("accuracy", report(quantization=told), max_accuracy_loss=limit)
+    reported = QuantizationInfo("int8", True, 10, accuracy=Accuracy(0.9, 0.9 - loss))
+    item = one("accuracy", report(quantization=reported), max_accuracy_loss=limit)
     assert (item.passed, item.unit) == (passed, "%")
     assert item.value == pytest.approx(100 * loss)
 
 
-@pytest.mark.parametrize("told", [None, QuantizationInfo("int8", True, 10)])
-def test_an_accuracy_that_was_asked_for_and_is_not_known_fails(told: QuantizationInfo | None) -> None:
-    item = one("accuracy", report(quantization=told), max_accuracy_loss=1.0)
+@pytest.mark.parametrize("reported", [None, QuantizationInfo("int8", True, 10)])
+def test_an_accuracy_that_was_asked_for_and_is_not_known_fails(reported: QuantizationInfo | None) -> None:
+    item = one("accuracy", report(quantization=reported), max_accuracy_loss=1.0)
     assert item.passed is False
     assert "--evaluate" in item.advice[0]
 

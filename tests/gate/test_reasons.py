@@ -157,8 +157,8 @@ def test_lower_precisions_that_tflm_runs(own: str | None, arena: list[str], mode
     made = report(estimate(precision_tradeoffs={"own": own, "rows": ROWS}))
     advice = of_arena(anatomy(chain([16_000, 16])), made=made)[1].splitlines()
     assert [line.split()[2].rstrip(":") for line in advice if line.startswith("convert")] == arena
-    told = flash_reasons(made, BOARD, reserve=0).advice
-    assert [line.split()[2].rstrip(":") for line in told if line.startswith("convert")] == model
+    reported = flash_reasons(made, BOARD, reserve=0).advice
+    assert [line.split()[2].rstrip(":") for line in reported if line.startswith("convert")] == model
 
 
 def test_another_region_helps_only_where_the_region_is_the_limit() -> None:

@@ -210,14 +210,14 @@ def test_a_plan_can_be_told_in_the_numbers_of_the_file_that_holds_it() -> None:
     assert plan.offsets
     ordered = in_order(branches_model(), plan.order)
     written = renumbered(with_metadata(ordered, METADATA_NAME, encode_plan(ordered, plan.offsets)))
-    told = renumbered_plan(plan, written, build)
-    assert told.order == tuple(range(len(plan.order)))
-    assert told.layout == plan.layout
-    assert told.account is not None
+    reported = renumbered_plan(plan, written, build)
+    assert reported.order == tuple(range(len(plan.order)))
+    assert reported.layout == plan.layout
+    assert reported.account is not None
     assert plan.account is not None
-    assert told.account.bytes == plan.account.bytes
-    assert check_layout(told.problem, told.layout) == ()
-    scratch = [(b.operator, b.lifetime.first) for b in told.problem.buffers if b.is_scratch]
+    assert reported.account.bytes == plan.account.bytes
+    assert check_layout(reported.problem, reported.layout) == ()
+    scratch = [(b.operator, b.lifetime.first) for b in reported.problem.buffers if b.is_scratch]
     assert scratch
     assert all(operator == position for operator, position in scratch)
 

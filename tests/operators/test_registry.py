@@ -34,7 +34,7 @@ from edgetool.target.tables import load_instructions
 from edgetool.target.types import Kernels
 from tests.graphs import operator
 from tests.memory.account_net import Net
-from tests.operators.work.runs import FLOAT32, INT32, MVE, PLAIN, REFERENCE, run
+from tests.operators.loops.runs import FLOAT32, INT32, MVE, PLAIN, REFERENCE, run
 
 # Custom operators of TFLM whose allocations no rule here tells: a model with one has an arena known from below.
 WITHOUT_RULE: frozenset[str] = frozenset()

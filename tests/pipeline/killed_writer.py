@@ -179,5 +179,5 @@ if __name__ == "__main__":
         place.mkdir()
         try:
             print(kind.__name__, *kind(place))
-        except OutputError as told:
-            sys.exit(f"{kind.__name__}: {told}")
+        except OutputError as reported:
+            sys.exit(f"{kind.__name__}: {reported}")

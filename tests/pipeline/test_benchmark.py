@@ -56,11 +56,12 @@ def test_an_arm_board_that_runs_this_stands_for_itself(monkeypatch: pytest.Monke
 
 def test_where_the_time_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    told = "LiteRT on this machine, 50 runs, one thread: minimum 1.23 ms, 90th percentile 2 ms"
+    reported = "LiteRT on this machine, 50 runs, one thread: minimum 1.23 ms, 90th percentile 2 ms"
     timed = Benchmark(50, 1.5, 1.23456, 2.0)
-    assert benchmark_source(timed, load_target("cortex-m7")) == told
+    assert benchmark_source(timed, load_target("cortex-m7")) == reported
     assert (
-        benchmark_source(timed, load_target("desktop")) == f"{told}; assuming that this machine is the Desktop computer"
+        benchmark_source(timed, load_target("desktop"))
+        == f"{reported}; assuming that this machine is the Desktop computer"
     )
     assert "1 run," in benchmark_source(Benchmark(1, 1.0, 1.0, 1.0), load_target("cortex-m7"))
 

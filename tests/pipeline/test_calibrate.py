@@ -213,15 +213,15 @@ def test_a_time_beyond_physics_is_refused_with_both_figures(folder: Path, factor
     ms = factor * estimated_ms(folder / "chain.tflite", BOARD)
     with pytest.raises(CalibrationError) as caught:
         calibrate_target(BOARD, [(folder / "chain.tflite", ms)], output=folder / "own.toml")
-    told = str(caught.value)
+    reported = str(caught.value)
     low, high = load_target(BOARD).core.cpi_limits
-    assert f"needs {low:g} to {high:g}" in told
-    assert "chain.tflite" in told
+    assert f"needs {low:g} to {high:g}" in reported
+    assert "chain.tflite" in reported
     for cause in ("clock", "unit"):
-        assert cause in told
+        assert cause in reported
     if factor > 1:
         for cause in ("-O0", "reference", "external"):
-            assert cause in told
+            assert cause in reported
 
 
 def test_what_cannot_be_calibrated_or_written_is_refused(folder: Path) -> None:

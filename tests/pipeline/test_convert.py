@@ -280,8 +280,8 @@ def test_a_search_cut_short_names_the_option_of_this_command(tmp_path: Path) -> 
     path.write_bytes(write_model(tangle(60)))
     request, wishes = ConvertRequest(path), PlanRequest(time_limit=1e-9)
     made = convert_file(request, load_target("cortex-m7"), output=tmp_path / "out", plan=wishes)
-    told = {finding.rule: finding.message for finding in made.report.findings}
-    assert "see --plan-time-limit" in told["search-cut-short"]
+    reported = {finding.rule: finding.message for finding in made.report.findings}
+    assert "see --plan-time-limit" in reported["search-cut-short"]
     left = convert_file(request, load_target("cortex-m7"), output=tmp_path / "left", plan=wishes, offline_plan=False)
     assert "search-cut-short" not in {finding.rule for finding in left.report.findings}
 

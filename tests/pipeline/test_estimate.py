@@ -30,8 +30,8 @@ def test_the_search_for_a_plan_ends_in_time_and_tells(tmp_path: Path) -> None:
     path = tmp_path / "tangle.tflite"
     path.write_bytes(write_model(tangle(60)))
     (report,) = estimate_file(path, [load_target("cortex-m7")], request=EstimateRequest(time_limit=1e-9))
-    told = {finding.rule: finding.message for finding in report.findings}
-    assert "--time-limit" in told["search-cut-short"]
+    reported = {finding.rule: finding.message for finding in report.findings}
+    assert "--time-limit" in reported["search-cut-short"]
 
 
 @pytest.mark.parametrize(("target", "gives_up"), [("cortex-m55", True), ("cortex-m4", False)])
@@ -109,10 +109,10 @@ def test_factors_of_other_runtimes_hold_for_the_kernels_and_types_that_they_were
     floats.write_bytes(write_model(as_float(conv_model())))
     target = load_target("nucleo-l4r5zi")
     reference = target.with_overrides(kernels="reference")
-    for path, device, told in ((tflite, target, True), (tflite, reference, False), (floats, target, False)):
+    for path, device, reported in ((tflite, target, True), (tflite, reference, False), (floats, target, False)):
         (report,) = estimate_file(path, [device])
         assert report.estimate is not None
-        assert bool(report.estimate.factors) == told
+        assert bool(report.estimate.factors) == reported
 
 
 def test_a_run_that_takes_what_was_estimated_is_no_less(tflite: Path) -> None:

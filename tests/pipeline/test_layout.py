@@ -64,9 +64,11 @@ def test_a_capacity_is_judged() -> None:
 def test_a_capacity_that_only_alignment_makes_impossible(tmp_path: Path) -> None:
     path = tmp_path / "i.csv"
     path.write_text("id,lower,upper,size,alignment\na,0,2,10,16\nb,0,2,10,16\n")
-    with pytest.raises(FailedCheckError, match=r"26 B are live at time 0, including 6 B of alignment padding") as told:
+    with pytest.raises(
+        FailedCheckError, match=r"26 B are live at time 0, including 6 B of alignment padding"
+    ) as reported:
         layout_instance(path, capacity=20)
-    assert [line.split()[0] for line in told.value.details] == ["10", "10"]
+    assert [line.split()[0] for line in reported.value.details] == ["10", "10"]
     assert layout_instance(path, capacity=26).layout.fits
 
 
@@ -193,6 +195,6 @@ def test_the_document_names_what_decided_its_figures(tmp_path: Path) -> None:
 
 
 def test_progress_tells_of_heights() -> None:
-    told: list[str] = []
-    layout_instance(AUDIO, progress=told.append)
-    assert told[-1] == "height 1,120 B, lower bound 1,120 B"
+    reported: list[str] = []
+    layout_instance(AUDIO, progress=reported.append)
+    assert reported[-1] == "height 1,120 B, lower bound 1,120 B"

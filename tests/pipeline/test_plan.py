@@ -62,9 +62,9 @@ def test_operators_are_told_by_their_index_in_the_input_file(branches: Path) -> 
     report = plan_model(branches, load_target("cortex-m7"))
     assert report.arena is not None
     operators = branches_model().main.operators
-    told = [entry for entry in report.arena.breakdown if entry.operator is not None]
-    assert {entry.operator for entry in told} == set(range(len(operators)))
-    assert all(entry.label == operators[entry.operator].label for entry in told if entry.operator is not None)
+    reported = [entry for entry in report.arena.breakdown if entry.operator is not None]
+    assert {entry.operator for entry in reported} == set(range(len(operators)))
+    assert all(entry.label == operators[entry.operator].label for entry in reported if entry.operator is not None)
 
 
 def test_the_original_order_is_kept_on_request(branches: Path) -> None:
@@ -139,5 +139,5 @@ def test_a_search_that_had_no_time_is_told(tmp_path: Path) -> None:
     report = plan_model(path, load_target("cortex-m7"), request=PlanRequest(time_limit=1e-9))
     assert report.plan is not None
     assert report.plan.order_proof == "none"
-    told = {finding.rule: finding.message for finding in report.findings}
-    assert "--time-limit" in told["search-cut-short"]
+    reported = {finding.rule: finding.message for finding in report.findings}
+    assert "--time-limit" in reported["search-cut-short"]

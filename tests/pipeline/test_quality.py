@@ -158,12 +158,14 @@ def model(*codes: str, dtype: DType = DType.INT8, step: float = 4.0) -> Model:
     return replace(made, subgraphs=(replace(graph, tensors=tensors),), signatures=(signature,))
 
 
-def told(made: Model, qualities: tuple[OutputQuality, ...] = POOR, *, measured: bool = False) -> tuple[Finding, ...]:
+def reported(
+    made: Model, qualities: tuple[OutputQuality, ...] = POOR, *, measured: bool = False
+) -> tuple[Finding, ...]:
     return input_findings(made, [WEATHER], qualities, {"relu": "ReLU", "abs": "Abs"}, measured=measured)
 
 
 def test_a_channel_that_uses_few_steps_is_named_with_what_to_do() -> None:
-    (found,) = told(model("RELU"))
+    (found,) = reported(model("RELU"))
     assert (found.rule, found.level) == ("coarse-input", "warning")
     assert "the input 'weather' has one scale for all channels, and one step is 4: channel 0 uses 3 of" in found.message
     assert "normalise each channel in the firmware, or use --io float32 with --keep-float relu" in found.message
@@ -172,17 +174,17 @@ def test_a_channel_that_uses_few_steps_is_named_with_what_to_do() -> None:
 
 
 def test_a_float_input_has_the_step_that_it_is_quantized_to() -> None:
-    (found,) = told(model("QUANTIZE", "ABS", dtype=DType.FLOAT32))
+    (found,) = reported(model("QUANTIZE", "ABS", dtype=DType.FLOAT32))
     assert "channel 0 uses 3 of" in found.message
     assert "--keep-float abs" in found.message
-    assert not told(model("ABS", dtype=DType.FLOAT32))
+    assert not reported(model("ABS", dtype=DType.FLOAT32))
 
 
 def test_it_is_told_where_something_is_lost_or_asked_for() -> None:
-    assert not told(model("RELU"), GOOD)
-    assert told(model("RELU"), GOOD, measured=True)
-    assert not told(model("RELU", step=0.5))
-    assert not told(model("RELU", dtype=DType.INT16))
+    assert not reported(model("RELU"), GOOD)
+    assert reported(model("RELU"), GOOD, measured=True)
+    assert not reported(model("RELU", step=0.5))
+    assert not reported(model("RELU", dtype=DType.INT16))
 
 
 def test_steps_are_counted_as_brute_force_counts_them() -> None:

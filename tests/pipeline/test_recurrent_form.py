@@ -43,6 +43,6 @@ def test_why_there_is_no_price_to_compare_with(
     request_: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = form_of(request_, tmp_path, monkeypatch, {"unrolled": UNROLLED})
-    (told,) = found.findings
-    assert told.message.startswith("layers 'around' and 'lstm' were converted to one operator")
-    assert told.message.endswith(UNROLLED.what)
+    (reported,) = found.findings
+    assert reported.message.startswith("layers 'around' and 'lstm' were converted to one operator")
+    assert reported.message.endswith(UNROLLED.what)

@@ -73,8 +73,8 @@ def converted(path: Path, accuracy: Accuracy | None, *, sha256: str | None = Non
     made = check(path).reports[0]
     source = open_tflite(path)
     output = OutputInfo(sha256 or source.sha256, len(source.blob))
-    told = QuantizationInfo("int8", True, 10, accuracy=accuracy)
-    return replace(made, model=replace(made.model, output=output), quantization=told, check=None)
+    reported = QuantizationInfo("int8", True, 10, accuracy=accuracy)
+    return replace(made, model=replace(made.model, output=output), quantization=reported, check=None)
 
 
 def save(path: str, *reports: Report) -> Path:

@@ -199,9 +199,9 @@ def test_the_finding_goes_once_the_operator_is_described(model: Path) -> None:
 def test_a_description_that_nothing_uses_or_that_replaces_a_kernel_is_told(model: Path, tmp_path: Path) -> None:
     target = load_target("cortex-m7")
     other = write(tmp_path, EXACT.replace("MyOp", "MyOop"))
-    told = {f.rule: f.message for f in plan_model(model, target, custom_operators=other).findings}
-    assert "MyOop" in told["custom-operator-unused"]
-    assert "custom-operator" in told
+    reported = {f.rule: f.message for f in plan_model(model, target, custom_operators=other).findings}
+    assert "MyOop" in reported["custom-operator-unused"]
+    assert "custom-operator" in reported
     signal = tmp_path / "signal.tflite"
     signal.write_bytes(write_model(custom_model("SignalWindow")))
     own = write(tmp_path, EXACT.replace("MyOp", "SignalWindow"))

@@ -172,7 +172,7 @@ def kinds_of(kind: Any) -> set[type]:
         return {kind}.union(*(kinds_of(hint) for hint in get_type_hints(kind).values()))
     inner = [item for item in get_args(kind) if item not in (type(None), Ellipsis)]
     if get_origin(kind) in (Union, UnionType):
-        assert len(inner) == 1 or all(item in SCALARS for item in inner), f"{kind} cannot be told from JSON"
+        assert len(inner) == 1 or all(item in SCALARS for item in inner), f"{kind} cannot be distinguished in JSON"
     elif get_origin(kind) is None:
         assert kind is object or kind in SCALARS, f"{kind} is no type of a document"
     return set[type]().union(*(kinds_of(item) for item in inner))

@@ -159,14 +159,14 @@ def test_the_files_of_the_chosen_variant(tmp_path: Path) -> None:
     before, after = branches_model().main.operators, read_model(written).main.operators
     assert [item.outputs for item in after] != [item.outputs for item in before]
     assert made.report.plan.order == tuple(range(len(after)))
-    told = made.report.provenance.options
-    assert (told["command"], told["sweep"], told["level"], told["precision"]) == (
+    reported = made.report.provenance.options
+    assert (reported["command"], reported["sweep"], reported["level"], reported["precision"]) == (
         "sweep best",
         "words sweep",
         0,
         "int8",
     )
-    assert (told["quantize"], told["target"], told["seed"]) == ("int8", "cortex-m7", 0)
+    assert (reported["quantize"], reported["target"], reported["seed"]) == ("int8", "cortex-m7", 0)
     assert "an observation" in {finding.message for finding in made.report.findings}
     assert "other-arena" not in {finding.rule for finding in made.report.findings}
     assert made.report.quantization == QUANTIZATION

@@ -123,26 +123,26 @@ def test_what_is_no_variants_fault_ends_the_sweep_and_keeps_what_was_done(tmp_pa
 
 
 def test_progress_counts_up_to_the_end(tmp_path: Path, store: Path) -> None:
-    told: list[SweepProgress] = []
-    run(spec_of(tmp_path), store, progress=told.append, jobs=3)
-    done = [advance.done for advance in told]
+    reported: list[SweepProgress] = []
+    run(spec_of(tmp_path), store, progress=reported.append, jobs=3)
+    done = [advance.done for advance in reported]
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0, 52)
-    assert {advance.total for advance in told} == {52}
-    assert told[-1].running == ()
-    assert told[-1].seconds_left == 0
-    assert max(len(advance.running) for advance in told) == 3
-    seen = {words for advance in told for words in advance.running}
+    assert {advance.total for advance in reported} == {52}
+    assert reported[-1].running == ()
+    assert reported[-1].seconds_left == 0
+    assert max(len(advance.running) for advance in reported) == 3
+    seen = {words for advance in reported for words in advance.running}
     assert {"reference", "prune level 0.25", "convert level 0, int8", "analyse level 0.5, int16x8, cortex-m4"} <= seen
-    told.clear()
-    run(spec_of(tmp_path), store, progress=told.append)
-    assert told == [SweepProgress(52, 52, 0, (), None)]
+    reported.clear()
+    run(spec_of(tmp_path), store, progress=reported.append)
+    assert reported == [SweepProgress(52, 52, 0, (), None)]
 
 
 def test_progress_counts_what_is_left_out(tmp_path: Path, store: Path) -> None:
-    told: list[SweepProgress] = []
-    run(spec_of(tmp_path), store, failing="reference", progress=told.append)
-    assert (told[-1].done, told[-1].total, told[-1].failed) == (52, 52, 1)
+    reported: list[SweepProgress] = []
+    run(spec_of(tmp_path), store, failing="reference", progress=reported.append)
+    assert (reported[-1].done, reported[-1].total, reported[-1].failed) == (52, 52, 1)
 
 
 def test_an_interrupt_keeps_what_was_done_and_leaves_nothing(
@@ -208,10 +208,10 @@ def test_a_search_runs_its_trials_and_continues_where_it_was(tmp_path: Path) -> 
     pytest.importorskip("optuna")
     spec = spec_of(tmp_path, strategy="search", search=Search(trials=6, batch=2))
     whole, parts = tmp_path / "whole.sqlite", tmp_path / "parts.sqlite"
-    told: list[SweepProgress] = []
-    result = run(spec, whole, progress=told.append)
-    assert told[-1].done == told[-1].total == result.computed
-    assert all(advance.total >= result.computed / 3 for advance in told)
+    reported: list[SweepProgress] = []
+    result = run(spec, whole, progress=reported.append)
+    assert reported[-1].done == reported[-1].total == result.computed
+    assert all(advance.total >= result.computed / 3 for advance in reported)
 
     def interrupt(advance: SweepProgress) -> None:
         if advance.done >= result.computed // 2:

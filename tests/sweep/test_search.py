@@ -295,8 +295,8 @@ def test_nothing_is_exceeded_exactly_where_the_judge_accepts(limits, quality, **
     made = made_metrics(quality=quality, arena_least_bytes=cost["arena_bytes"] or 4096, **cost)
     judged = judge(made, limits)
     assert all(value <= 0 for value in limit_overruns(made, limits).values()) == judged.accepted
-    told = constraints(Row(1, Variant((), 0.0, "int8", "a"), "done", metrics=made, judged=judged), limits)
-    assert all(value <= 0 for value in told.values()) == judged.accepted
+    reported = constraints(Row(1, Variant((), 0.0, "int8", "a"), "done", metrics=made, judged=judged), limits)
+    assert all(value <= 0 for value in reported.values()) == judged.accepted
 
 
 def test_an_excess_is_a_share_of_its_limit() -> None:

@@ -322,8 +322,8 @@ def test_a_record_that_cannot_be_read_is_damage(path: Path, column: str, content
         other.execute(f"UPDATE {table} SET {name} = ?", (content,))
         other.commit()
     acceptable = {("results.value", "{}"), ("results.reason", "null")}
-    told = pytest.raises(UsageError, match="damage")
-    expected = contextlib.nullcontext() if (column, content) in acceptable else told
+    reported = pytest.raises(UsageError, match="damage")
+    expected = contextlib.nullcontext() if (column, content) in acceptable else reported
     with open_store(path) as store, expected:
         store.outcomes()
         store.sweep()

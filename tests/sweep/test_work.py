@@ -126,14 +126,14 @@ def test_what_is_nobodys_variant_is_raised_and_the_rest_is_an_outcome(
 ) -> None:
     kind = getattr(errors, error)
     asked = task({"do": "raise", "error": error, "built": built}, CONTENT)
-    told = "mine.npz sample 3: does not fit; see job/more"
+    reported = "mine.npz sample 3: does not fit; see job/more"
     # Data may fit the next model that the user's builder makes.
     if not issubclass(kind, UsageError) or (built and kind is CalibrationError):
-        assert run_job(asked).reason == told
+        assert run_job(asked).reason == reported
     else:
         with pytest.raises(kind) as caught:
             run_job(asked)
-        assert str(caught.value) == told
+        assert str(caught.value) == reported
         assert type(caught.value) is kind
     assert list(folder.iterdir()) == []
 

@@ -97,22 +97,22 @@ def test_a_pruned_variant_costs_what_convert_says_of_the_same_model(tiny: Path, 
     request = ConvertRequest(
         tmp_path / "model.keras", calibration=tiny / "calibration.npz", evaluate=tiny / "evaluation.npz"
     )
-    told = convert_file(request, resolved(TARGET), output=tmp_path / "out").report
+    reported = convert_file(request, resolved(TARGET), output=tmp_path / "out").report
     cost = analysed.value["cost"]
-    assert told.arena is not None
-    assert told.estimate is not None
-    assert told.model.output is not None
-    assert told.quantization is not None
-    assert told.quantization.accuracy is not None
-    assert cost["arena_bytes"] == told.arena.bytes
-    assert cost["model_bytes"] == told.model.output.bytes
-    assert cost["latency_ms"] == plain(told.estimate.latency_ms)
-    assert cost["energy_uj"] == plain(told.estimate.energy_uj)
-    assert cost["macs"] == told.estimate.macs
+    assert reported.arena is not None
+    assert reported.estimate is not None
+    assert reported.model.output is not None
+    assert reported.quantization is not None
+    assert reported.quantization.accuracy is not None
+    assert cost["arena_bytes"] == reported.arena.bytes
+    assert cost["model_bytes"] == reported.model.output.bytes
+    assert cost["latency_ms"] == plain(reported.estimate.latency_ms)
+    assert cost["energy_uj"] == plain(reported.estimate.energy_uj)
+    assert cost["macs"] == reported.estimate.macs
     assert (cost["sram_bytes"], cost["errors"]) == (65536, [])
     # The same file on the same labels; but here it is compared with the original, there with its own pruned self.
-    assert converted.value["quality"]["accuracy"] == told.quantization.accuracy.quantized
-    ours, theirs = converted.value["quantization"]["outputs"][0], told.quantization.outputs[0]
+    assert converted.value["quality"]["accuracy"] == reported.quantization.accuracy.quantized
+    ours, theirs = converted.value["quantization"]["outputs"][0], reported.quantization.outputs[0]
     assert ours["name"] == theirs.name == "scores"
     assert ours["sqnr_db"] == converted.value["quality"]["sqnr_db"] < (theirs.sqnr_db or 0)
 
@@ -195,26 +195,29 @@ def test_a_cost_is_what_convert_reports(tflite: bytes, target: str, tmp_path: Pa
     path.write_bytes(tflite)
     device = load_target(target).with_overrides(sram_bytes=8192, flash_bytes=16384)
     made = convert_file(ConvertRequest(path), device, output=tmp_path / "out")
-    told, cost = made.report, measured_cost(tflite, device)
-    assert told.arena is not None
-    assert told.memory is not None
-    assert told.estimate is not None
-    assert told.model.output is not None
-    assert cost.arena_bytes == (None if told.arena.is_lower_bound else told.arena.bytes)
-    assert cost.arena_least_bytes >= (told.arena.bytes or told.arena.layout_bytes)
-    assert cost.arena_proof == told.arena.proof
-    assert cost.model_bytes == told.model.output.bytes == (tmp_path / "out" / "model.tflite").stat().st_size
-    assert cost.parameters == told.model.parameters
-    assert (cost.macs, cost.energy_uj is None) == (told.estimate.macs, told.estimate.energy_uj is None)
+    reported, cost = made.report, measured_cost(tflite, device)
+    assert reported.arena is not None
+    assert reported.memory is not None
+    assert reported.estimate is not None
+    assert reported.model.output is not None
+    assert cost.arena_bytes == (None if reported.arena.is_lower_bound else reported.arena.bytes)
+    assert cost.arena_least_bytes >= (reported.arena.bytes or reported.arena.layout_bytes)
+    assert cost.arena_proof == reported.arena.proof
+    assert cost.model_bytes == reported.model.output.bytes == (tmp_path / "out" / "model.tflite").stat().st_size
+    assert cost.parameters == reported.model.parameters
+    assert (cost.macs, cost.energy_uj is None) == (reported.estimate.macs, reported.estimate.energy_uj is None)
     # Of a .tflite of the user's, operators keep their numbers, and times are summed in that order.
-    for ours, theirs in ((cost.latency_ms, told.estimate.latency_ms), (cost.energy_uj, told.estimate.energy_uj)):
+    for ours, theirs in (
+        (cost.latency_ms, reported.estimate.latency_ms),
+        (cost.energy_uj, reported.estimate.energy_uj),
+    ):
         assert numbers(ours) == pytest.approx(numbers(theirs), rel=1e-12)
-    assert (cost.bandwidth_utilization or 0) == pytest.approx(told.estimate.bandwidth_utilization or 0, rel=1e-12)
-    assert (cost.region, cost.sram_bytes, cost.flash_bytes) == (told.memory.region, 8192, 16384)
+    assert (cost.bandwidth_utilization or 0) == pytest.approx(reported.estimate.bandwidth_utilization or 0, rel=1e-12)
+    assert (cost.region, cost.sram_bytes, cost.flash_bytes) == (reported.memory.region, 8192, 16384)
     # A size that does not fit is judged with the sweep's reserves, and no error of the model's.
     fit = {"arena-too-large", "model-too-large", "arena-lower-bound", "program-not-written"}
     assert list(cost.errors) == [
-        item.message for item in told.findings if item.level == "error" and item.rule not in fit
+        item.message for item in reported.findings if item.level == "error" and item.rule not in fit
     ]
     assert bool(cost.errors) == any(operator.code == "SEGMENT_SUM" for operator in read_model(tflite).main.operators)
 

@@ -52,14 +52,14 @@ def test_it_is_gone_at_the_end_and_after_an_error(tmp_path: Path, temporary: Pat
 
 
 def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path, temporary: Path) -> None:
-    told = tmp_path / "told"
+    reported = tmp_path / "told"
     environment = dict(os.environ, TMPDIR=str(temporary))
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "s.sqlite"), str(told)], env=environment)
-    while not told.exists() or not told.read_text():
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "s.sqlite"), str(reported)], env=environment)
+    while not reported.exists() or not reported.read_text():
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    left = Path(told.read_text())
+    left = Path(reported.read_text())
     assert (left / "data.npz").exists()
     with exclusive(tmp_path / "s.sqlite") as lock:
         assert lock.previous_note == str(left)

@@ -22,7 +22,7 @@ def test_a_table_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", r"t\.csv:1: the header"),
         (f"{HEADER},more\n", r"t\.csv:1: the header"),
@@ -36,6 +36,6 @@ def test_a_table_is_read() -> None:
         (f'{HEADER}\n"{ROW}', "is not valid CSV"),
     ],
 )
-def test_a_broken_table_is_refused_by_line(text: str, told: str) -> None:
-    with pytest.raises(TargetError, match=told):
+def test_a_broken_table_is_refused_by_line(text: str, reported: str) -> None:
+    with pytest.raises(TargetError, match=reported):
         parse_placement_effects(text, where="t.csv")

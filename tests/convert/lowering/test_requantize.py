@@ -165,10 +165,10 @@ def test_the_error_function_in_a_model() -> None:
     assert_exact(model)
 
 
-@pytest.mark.parametrize(("mode", "told"), [("log", 1), ("psd", 1), ("real", 0)])
-def test_a_spectrogram_that_int8_cannot_hold_is_told(mode: str, told: int) -> None:
+@pytest.mark.parametrize(("mode", "reported"), [("log", 1), ("psd", 1), ("real", 0)])
+def test_a_spectrogram_that_int8_cannot_hold_is_told(mode: str, reported: int) -> None:
     spectra = layers.STFTSpectrogram(mode=mode, frame_length=16, frame_step=8, fft_length=16, name="spectra")
     model = sequential((64, 1), spectra)
-    assert len(plan(model).notes) == told
+    assert len(plan(model).notes) == reported
     assert all("--keep-float spectra" in note for note in plan(model).notes)
     assert plan(model, "float32").notes == ()

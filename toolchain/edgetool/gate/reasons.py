@@ -29,7 +29,13 @@ from edgetool.target.types import ARENA_KINDS, Target
 
 if TYPE_CHECKING:
     from edgetool.memory.planner import Plan
+
 BUFFERS_TRIED = 8
+CAUSES_NAMED = 5
+MIN_SHARE = 0.01  # of the time: faster operators are not named
+# Advice on an estimate that other judgements repeat, or that needs another command.
+OTHER_ADVICE = ("make it fit", "time a run", "measure a run")
+MIN_SAVING = 0.02  # of the arena: a smaller saving does not justify other kernels
 # The memory that AllocateTensors uses itself depends on the number of tensors and operators, not on their sizes.
 FEWER_TENSORS = "use fewer tensors and operators: AllocateTensors keeps a record for each"
 
@@ -84,13 +90,6 @@ def best_saving(model: Model, account: ArenaAccount, times: Timeline) -> Saving 
 
 def _at(operator: OperatorId | None) -> str:
     return "data that is live before the first operator" if operator is None else str(operator)
-
-
-CAUSES_NAMED = 5
-MINIMUM_SHARE = 0.01  # of the time: faster operators are not named
-# Advice on an estimate that other judgements repeat, or that needs another command.
-OTHER_ADVICE = ("make it fit", "time a run", "measure a run")
-MINIMUM_SAVING = 0.02  # of the arena: a smaller saving does not justify other kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +215,7 @@ def latency_reasons(report: Report) -> Reasons:
         return Reasons()
     total = sum(item.ms.value for item in estimate.operators)
     slowest = sorted(estimate.operators, key=lambda item: -item.ms.value)[:CAUSES_NAMED]
-    slowest = [item for item in slowest if item.ms.value >= MINIMUM_SHARE * total]
+    slowest = [item for item in slowest if item.ms.value >= MIN_SHARE * total]
     causes = [
         f"{duration(item.ms.value)}: operator {item.index} {item.operator} ({percent(item.ms.value, total)})"
         for item in slowest
@@ -268,7 +267,7 @@ def _arena_advice(report: Report, target: Target, anatomy: ArenaBreakdown, other
         )
     elif others.proven:
         advice.append("no operator order or layout needs less: make the model smaller")
-    if others.kernels_bytes is not None and others.kernels_bytes < (1 - MINIMUM_SAVING) * anatomy.bytes:
+    if others.kernels_bytes is not None and others.kernels_bytes < (1 - MIN_SAVING) * anatomy.bytes:
         slower = ", but slower inference" if others.kernels == "reference" else ""
         advice.append(
             f"use the {others.kernels} kernels (--kernels {others.kernels}): an arena of {others.kernels_bytes:,} B, "

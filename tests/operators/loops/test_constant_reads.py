@@ -10,7 +10,7 @@ from edgetool.operators.registry import constant_reads
 from edgetool.target.platform import Platform
 from tests.memory.account_convolutions import dense, lstm
 from tests.memory.account_net import Net
-from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, PLAIN, REFERENCE
+from tests.operators.loops.runs import DSP, FLOAT32, INT8, INT16, MVE, PLAIN, REFERENCE
 
 BUILDS = (REFERENCE, PLAIN, DSP, MVE)
 

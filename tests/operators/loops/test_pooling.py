@@ -11,7 +11,7 @@ from edgetool.operators.call import KernelRefusal
 from edgetool.operators.loops import LoopCounts
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
-from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, PLAIN, REFERENCE, run
+from tests.operators.loops.runs import DSP, FLOAT32, INT8, INT16, MVE, PLAIN, REFERENCE, run
 
 SIDES = st.integers(1, 9)
 

@@ -5,7 +5,7 @@ import pytest
 from edgetool.model.types import DType
 from edgetool.operators.loops import LoopCounts
 from tests.memory.account_net import Net
-from tests.operators.work.runs import BOOL, FLOAT32, INT8, binary, run, unary
+from tests.operators.loops.runs import BOOL, FLOAT32, INT8, binary, run, unary
 
 Shape = tuple[int, ...]
 

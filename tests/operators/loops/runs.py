@@ -1,4 +1,4 @@
-"""The work of one operator, made of tensors alone, on any build."""
+"""The loop counts of one operator on tensors without contents, on any build of TFLM."""
 
 from __future__ import annotations
 

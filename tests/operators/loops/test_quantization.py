@@ -5,7 +5,7 @@ import pytest
 from edgetool.model.types import DType
 from edgetool.operators.loops import LoopCounts
 from tests.memory.account_net import Net
-from tests.operators.work.runs import FLOAT32, INT8, INT16, INT32, run
+from tests.operators.loops.runs import FLOAT32, INT8, INT16, INT32, run
 
 UINT8 = DType.UINT8
 

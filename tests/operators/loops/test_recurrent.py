@@ -5,7 +5,7 @@ import pytest
 from edgetool.model.types import DType
 from tests.memory.account_convolutions import lstm, svdf
 from tests.memory.account_net import Net
-from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, REFERENCE, run
+from tests.operators.loops.runs import DSP, FLOAT32, INT8, INT16, MVE, REFERENCE, run
 
 
 @pytest.mark.parametrize(("rank", "suffix"), [(2, ""), (1, ", rank 1")])

@@ -5,7 +5,7 @@ import pytest
 from edgetool.model.types import DType
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
-from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, REFERENCE, run, unary
+from tests.operators.loops.runs import DSP, FLOAT32, INT8, INT16, MVE, REFERENCE, run, unary
 
 
 @pytest.mark.parametrize(

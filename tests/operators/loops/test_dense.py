@@ -12,7 +12,7 @@ from edgetool.operators.loops import LoopCounts, Loops
 from edgetool.target.platform import Platform
 from tests.memory.account_convolutions import dense
 from tests.memory.account_net import Net
-from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, PLAIN, REFERENCE, run
+from tests.operators.loops.runs import DSP, FLOAT32, INT8, INT16, MVE, PLAIN, REFERENCE, run
 
 BUILDS = (REFERENCE, PLAIN, DSP, MVE)
 SIZES = st.integers(1, 700)

@@ -11,7 +11,7 @@ from edgetool.model.types import DType
 from edgetool.operators.loops import LoopCounts
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
-from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, REFERENCE, run
+from tests.operators.loops.runs import DSP, FLOAT32, INT8, INT16, MVE, REFERENCE, run
 
 Around = tuple[tuple[int, int], ...]
 PADDED = st.lists(st.tuples(st.integers(1, 4), st.tuples(st.integers(0, 3), st.integers(0, 3))), min_size=1, max_size=4)

@@ -16,7 +16,7 @@ from edgetool.operators.loops import Axis, LoopCounts, Loops, Windows, window_ax
 from edgetool.target.platform import Platform
 from tests.memory.account_convolutions import conv, depthwise, transposed
 from tests.memory.account_net import Net
-from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, PLAIN, REFERENCE, run
+from tests.operators.loops.runs import DSP, FLOAT32, INT8, INT16, MVE, PLAIN, REFERENCE, run
 
 Shape = tuple[int, int, int, int]
 BUILDS = (REFERENCE, PLAIN, DSP, MVE)

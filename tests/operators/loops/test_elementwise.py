@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edgetool.operators.elementwise import FUNCTIONS
-from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, unary
+from tests.operators.loops.runs import DSP, FLOAT32, INT8, INT16, unary
 
 
 @pytest.mark.parametrize("code", FUNCTIONS)

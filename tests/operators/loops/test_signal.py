@@ -12,7 +12,7 @@ from edgetool.model.types import DType
 from edgetool.operators.loops import LoopCounts
 from tests.flexbuffers import flex_map
 from tests.memory.account_net import Net
-from tests.operators.work.runs import BOOL, FLOAT32, INT16, INT32, run
+from tests.operators.loops.runs import BOOL, FLOAT32, INT16, INT32, run
 
 UINT32, UINT64 = DType.UINT32, DType.UINT64
 Kind = tuple[tuple[int, ...], DType]
