@@ -29,13 +29,10 @@ from benchmarks.networks import NETWORKS
 from benchmarks.networks.files import network_file
 
 from edgetool.memory.lifetimes import layout_problem, timeline
-from edgetool.memory.order.baselines import greedy
-from edgetool.memory.order.choice import order_problem
-from edgetool.memory.order.evaluate import check_order, peak
+from edgetool.memory.order.evaluate import OrderResult, check_order, peak
 from edgetool.memory.order.network import network_of
-from edgetool.memory.order.solve import solve_order
-from edgetool.memory.order.types import OrderResult
-from edgetool.memory.planner import PlanRequest, plan_memory
+from edgetool.memory.order.solve import greedy, solve_order
+from edgetool.memory.planner import PlanRequest, order_problem, plan_memory
 from edgetool.memory.problem import Effort
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model

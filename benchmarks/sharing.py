@@ -19,7 +19,7 @@ from pathlib import Path
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime
-from edgetool.memory.sharing.plan import shared_offsets
+from edgetool.memory.sharing.assign import shared_offsets
 from edgetool.model.reader import read_model
 
 INSTANCES = ("nasnet_mobile", "densenet121", "resnet50", "tiny_ad01", "tiny_ic", "tiny_kws", "tiny_sww", "tiny_vww")

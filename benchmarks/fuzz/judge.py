@@ -14,7 +14,7 @@ from edgetool.errors import ModelError
 from edgetool.memory.checker import check_layout
 from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.memory.problem import Effort
-from edgetool.memory.sharing.plan import shared_offsets, whole_problem
+from edgetool.memory.sharing.assign import shared_offsets, whole_problem
 from edgetool.model.edit import renumbered
 from edgetool.model.metadata import has_plan, keeps_own_plan
 from edgetool.model.reader import read_model

@@ -12,9 +12,8 @@ import pytest
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import RunEngine, run_model
 from edgetool.memory.lifetimes import layout_problem, timeline
-from edgetool.memory.order.choice import order_problem
-from edgetool.memory.order.evaluate import dependencies
-from edgetool.memory.order.types import OrderProblem
+from edgetool.memory.order.evaluate import OrderProblem, dependencies
+from edgetool.memory.planner import order_problem
 from edgetool.model.edit import in_order
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model

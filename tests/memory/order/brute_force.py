@@ -9,8 +9,7 @@ import random
 from functools import cache
 from itertools import permutations
 
-from edgetool.memory.order.evaluate import dependencies, live_profile
-from edgetool.memory.order.types import OrderProblem
+from edgetool.memory.order.evaluate import OrderProblem, dependencies, live_profile
 
 
 def minimum_peak(problem: OrderProblem) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from edgetool.memory.order.types import OrderProblem
+from edgetool.memory.order.evaluate import OrderProblem
 
 
 class Builder:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from edgetool.memory.order.baselines import breadth_first, greedy, longest_path
-from edgetool.memory.order.evaluate import check_order
+from edgetool.memory.order.evaluate import OrderProblem, check_order
 from edgetool.memory.order.network import network_of
-from edgetool.memory.order.solve import solve_order
-from edgetool.memory.order.types import OrderProblem
+from edgetool.memory.order.solve import breadth_first, greedy, longest_path, solve_order
 from edgetool.memory.problem import Effort
 from tests.memory.order.networks import NETWORKS
 

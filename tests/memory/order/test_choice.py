@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from edgetool.memory.lifetimes import layout_problem, timeline
-from edgetool.memory.order.choice import order_problem, state_edges
 from edgetool.memory.order.evaluate import dependencies
+from edgetool.memory.planner import order_problem, state_edges
 from edgetool.memory.problem import Buffer
 from edgetool.model.types import DType, Model, Operator
 from tests.graphs import chain, graph, model, operator, tensor

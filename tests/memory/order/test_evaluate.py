@@ -8,6 +8,7 @@ import pytest
 
 from edgetool.errors import UsageError
 from edgetool.memory.order.evaluate import (
+    OrderProblem,
     check_order,
     check_problem,
     dependencies,
@@ -15,7 +16,6 @@ from edgetool.memory.order.evaluate import (
     moved_operators,
     peak,
 )
-from edgetool.memory.order.types import OrderProblem
 from tests.memory.order.brute_force import least_peak_of_all_orders, minimum_peak, random_problem
 
 

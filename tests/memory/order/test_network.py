@@ -8,7 +8,7 @@ import pytest
 
 from edgetool.errors import InvalidModelError
 from edgetool.memory.order.bound import minimum_live, peak_bound
-from edgetool.memory.order.evaluate import check_order, live_profile
+from edgetool.memory.order.evaluate import OrderProblem, check_order, live_profile
 from edgetool.memory.order.moves import backward, forward
 from edgetool.memory.order.network import (
     Network,
@@ -21,7 +21,6 @@ from edgetool.memory.order.network import (
     subnetwork,
 )
 from edgetool.memory.order.solve import segments
-from edgetool.memory.order.types import OrderProblem
 from tests.memory.order.brute_force import random_problem
 from tests.memory.order.networks import inception, shuffled
 

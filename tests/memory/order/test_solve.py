@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.memory.order.evaluate import check_order, moved_operators, peak
+from edgetool.memory.order.evaluate import OrderProblem, check_order, moved_operators, peak
 from edgetool.memory.order.moves import backward, forward
 from edgetool.memory.order.network import network_of, profile
 from edgetool.memory.order.segment_search import BestFirst, beam_search
 from edgetool.memory.order.solve import BASELINES, candidates, solve_order
-from edgetool.memory.order.types import OrderProblem
 from edgetool.memory.problem import Effort, NodeBudget
 from tests.memory.order.brute_force import minimum_peak, random_chains, random_problem
 from tests.memory.order.networks import NETWORKS, chain, darts, randwire, shuffled

@@ -11,7 +11,7 @@ from edgetool.memory.checker import check_layout
 from edgetool.memory.lifetimes import DEAD, layout_problem, timeline
 from edgetool.memory.planner import fixed_offsets
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime
-from edgetool.memory.sharing.plan import shared_offsets, whole_problem
+from edgetool.memory.sharing.assign import shared_offsets, whole_problem
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan

@@ -22,7 +22,7 @@ from edgetool.finding import Finding
 from edgetool.gate.judge import judge_fit
 from edgetool.memory.account import SharedAccount, Tenant, account_shared
 from edgetool.memory.planner import DEFAULT_SECONDS, Plan, PlanRequest
-from edgetool.memory.sharing.plan import SharedLayout, shared_offsets, whole_problem
+from edgetool.memory.sharing.assign import SharedLayout, shared_offsets, whole_problem
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import analyse

@@ -32,7 +32,7 @@ from edgetool.finding import Finding
 from edgetool.memory.lifetimes import recurrent_state
 from edgetool.memory.planner import Plan
 from edgetool.memory.problem import LayoutProblem
-from edgetool.memory.sharing.plan import SharedLayout
+from edgetool.memory.sharing.assign import SharedLayout
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model, Operator

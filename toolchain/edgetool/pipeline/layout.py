@@ -18,7 +18,7 @@ from edgetool.memory.instances.read import check_capacity, check_pins, naive_byt
 from edgetool.memory.instances.types import InstanceFile
 from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.problem import Effort, Layout, LayoutProblem
-from edgetool.memory.sharing.plan import shared_offsets
+from edgetool.memory.sharing.assign import shared_offsets
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.pipeline.output import check_writable, read_file, write_file
 from edgetool.pipeline.planning import interruptible

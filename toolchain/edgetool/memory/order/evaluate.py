@@ -1,12 +1,54 @@
-"""The cost of an operator order, straight from the definition: the searches are tested against this."""
+"""The problem of ordering operators, and the cost of an order, straight from the definition.
+
+The searches are tested against this.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from edgetool.errors import InvalidModelError, UsageError
-from edgetool.memory.order.types import OrderProblem
+from edgetool.memory.problem import Proof
+
+
+@dataclass(frozen=True, slots=True)
+class OrderProblem:
+    """Operators to order, by index in their original order, and the tensors between them, by index.
+
+    sizes: bytes of each tensor. reads and writes: the tensors of each operator; an operator runs after those that write
+    its inputs. after: other operators that must run before each one (state). scratch: bytes that an operator needs
+    besides its tensors while it runs. inputs are live from before the first operator to their last reader (an input
+    without a reader: at no operator). outputs are live from their writer to the end. Tensors that are read but never
+    written, and are not inputs, are live from before the first operator.
+    """
+
+    sizes: tuple[int, ...]
+    reads: tuple[tuple[int, ...], ...]
+    writes: tuple[tuple[int, ...], ...]
+    after: tuple[tuple[int, ...], ...]
+    scratch: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderResult:
+    """An order of the operators, and its maximum live bytes.
+
+    lower_bound holds for every order; proof is how optimality was established.
+    """
+
+    order: tuple[int, ...]
+    peak_bytes: int
+    lower_bound: int
+    proof: Proof
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no order has a lower peak."""
+        return self.proof != "none"
 
 
 def dependencies(problem: OrderProblem) -> tuple[frozenset[int], ...]:

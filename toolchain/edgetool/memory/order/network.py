@@ -11,8 +11,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edgetool.memory.order.evaluate import check_problem, cycle_error, dependencies
-from edgetool.memory.order.types import OrderProblem
+from edgetool.memory.order.evaluate import OrderProblem, check_problem, cycle_error, dependencies
 
 
 @dataclass(frozen=True, slots=True)
