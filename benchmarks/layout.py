@@ -31,7 +31,7 @@ from benchmarks.layout_peers import CONTENDERS, HILL_CLIMB_ITERATIONS
 
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import check_layout
-from edgetool.memory.instances.read import read_instance
+from edgetool.memory.instances import read_instance
 from edgetool.memory.problem import Layout
 
 OURS = ("edgetool", "edgetool, no numba")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.execute.difference import Distance, FirstDifference, distance, first_difference
+from edgetool.pipeline.verify import Distance, FirstDifference, distance, first_difference
 
 
 def floats(*values: float) -> np.ndarray:

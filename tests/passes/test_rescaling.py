@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgetool.execute.quantize import quantize
 from edgetool.model.types import DType, Model, Quantization
-from edgetool.passes.rescaling import Affine, fold_rescaling
+from edgetool.passes.ends import Affine, fold_rescaling
 from tests.model.builders import options
 from tests.passes.runs import Net, codes, differ, litert, tflm
 

@@ -18,7 +18,7 @@ from edgetool.pipeline.estimate import (
     estimate_tables,
     is_this_machine,
 )
-from edgetool.pipeline.estimate_report import EstimateRequest
+from edgetool.pipeline.reporting import EstimateRequest
 from edgetool.pipeline.source import open_tflite
 from edgetool.target.load import load_target
 from tests.model.builders import conv_model_bytes

@@ -17,7 +17,7 @@ from edgetool.errors import InternalError, OutputError
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.estimate import NAMES, estimate_file, estimate_tables, write_tables
-from edgetool.pipeline.estimate_report import EstimateRequest
+from edgetool.pipeline.reporting import EstimateRequest
 from edgetool.report.document import Report
 from edgetool.target.load import load_target
 from tests.cli.estimates import MEASURED, estimate, operator, report

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import InvalidModelError
-from edgetool.memory.instances.read import read_instance, write_answer
-from edgetool.memory.instances.types import InstanceFile, TensorGraph
+from edgetool.memory.instances import InstanceFile, TensorGraph, read_instance, write_answer
 from edgetool.memory.problem import Layout
 
 TENSORS = [

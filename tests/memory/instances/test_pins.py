@@ -7,7 +7,7 @@ import json
 import pytest
 
 from edgetool.errors import FailedCheckError, InvalidModelError
-from edgetool.memory.instances.read import check_capacity, check_pins, naive_bytes, read_instance
+from edgetool.memory.instances import check_capacity, check_pins, naive_bytes, read_instance
 from edgetool.memory.layout.solve import solve
 
 # A network of two dense layers whose weights are loaded before use: bytes, and the offsets that were published for it

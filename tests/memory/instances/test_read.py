@@ -21,9 +21,17 @@ from hypothesis import strategies as st
 
 from edgetool.errors import InvalidModelError, UsageError
 from edgetool.memory.checker import check_layout
-from edgetool.memory.instances.graph import GraphObject, OperatorObject, TensorObject
-from edgetool.memory.instances.read import OPTIONAL, REQUIRED, check_pins, read_instance, write_answer
-from edgetool.memory.instances.types import InstanceFile
+from edgetool.memory.instances import (
+    OPTIONAL,
+    REQUIRED,
+    GraphObject,
+    InstanceFile,
+    OperatorObject,
+    TensorObject,
+    check_pins,
+    read_instance,
+    write_answer,
+)
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.problem import Buffer, Layout, Lifetime
 

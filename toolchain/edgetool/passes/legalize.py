@@ -15,7 +15,7 @@ from edgetool.model.draft import Draft
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.scopes import layer_of
 from edgetool.model.types import DType, Model, Operator
-from edgetool.passes import expansions, folding, islands, kernel_forms, lookup, movement, selection, slices
+from edgetool.passes import expansions, folding, kernel_forms, lookup, movement, selection, slices
 from edgetool.passes.rewrite import Applied, Context, Rewrite
 from edgetool.passes.validation import is_consistent, is_in_order
 from edgetool.target.types import Runtime
@@ -96,7 +96,7 @@ STRUCTURE_RULES = (
 )
 
 
-ELEMENTWISE_RULES = (lookup.LOOK_UP, lookup.SHORTEN, expansions.APPROXIMATE, islands.IN_FLOAT, expansions.EXPAND)
+ELEMENTWISE_RULES = (lookup.LOOK_UP, lookup.SHORTEN, expansions.APPROXIMATE, expansions.IN_FLOAT, expansions.EXPAND)
 
 
 RULES: tuple[Rewrite, ...] = (*STRUCTURE_RULES, *ELEMENTWISE_RULES)

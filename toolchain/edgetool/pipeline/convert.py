@@ -27,9 +27,8 @@ from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.legality import UnsupportedOperator, unsupported_operators
-from edgetool.passes.ends import conversions_at_ends, readable_inputs, trim_ends
+from edgetool.passes.ends import conversions_at_ends, fold_rescaling, readable_inputs, trim_ends
 from edgetool.passes.legalize import legalize
-from edgetool.passes.rescaling import fold_rescaling
 from edgetool.pipeline.delivery import (
     Converted,
     Destination,
@@ -110,7 +109,7 @@ def _with_simple_interface(conversion: Conversion, model: Model, request: Conver
     """Rewrite the inputs and outputs so that firmware can use them.
 
     CAST at the inputs, and QUANTIZE and DEQUANTIZE at inputs and outputs, are removed (passes/ends.py). Arithmetic
-    that only rescales an input is folded into its quantization (passes/rescaling.py). The samples of the conversion are
+    that only rescales an input is folded into its quantization (passes/ends.py). The samples of the conversion are
     adapted to the new inputs.
     """
     readable, types = readable_inputs(model)

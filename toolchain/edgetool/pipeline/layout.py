@@ -14,8 +14,14 @@ from edgetool.errors import EdgetoolError, InvalidModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import require_valid
-from edgetool.memory.instances.read import check_capacity, check_pins, naive_bytes, read_instance, write_answer
-from edgetool.memory.instances.types import InstanceFile
+from edgetool.memory.instances import (
+    InstanceFile,
+    check_capacity,
+    check_pins,
+    naive_bytes,
+    read_instance,
+    write_answer,
+)
 from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.problem import Effort, Layout, LayoutProblem
 from edgetool.memory.sharing.assign import shared_offsets
