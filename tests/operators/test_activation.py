@@ -7,8 +7,8 @@ import pytest
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
 from tests.memory.account_net import Net
-from tests.operators.loops.runs import FLOAT32, INT8, INT16, run, unary
-from tests.operators.prepare.calls import call, prepared, temporaries, tensor
+from tests.operators.calls import call, prepared, temporaries, tensor
+from tests.operators.runs import FLOAT32, INT8, INT16, run, unary
 
 F = tensor(1, 4, dtype=DType.FLOAT32)
 Q = tensor(1, 4, scale=1 / 256, zero_point=-128)

@@ -14,8 +14,9 @@ from edgetool.operators.call import KernelRefusal, Request, persistent, scratch
 from edgetool.operators.loops import Shape
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
-from tests.operators.loops.runs import DSP, FLOAT32, INT8, INT16, INT32, MVE, PLAIN, REFERENCE, binary, run
-from tests.operators.prepare.calls import CORTEX_M, HOST, call, platform, prepared, temporaries, tensor
+from tests.operators.builds import DSP, MVE, PLAIN, REFERENCE
+from tests.operators.calls import CORTEX_M, HOST, call, platform, prepared, temporaries, tensor
+from tests.operators.runs import FLOAT32, INT8, INT16, INT32, binary, run
 
 BINARY = ("ADD", "DIV", "FLOOR_DIV", "FLOOR_MOD", "MUL", "SQUARED_DIFFERENCE", "SUB")
 Q = tensor(1, 4, scale=0.5)

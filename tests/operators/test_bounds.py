@@ -13,8 +13,8 @@ from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.registry import CUSTOM_OPERATORS, OPERATORS, check_bounds
 from tests.flexbuffers import flex_map
-from tests.operators.prepare.asked import F, alone, constant
-from tests.operators.prepare.calls import platform, tensor
+from tests.operators.asked import F, alone, constant
+from tests.operators.calls import platform, tensor
 
 INT16, INT32, UINT8, UINT32, UINT64 = DType.INT16, DType.INT32, DType.UINT8, DType.UINT32, DType.UINT64
 INTEGER, VECTOR = 1 << 2 | 3, 10 << 2 | 3  # of a flexbuffer, 8 bytes wide

@@ -12,9 +12,10 @@ from edgetool.operators.loops import LoopCounts
 from edgetool.operators.registry import loop_counts_of
 from tests.graphs import graph, model, operator, tensor
 from tests.memory.account_net import Net
-from tests.operators.loops.runs import BOOL, FLOAT32, INT32, REFERENCE
-from tests.operators.prepare.asked import Asked, asked_of
-from tests.operators.prepare.calls import HOST
+from tests.operators.asked import Asked, asked_of
+from tests.operators.builds import REFERENCE
+from tests.operators.calls import HOST
+from tests.operators.runs import BOOL, FLOAT32, INT32
 
 
 def _called(inputs: int, outputs: int, index: int) -> Graph:

@@ -17,9 +17,9 @@ from edgetool.operators.loops import LoopCounts, Loops
 from tests.execute.many_arenas import measure_arenas
 from tests.flexbuffers import flex_map
 from tests.memory.account_net import Net
-from tests.operators.loops.runs import FLOAT32, INT8, INT16, run
-from tests.operators.prepare.asked import Asked, F, alone, asked, constant
-from tests.operators.prepare.calls import HOST, tensor
+from tests.operators.asked import Asked, F, alone, asked, constant
+from tests.operators.calls import HOST, tensor
+from tests.operators.runs import FLOAT32, INT8, INT16, run
 
 INT32, BOOL = DType.INT32, DType.BOOL
 CLASSES, TARGETS, THRESHOLDS = tensor(1, 5, dtype=INT32), constant(4, 1), constant(100, -20)

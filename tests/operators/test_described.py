@@ -16,7 +16,7 @@ from edgetool.operators.cost import operator_costs
 from edgetool.operators.described import MAX_BUFFER_BYTES, MAX_LIST, describe_operators
 from edgetool.operators.entry import OperatorEntry
 from tests.model.builders import Builder
-from tests.operators.prepare.calls import call, tensor
+from tests.operators.calls import call, tensor
 
 FULL = """
 [[operator]]

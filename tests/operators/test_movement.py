@@ -14,9 +14,10 @@ from edgetool.operators.call import KernelRefusal
 from edgetool.operators.loops import LoopCounts, Loops
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
-from tests.operators.loops.runs import DSP, FLOAT32, INT8, INT16, MVE, REFERENCE, run
-from tests.operators.prepare.asked import F, asked, constant
-from tests.operators.prepare.calls import tensor
+from tests.operators.asked import F, asked, constant
+from tests.operators.builds import DSP, MVE, REFERENCE
+from tests.operators.calls import tensor
+from tests.operators.runs import FLOAT32, INT8, INT16, run
 
 Q = tensor(1, 4, scale=0.5, zero_point=3)
 W = tensor(1, 4, dtype=DType.INT16, scale=0.5)

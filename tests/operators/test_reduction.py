@@ -14,9 +14,10 @@ from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
 from edgetool.operators.loops import LoopCounts
 from tests.memory.account_net import Net
-from tests.operators.loops.runs import FLOAT32, INT8, INT32, MVE, REFERENCE, run
-from tests.operators.prepare.calls import tensor
-from tests.operators.prepare.layers import asked, kept, looked_at
+from tests.operators.builds import MVE, REFERENCE
+from tests.operators.calls import tensor
+from tests.operators.layers import asked, kept, looked_at
+from tests.operators.runs import FLOAT32, INT8, INT32, run
 
 X, Y = tensor(2, 3, 4, scale=0.5), tensor(2, scale=0.5)
 AXES = tensor(2, dtype=DType.INT32)

@@ -13,9 +13,9 @@ from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
 from edgetool.operators.loops import LoopCounts, memcpy_loops
 from tests.memory.account_net import Net
-from tests.operators.loops.runs import FLOAT32, INT8, INT16, run
-from tests.operators.prepare.asked import F, asked, constant
-from tests.operators.prepare.calls import HOST, tensor
+from tests.operators.asked import F, asked, constant
+from tests.operators.calls import HOST, tensor
+from tests.operators.runs import FLOAT32, INT8, INT16, run
 
 SOURCE = tensor(2, 3, 4, dtype=F)
 ONE = constant(1)

@@ -8,9 +8,9 @@ from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
 from edgetool.operators.loops import LoopCounts
 from tests.memory.account_net import Net
-from tests.operators.loops.runs import FLOAT32, INT8, INT32, run
-from tests.operators.prepare.asked import F, asked, constant
-from tests.operators.prepare.calls import tensor
+from tests.operators.asked import F, asked, constant
+from tests.operators.calls import tensor
+from tests.operators.runs import FLOAT32, INT8, INT32, run
 
 SOURCE = tensor(2, 3, 4, dtype=F)
 

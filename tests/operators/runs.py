@@ -10,13 +10,9 @@ from edgetool.operators.loops import LoopCounts
 from edgetool.operators.registry import loop_counts_of
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
-from tests.operators.prepare.calls import CORTEX_M
+from tests.operators.builds import REFERENCE
 
 INT8, INT16, INT32, FLOAT32, BOOL = DType.INT8, DType.INT16, DType.INT32, DType.FLOAT32, DType.BOOL
-REFERENCE = Platform("reference", False, False, CORTEX_M, {}, {}, {})
-PLAIN = Platform("cmsis-nn", False, False, CORTEX_M, {}, {}, {})
-DSP = Platform("cmsis-nn", True, False, CORTEX_M, {}, {}, {})
-MVE = Platform("cmsis-nn", True, True, CORTEX_M, {}, {}, {})
 
 
 def run(model: Model, platform: Platform = REFERENCE) -> LoopCounts:

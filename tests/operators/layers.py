@@ -9,17 +9,9 @@ from edgetool.model.types import Options, OptionValue, Tensor
 from edgetool.operators.call import Call, Request
 from edgetool.operators.control import assignments
 from edgetool.operators.registry import OPERATORS
-from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
-from edgetool.target.platform import Platform, make_platform
+from edgetool.target.platform import Platform
 from tests.graphs import graph, model, operator
-
-_RUNTIME = load_runtime(DEFAULT_RUNTIME)
-REFERENCE = make_platform(_RUNTIME, "arm-eabi", "reference")
-PLAIN = make_platform(_RUNTIME, "arm-eabi", "cmsis-nn")
-DSP = make_platform(_RUNTIME, "arm-eabi", "cmsis-nn", dsp=True)
-MVE = make_platform(_RUNTIME, "arm-eabi", "cmsis-nn", dsp=True, mve=True)
-HOST = make_platform(_RUNTIME, "x86-64", "reference")
-CORTEX_M = (REFERENCE, PLAIN, DSP, MVE)
+from tests.operators.builds import REFERENCE
 
 
 def constant(tensor: Tensor) -> Tensor:

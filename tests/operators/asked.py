@@ -12,7 +12,7 @@ from edgetool.operators.control import assignments
 from edgetool.operators.registry import entry_of
 from edgetool.target.types import Abi
 from tests.graphs import graph, model, operator
-from tests.operators.prepare.calls import CORTEX_M, platform, tensor
+from tests.operators.calls import CORTEX_M, platform, tensor
 
 F = DType.FLOAT32
 

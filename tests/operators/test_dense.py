@@ -1,25 +1,25 @@
+"""Prepare and loop counts of FULLY_CONNECTED and BATCH_MATMUL."""
+
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
+from edgetool.operators.cmsis_nn import vector_product_s8, vector_product_s16, vector_product_svdf
+from edgetool.operators.loops import LoopCounts, Loops
 from edgetool.target.platform import Platform
-from tests.operators.prepare.calls import tensor
-from tests.operators.prepare.layers import (
-    CORTEX_M,
-    DSP,
-    HOST,
-    MVE,
-    PLAIN,
-    REFERENCE,
-    asked,
-    constant,
-    kept,
-    looked_at,
-)
+from tests.memory.account_convolutions import dense
+from tests.memory.account_net import Net
+from tests.operators.builds import BUILDS, DSP, MVE, PLAIN, REFERENCE, X86_64
+from tests.operators.calls import tensor
+from tests.operators.layers import asked, constant, kept, looked_at
+from tests.operators.runs import FLOAT32, INT8, INT16, run
 
 X, Y = tensor(1, 8, scale=0.5), tensor(1, 3, scale=0.5)
 WEIGHTS, CHANNELS = constant(tensor(3, 8, scale=0.25)), constant(tensor(3, 8, scale=0.25, scales=3))
@@ -31,7 +31,7 @@ FLOATS = [tensor(1, 8, dtype=DType.FLOAT32), constant(tensor(3, 8, dtype=DType.F
 INT4 = constant(tensor(3, 8, scale=0.25, dtype=DType.INT4))
 
 
-@pytest.mark.parametrize("build", CORTEX_M)
+@pytest.mark.parametrize("build", BUILDS)
 def test_fully_connected_looks_at_each_tensor_once(build: Platform) -> None:
     assert looked_at(asked("FULLY_CONNECTED", [X, WEIGHTS, BIAS], Y, build)) == [0, 1, 2, 3]
     assert looked_at(asked("FULLY_CONNECTED", [X, WEIGHTS, None], Y, build)) == [0, 1, 2]  # t2 is the output
@@ -94,11 +94,11 @@ def test_int16_per_channel_is_refused_by_cmsis_nn_only() -> None:
 
 def test_float_keeps_nothing_even_with_scales() -> None:
     scaled = replace(FLOATS[1], quantization=CHANNELS.quantization)
-    for build in CORTEX_M:
+    for build in BUILDS:
         assert kept(asked("FULLY_CONNECTED", [FLOATS[0], scaled], tensor(1, 3, dtype=DType.FLOAT32), build)) == []
 
 
-@pytest.mark.parametrize("build", CORTEX_M)
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize(
     ("inputs", "output", "why"),
     [
@@ -159,7 +159,10 @@ def test_batch_matmul_of_cmsis_nn_takes_its_parameters_last_and_sums_on_mve() ->
 def test_batch_matmul_of_floats_has_no_parameters_and_copies_of_four_bytes() -> None:
     a, b, ab = (replace(one, dtype=DType.FLOAT32, quantization=None) for one in (A, B, AB))
     assert kept(asked("BATCH_MATMUL", [a, b], ab)) == [("persistent", 12), DIMS, ("persistent", 120), DIMS]
-    assert kept(asked("BATCH_MATMUL", [a, b], ab, HOST))[0] == ("persistent", 24)  # TfLiteEvalTensor with long pointers
+    assert kept(asked("BATCH_MATMUL", [a, b], ab, X86_64))[0] == (
+        "persistent",
+        24,
+    )  # TfLiteEvalTensor with long pointers
 
 
 def test_batch_matmul_broadcasts_batches() -> None:
@@ -167,7 +170,7 @@ def test_batch_matmul_broadcasts_batches() -> None:
     assert kept(asked("BATCH_MATMUL", [A, flat], AB, adj_y=True)) == [("persistent", 28), DIMS]
 
 
-@pytest.mark.parametrize("build", CORTEX_M)
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize(
     ("inputs", "output", "why"),
     [
@@ -190,3 +193,83 @@ def test_five_dimensions_are_too_many_for_cmsis_nn() -> None:
     assert kept(asked("BATCH_MATMUL", [a, b], ab))[-1] == ("persistent", 24)
     with pytest.raises(KernelRefusal, match="2 to 4 dimensions"):
         asked("BATCH_MATMUL", [a, b], ab, DSP)
+
+
+SIZES = st.integers(1, 700)
+
+
+def layer(build: Platform, *shape: int, dtype: DType = INT8, axis: int | None = None, units: int = 7) -> LoopCounts:
+    net = Net(1)
+    x = net.arena(*shape, dtype=dtype)
+    return run(net.model([x], [dense(net, x, units, axis=axis, keep=len(shape) > 2)]), build)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "axis", "paths"),
+    [
+        ((2, 9), INT8, None, ("reference int8", "int8", "int8", "int8")),
+        ((2, 9), INT8, 0, ("reference int8 per channel", *["int8 per channel"] * 3)),
+        ((2, 3, 12), INT8, None, ("reference int8", *["int8 1x1"] * 3)),
+        ((2, 3, 9), INT8, None, ("reference int8", *["int8"] * 3)),
+        ((2, 9), INT16, None, ("reference int16", *["int16"] * 3)),
+        ((2, 9), FLOAT32, None, ("reference float32",) * 4),
+    ],
+)
+def test_the_kernel_of_a_dense_layer(
+    shape: tuple[int, ...], dtype: DType, axis: int | None, paths: tuple[str, ...]
+) -> None:
+    assert tuple(layer(build, *shape, dtype=dtype, axis=axis).path for build in BUILDS) == paths
+
+
+def test_a_product_for_each_weight_and_row() -> None:
+    assert layer(REFERENCE, 3, 11, units=5).loops["product"] == 3 * 11 * 5
+
+
+def test_sums_of_moving_weights_are_made_by_vectors() -> None:
+    net = Net(1)
+    x, weights = net.arena(2, 20), net.arena(6, 20, scale=1 / 128)
+    model = net.model([x, weights], [net.op("FULLY_CONNECTED", [x, weights, -1], 2, 6)])
+    work = run(model, MVE)
+    assert work.path == "int8 with moving weights"
+    assert (work.loops["sum of 5 units by 16"], work.loops["sum of last unit by 16"]) == (2, 2)
+    assert run(model, DSP).path == "int8"
+
+
+def multiplied(loops: Loops) -> int:
+    """Turns times the units and elements of each."""
+    total = 0
+    for name, turns in loops.items():
+        group, _, width = name.rpartition(" by ")
+        if width.isdigit():
+            total += turns * int(width) * (int(group.split()[0]) if group[0].isdigit() else 1)
+    return total
+
+
+@given(SIZES, SIZES, st.sampled_from([PLAIN, DSP]), st.booleans())
+def test_no_multiplication_is_lost(units: int, depth: int, build: Platform, unrolled: bool) -> None:
+    for loops in (
+        vector_product_s8(units, depth, build, unrolled=unrolled),
+        vector_product_s16(units, depth, build),
+        vector_product_svdf(units, depth, build),
+    ):
+        assert multiplied(loops) == units * depth
+
+
+@given(SIZES, SIZES)
+def test_vectors_are_filled(units: int, depth: int) -> None:
+    assert multiplied(vector_product_s8(units, depth, MVE)) == units * ceil(depth / 16) * 16
+
+
+@pytest.mark.parametrize("dtype", [INT8, INT16, FLOAT32])
+@pytest.mark.parametrize("build", [REFERENCE, DSP])
+def test_turned_operands(dtype: DType, build: Platform) -> None:
+    """The kernel wants the right operand turned, and the left one as it is."""
+    made = {}
+    for turned in (False, True):
+        net = Net(1)
+        a = net.arena(2, *((4, 3) if turned else (3, 4)), dtype=dtype)
+        b = net.arena(2, *((5, 4) if turned else (4, 5)), dtype=dtype)
+        y = net.op("BATCH_MATMUL", [a, b], 2, 3, 5, adj_x=turned, adj_y=turned)
+        made[turned] = run(net.model([a, b], [y]), build).loops
+    assert (made[False]["turned right"], made[False]["turned element"], made[False]["turned row"]) == (1, 40, 10)
+    assert (made[True]["turned left"], made[True]["turned element"], made[True]["turned row"]) == (1, 24, 6)
