@@ -13,8 +13,7 @@ from edgetool.codegen import c_names
 from edgetool.codegen.data import model_data
 from edgetool.codegen.header import header
 from edgetool.codegen.spec import ProgramSpec
-from edgetool.codegen.tflm.main import main_source
-from edgetool.codegen.tflm.runner import ops_header, runner_header, runner_source
+from edgetool.codegen.tflm.runner import main_source, ops_header, runner_header, runner_source
 from tests.codegen.c_compilers import TFLM_API, compile_in
 from tests.codegen.header_specs import BLOB
 

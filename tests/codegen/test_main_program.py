@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.codegen.spec import ProgramSpec
-from edgetool.codegen.tflm.main import main_source
+from edgetool.codegen.tflm.runner import main_source
 from tests.codegen.c_compilers import CPP_MATRIX
 from tests.codegen.emitted import build, compile_cpp, write, write_main
 from tests.codegen.golden_files import check_golden

@@ -19,9 +19,8 @@ from edgetool.codegen.header import buffers_source, header
 from edgetool.codegen.spec import SharedArenaSpec
 from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.codegen.tflm.arena import arena_header, arena_source
-from edgetool.codegen.tflm.main import main_source
 from edgetool.codegen.tflm.profile import profile_source
-from edgetool.codegen.tflm.runner import ops_header, runner_header, runner_source
+from edgetool.codegen.tflm.runner import main_source, ops_header, runner_header, runner_source
 from edgetool.errors import InternalError
 from tests.codegen.c_compilers import TFLM_API
 from tests.codegen.header_specs import ALL, BLOB

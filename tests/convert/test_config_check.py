@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from edgetool.convert.config_check import CARRIES_CODE, UNSUPPORTED, check_config
+from edgetool.convert.file_checks import CARRIES_CODE, UNSUPPORTED, check_config
 from edgetool.errors import UnsupportedModelError
 
 

@@ -8,7 +8,7 @@ import pkgutil
 
 import pytest
 
-from edgetool.convert.config_check import CARRIES_CODE, UNSUPPORTED
+from edgetool.convert.file_checks import CARRIES_CODE, UNSUPPORTED
 from edgetool.convert.keras_names import ACTIVATIONS, APPLICATION_LAYERS, LAYERS, OPERATIONS, PARTS
 
 keras = pytest.importorskip("keras")

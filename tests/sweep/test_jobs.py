@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from edgetool.errors import TargetError
 from edgetool.gate.limits import MemoryBudget
-from edgetool.sweep.jobs import PACKAGES, InputFile, Job, JobOutput, JobQueue, Outcome, VariantJobs
+from edgetool.sweep.jobs import PACKAGES, InputFile, Job, JobOutput, JobQueue, Outcome, VariantJobs, resolved
 from edgetool.sweep.metrics import PRECISIONS, Variant
 from edgetool.sweep.spec import Builder, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
-from edgetool.sweep.targets import resolved
 
 DONE, FAILED = Outcome(), Outcome(reason="it failed")
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from edgetool.errors import EdgetoolError, SettingsError, UsageError
 from edgetool.gate.limits import MemoryBudget
+from edgetool.sweep.jobs import resolved
 from edgetool.sweep.search import grid
 from edgetool.sweep.spec import MAX_GRID, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec, read_spec
 from edgetool.sweep.spec import size_bytes as read_size
-from edgetool.sweep.targets import resolved
 from edgetool.target.quantity import format_size
 from tests.sweep.spec_texts import BOARD, BUILT, LEAST, WHOLE, read, refused
 

@@ -13,10 +13,10 @@ import pytest
 
 from edgetool import errors
 from edgetool.errors import CalibrationError, EdgetoolError, MissingExtraError, OutputError, UsageError
+from edgetool.pipeline.versions import installed_versions
 from edgetool.sweep import executor
 from edgetool.sweep.executor import run_job
 from edgetool.sweep.jobs import Content, Job, Kind, Outcome, PreparedJob
-from edgetool.sweep.versions import installed_versions
 from edgetool.sweep.worker import KINDS, check_versions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -225,7 +225,7 @@ def test_versions_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch) 
             raise PackageNotFoundError(name)
         return known[name]
 
-    monkeypatch.setattr("edgetool.sweep.versions.version", version)
+    monkeypatch.setattr("edgetool.pipeline.versions.version", version)
     assert installed_versions() == {"edgetool": __version__, **known}
     known.update({"tensorflow-cpu": "2.22", "ortools": "9"})
     assert (installed_versions()["tensorflow"], installed_versions()["ortools"]) == ("2.22", "9")

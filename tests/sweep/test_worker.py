@@ -24,16 +24,15 @@ from edgetool.model.types import DType
 from edgetool.model.writer import write_model
 from edgetool.pipeline.convert import convert_file
 from edgetool.pipeline.quality import classifies, measure_quality, run_quantized
+from edgetool.pipeline.versions import installed_versions
 from edgetool.report.document import Band, QuantizationInfo
 from edgetool.report.json import plain
 from edgetool.sweep.executor import run_job
 from edgetool.sweep.front import sqnr_of
-from edgetool.sweep.jobs import Content, InputFile, Job, Outcome, PreparedJob, VariantJobs
+from edgetool.sweep.jobs import Content, InputFile, Job, Outcome, PreparedJob, VariantJobs, resolved
 from edgetool.sweep.metrics import Quality, Variant
 from edgetool.sweep.run import snapshot
 from edgetool.sweep.spec import Builder, FineTune, Pruning, SweepSpec, TargetSpec
-from edgetool.sweep.targets import resolved
-from edgetool.sweep.versions import installed_versions
 from edgetool.sweep.worker import (
     Array,
     MemoryUse,

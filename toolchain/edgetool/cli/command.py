@@ -1,8 +1,12 @@
-"""Commands, groups and options as edgetool defines them: grouped help with examples, and strict parsing."""
+"""Commands, groups and options as edgetool defines them: grouped help with examples, and strict parsing.
+
+The commands of a LazyGroup load on use, so that --help starts quickly.
+"""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +16,10 @@ import click
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    import click
+
 
 # The sections of a command's --help, in this order; an option without a group is in the last one.
 GROUPS = ("Target", "Model", "Quantization", "Memory plan", "Limits", "Output", "Other")
@@ -155,3 +162,40 @@ def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> 
             for example in examples:
                 for line in example.splitlines():  # never re-wrapped: they are to be copied
                     formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+class PipeClosedError(Exception):
+    """The reader of our output has closed it. Not an OSError, which click would turn into exit code 1."""
+
+
+class LazyGroup(Group):
+    """A group that imports a command's module only when the command is used.
+
+    modules: command name -> (module, the command's line in the group's --help).
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all commands in the order in which they are used."""
+        return list(self.modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command and return it; None for an unknown name."""
+        if cmd_name not in self.modules:
+            return None
+        command: click.Command = importlib.import_module(self.modules[cmd_name][0]).command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a closed pipe is raised as PipeClosedError, before click turns it into exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise PipeClosedError from error
+
+    def summary(self, ctx: click.Context, name: str) -> str:
+        """Return the command's line without importing the command."""
+        return self.modules[name][1]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import click
 
-from edgetool.cli.command import command_name, long_name
+from edgetool.cli.command import PipeClosedError, command_name, long_name
 from edgetool.cli.text import color, printable
 from edgetool.errors import EdgetoolError, UsageError
 from edgetool.gate.text import visible
@@ -33,10 +33,6 @@ class Terminated(BaseException):
     """
 
     arrived: ClassVar[bool] = False
-
-
-class PipeClosedError(Exception):
-    """The reader of our output has closed it. Not an OSError, which click would turn into exit code 1."""
 
 
 def raise_on_signals() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from edgetool import __version__
+from edgetool.cli.command import LazyGroup
 from edgetool.cli.errors import exit_code_of, raise_on_signals
-from edgetool.cli.lazy_group import LazyGroup
 
 # Command name -> (module, its line in `edgetool --help`). Modules load on use, so that --help starts quickly.
 COMMANDS: dict[str, tuple[str, str]] = {

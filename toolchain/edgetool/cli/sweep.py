@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from edgetool.cli.command import option
-from edgetool.cli.lazy_group import LazyGroup
+from edgetool.cli.command import LazyGroup, option
 from edgetool.cli.options import PATH, stacked
 from edgetool.errors import EdgetoolError, UsageError
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edgetool.convert.config_check import check_config
+from edgetool.convert.file_checks import check_config
 from edgetool.convert.float_model import explain_keras_error
 from edgetool.convert.legacy import HARD_SIGMOID, for_tf_keras, modernise
 from edgetool.convert.model_copy import copy_with

@@ -16,7 +16,7 @@ from edgetool.codegen.c_names import model_macro
 from edgetool.codegen.cmake.project import cmake_lists
 from edgetool.codegen.spec import ProgramSpec, SharedArenaSpec
 from edgetool.codegen.tflm.arena import arena_header, arena_source
-from edgetool.codegen.tflm.main import main_source
+from edgetool.codegen.tflm.runner import main_source
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.gate.judge import judge_fit

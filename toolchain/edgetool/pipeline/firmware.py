@@ -24,9 +24,8 @@ from edgetool.codegen.spec import (
     Registration,
     TensorSpec,
 )
-from edgetool.codegen.tflm.main import main_source
 from edgetool.codegen.tflm.profile import profile_source
-from edgetool.codegen.tflm.runner import ops_header, runner_header, runner_source
+from edgetool.codegen.tflm.runner import main_source, ops_header, runner_header, runner_source
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.lifetimes import recurrent_state

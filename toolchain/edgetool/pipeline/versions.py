@@ -1,4 +1,7 @@
-"""List the versions of Python and of the packages that each extra requires, for bug reports."""
+"""List the versions of Python and of the packages that each extra requires, for bug reports.
+
+The versions of some packages determine the outcome of a job of a sweep.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,12 @@ import importlib.metadata
 import platform
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from edgetool import __version__
+from edgetool.errors import MissingExtraError
 
 _REQUIREMENT = re.compile(r"(?P<package>[\w.-]+)[^;]*(?:; *(?P<marker>.*))?")
 _EXTRA = re.compile(r"""extra == ["'](?P<extra>[\w-]+)["']""")
@@ -66,3 +73,38 @@ def _installed(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+# For each name in the keys of jobs: the distributions that contain the package; the first one installed counts.
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "tensorflow": ("tensorflow-cpu", "tensorflow"),
+    "keras": ("keras",),
+    "ai-edge-litert": ("ai-edge-litert",),
+    "numpy": ("numpy",),
+}
+# With OR-Tools the search for a layout has one more stage; Pillow reads calibration images.
+OPTIONAL: Mapping[str, tuple[str, ...]] = {"ortools": ("ortools",), "pillow": ("pillow",)}
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the version of each package by name, without optional ones that are not installed.
+
+    Raises MissingExtraError naming the required packages that are not installed.
+    """
+    versions = {name: _version(names) for name, names in {**REQUIRED, **OPTIONAL}.items()}
+    missing = [name for name in REQUIRED if versions[name] is None]
+    if missing:
+        raise MissingExtraError(
+            f"a sweep requires {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
+            fix="pip install 'edgetool[convert,sweep]'",
+        )
+    return {"edgetool": __version__, **{name: text for name, text in versions.items() if text is not None}}
+
+
+def _version(names: tuple[str, ...]) -> str | None:
+    for name in names:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return None

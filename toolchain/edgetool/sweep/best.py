@@ -24,10 +24,9 @@ from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo
 from edgetool.sweep.front import AXES, FALLBACK_AXES, axis
-from edgetool.sweep.jobs import MODEL_BLOB, TFLITE_BLOB
+from edgetool.sweep.jobs import MODEL_BLOB, TFLITE_BLOB, resolved
 from edgetool.sweep.metrics import PRECISIONS, Row
 from edgetool.sweep.store import Store, SweepRecord, read_notes, read_original, read_quantization, read_versions
-from edgetool.sweep.targets import resolved
 
 # The axes that decide, in this order, between variants that are equal in the requested axis; then the lower number
 # decides. The axes of the default front come first, so that the best variant is on that front.

@@ -21,7 +21,8 @@ from edgetool.errors import InternalError
 from edgetool.report.json import plain
 from edgetool.sweep.metrics import PRECISIONS, Variant
 from edgetool.sweep.spec import FineTune, SweepSpec, TargetSpec
-from edgetool.sweep.targets import resolved, target_sha256
+from edgetool.target.load import load_target, parse_target
+from edgetool.target.types import Target
 
 # build: create a model with the user's function. prune: remove channels, and fine-tune. reference: run the original
 # float model on the samples. convert: create a .tflite and measure its loss. analyse: plan and estimate it on a target.
@@ -344,3 +345,19 @@ class JobQueue:
         self._state[key] = state
         self.states[state] += 1
         self.waiting_kinds[self._jobs[key].kind] += (state == "waiting") - (before == "waiting")
+
+
+def resolved(spec: TargetSpec) -> Target:
+    """Return the target with its overrides. Raises TargetError naming file and key."""
+    target = load_target(spec.name) if spec.profile is None else parse_target(spec.profile, where=spec.name)
+    overrides: dict[str, Any] = dict(spec.overrides)
+    return target.with_overrides(**overrides)
+
+
+def target_sha256(target: Target) -> str:
+    """Return a hash of the target's content, which is the same whatever name the user gives to the target.
+
+    The vendor is omitted: it has no effect on results, and results stored before the field existed remain valid.
+    """
+    figures = {key: value for key, value in plain(target).items() if key != "vendor"}
+    return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()

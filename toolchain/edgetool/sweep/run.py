@@ -22,6 +22,7 @@ from edgetool.child.folder import PREFIX
 from edgetool.errors import OutputError, UsageError
 from edgetool.pipeline.convert import hash_of_path
 from edgetool.pipeline.output import check_readable
+from edgetool.pipeline.versions import installed_versions
 from edgetool.sweep.executor import ClusterPool, JobPool, JobRunner, LocalPool, RunJob, SweepProgress, run_job
 from edgetool.sweep.jobs import BUILDER_FILE, InputFile, Job, JobQueue, VariantJobs
 from edgetool.sweep.metrics import Variant
@@ -29,7 +30,6 @@ from edgetool.sweep.search import Grid, OptunaProposer, Proposer
 from edgetool.sweep.spec import SweepSpec
 from edgetool.sweep.store import Entry, Lock, Store, open_store, record_of
 from edgetool.sweep.table import rows
-from edgetool.sweep.versions import installed_versions
 
 
 def snapshot(spec: SweepSpec, folder: Path) -> dict[str, InputFile]:

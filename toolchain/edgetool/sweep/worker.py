@@ -33,14 +33,22 @@ from edgetool.pipeline.planning import PlannedModel, planned_for
 from edgetool.pipeline.quality import classifies, run_quantized
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
+from edgetool.pipeline.versions import installed_versions
 from edgetool.report.document import Accuracy, OutputQuality, QuantizationInfo
 from edgetool.report.json import plain
 from edgetool.sweep.executor import BLOBS
-from edgetool.sweep.jobs import BUILDER_FILE, MODEL_BLOB, PACKAGES, REFERENCE_BLOB, TFLITE_BLOB, Kind
+from edgetool.sweep.jobs import (
+    BUILDER_FILE,
+    MODEL_BLOB,
+    PACKAGES,
+    REFERENCE_BLOB,
+    TFLITE_BLOB,
+    Kind,
+    resolved,
+    target_sha256,
+)
 from edgetool.sweep.metrics import Cost, Metrics, Quality
 from edgetool.sweep.spec import TargetSpec
-from edgetool.sweep.targets import resolved, target_sha256
-from edgetool.sweep.versions import installed_versions
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from edgetool.target.types import Target
 from edgetool.train.training import BuildRequest, FineTuneRequest, PruneRequest, Trained, build_model, prune_model

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgetool.convert.lowering import activations, normalization, recurrent, selection, spatial
-from edgetool.convert.lowering.activations import keep_gelu
+from edgetool.convert.lowering.activations import keep_gelu, requantize_shared_tensors
 from edgetool.convert.lowering.context import (
     FunctionContext,
     Lower,
@@ -26,7 +26,6 @@ from edgetool.convert.lowering.context import (
 )
 from edgetool.convert.lowering.cuts import Cuts
 from edgetool.convert.lowering.normalization import normalize_by_channel
-from edgetool.convert.lowering.requantize import requantize_shared_tensors
 from edgetool.convert.request import INTEGER
 from edgetool.model.scopes import sanitised
 
