@@ -33,18 +33,18 @@ PACKAGE = ROOT / "toolchain" / "edgetool"
 # The quick and telling ones first: the run ends with the first test that fails.
 TESTS = (
     "tests/attacks",
-    "tests/model/test_checks_*.py",
+    "tests/model/test_checks.py",
     "tests/model/test_reader.py",
-    "tests/model/test_operator*.py",
+    "tests/model/test_rules.py",
     "tests/model/test_flexbuffer.py",
     "tests/model/test_flatbuffer.py",
 )
 # Where to look first for a module's checks, by how its name starts; all the others only where these miss nothing.
 LIKELY = {
-    "flexbuffer": ("tests/model/test_checks_flexbuffer.py",),
-    "checks": ("tests/model/test_checks_values.py",),
-    "rules": ("tests/model/test_checks_operators.py", "tests/model/test_operator*.py"),
-    "schema": ("tests/model/test_checks_indices.py",),
+    "flexbuffer": ("tests/model/test_flexbuffer.py",),
+    "checks": ("tests/model/test_checks.py",),
+    "rules": ("tests/model/test_rules.py",),
+    "schema": ("tests/model/test_checks.py",),
 }
 CPU_SECONDS = 60
 MEMORY_BYTES = 4 * 2**30

@@ -64,7 +64,7 @@ def test_what_has_no_effect_is_still_there(all_removals: dict[str, Removal]) -> 
 def test_what_a_test_holds_and_what_none_does() -> None:
     only = ["checks.check_indices without", "flatbuffer._Reader.scalar without"]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.checks", "--only", *only, "--tests", "tests/model/test_checks_indices.py"],
+        [sys.executable, "-m", "benchmarks.checks", "--only", *only, "--tests", "tests/model/test_checks.py"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(Path(edgetool.__file__).parents[1])},
         capture_output=True,
