@@ -18,7 +18,7 @@ from benchmarks.latency.structures import STRUCTURES, built
 
 from edgetool.estimate.latency import estimate_model
 from edgetool.model.types import DType
-from edgetool.operators.cost import operator_costs
+from edgetool.operators.registry import operator_costs
 from edgetool.target.load import load_target
 
 # Multiply-accumulates as their authors give them; the MicroNets' in operations, to four digits, softmax and all.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import UnsupportedModelError, UsageError
-from edgetool.estimate.batch_model import (
+from edgetool.estimate.hardware import (
     batch_memory_bytes,
     batched_model,
     largest_batch,

@@ -10,7 +10,7 @@ from edgetool.estimate.retyped import model_precision
 from edgetool.memory.planner import plan_memory
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
-from edgetool.operators.cost import operator_costs
+from edgetool.operators.registry import operator_costs
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.model.types import DType, Model, Operator
-from edgetool.operators.cost import operator_costs, parameter_count
-from edgetool.operators.registry import OPERATORS
+from edgetool.operators.registry import OPERATORS, operator_costs, parameter_count
 from tests.conftest import model_files, over_models
 from tests.graphs import graph, model, operator, tensor
 

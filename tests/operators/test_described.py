@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from edgetool.model.types import DType
 from edgetool.operators import described as room
 from edgetool.operators.call import KernelRefusal, Request, persistent, scratch
-from edgetool.operators.cost import operator_costs
 from edgetool.operators.described import MAX_BUFFER_BYTES, MAX_LIST, describe_operators
 from edgetool.operators.entry import OperatorEntry
+from edgetool.operators.registry import operator_costs
 from tests.model.builders import Builder
 from tests.operators.calls import call, tensor
 

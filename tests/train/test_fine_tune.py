@@ -14,7 +14,7 @@ import pytest
 
 from edgetool.convert.samples import InputSpec, Normalisation
 from edgetool.errors import CalibrationError, UsageError
-from edgetool.train.fine_tune import OutputSpec, check_loss_name, loss_by_name, loss_by_rule, read_training_data
+from edgetool.train.training_worker import OutputSpec, check_loss_name, loss_by_name, loss_by_rule, read_training_data
 
 X = np.arange(24, dtype=np.float64).reshape(4, 6)
 INPUT = (InputSpec("taken", (6,), "float32"),)

@@ -28,7 +28,7 @@ from edgetool.convert.tflite import ConverterOptions, convert, order_of
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.execute.run import run_model
 from edgetool.train.pruning import prune
-from edgetool.train.pruning.prune import count_to_remove
+from edgetool.train.pruning import count_to_remove
 from tests.train.pruning.checks import (
     assert_same,
     checked,

@@ -1,14 +1,25 @@
-"""Tables of a run: the profile of its operators, their totals, and the achieved performance."""
+"""Tables of a run: the profile of its operators, their totals, the achieved performance, and the memory of a batch.
+
+A batch is several samples that a model processes at once, or plain data. The batched model has the batch size as the
+first dimension of every tensor that depends on an input. That is the same function only if each operator treats samples
+independently; a model is rejected if this cannot be established for one of its operators.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields, replace
 
-from edgetool.errors import UsageError
+from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.estimate.memory_speed import bandwidth_of, estimated_bandwidth
 from edgetool.estimate.types import Estimate, integer, not_negative, positive
+from edgetool.memory.planner import PlanRequest, plan_memory
+from edgetool.memory.problem import Effort
+from edgetool.model.types import Graph, Model, Operator, Tensor
+from edgetool.operators.call import integers
+from edgetool.operators.entry import OperatorEntry
+from edgetool.target.platform import Platform
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 BYTES_PER_KB = 1000  # kB is a power of ten, as wherever sizes are read
@@ -198,3 +209,262 @@ def _csv(
     writer.writerow(field.name for field in fields(columns))
     writer.writerows(astuple(row) for row in rows)
     return "".join(lines.written)
+
+
+BYTES_PER_FEATURE = 8  # a double, as numpy and pandas hold plain data
+
+
+def batch_memory_bytes(batch_size: int, features: int, bytes_per_feature: int = BYTES_PER_FEATURE) -> int:
+    """Return the bytes of batch_size rows with this number of features.
+
+    Raises UsageError naming the argument that is not an integer of 1 or more.
+    """
+    return integer(batch_size, "batch_size", 1) * _row_bytes(features, bytes_per_feature)
+
+
+def largest_batch(limit_bytes: int, features: int, bytes_per_feature: int = BYTES_PER_FEATURE) -> int:
+    """Return the maximum number of rows that fit in limit_bytes; 0 if not even one fits.
+
+    Raises UsageError naming the argument that is not an integer of 1 or more.
+    """
+    return integer(limit_bytes, "limit_bytes", 1) // _row_bytes(features, bytes_per_feature)
+
+
+def _row_bytes(features: int, bytes_per_feature: int) -> int:
+    return integer(features, "features", 1) * integer(bytes_per_feature, "bytes_per_feature", 1)
+
+
+MAX_BATCH = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMemory:
+    """The memory of a batch of a model. arena_bytes is the exact arena, None if an operator is not accounted for.
+
+    live_bytes are the tensors and scratch buffers that are live at once; constants do not grow with the batch.
+    """
+
+    batch_size: int
+    arena_bytes: int | None
+    live_bytes: int
+    model_bytes: int
+
+    @property
+    def total_bytes(self) -> int | None:
+        """Arena and model."""
+        return None if self.arena_bytes is None else self.arena_bytes + self.model_bytes
+
+
+def batched_model(model: Model, batch_size: int) -> Model:
+    """Return the model for this number of samples at once.
+
+    Raises UsageError for an impossible batch_size, UnsupportedModelError naming the input or operator for which the
+    first dimension is not a batch of 1.
+    """
+    size = integer(batch_size, "batch_size", 1)
+    if size > MAX_BATCH:
+        raise UsageError(f"must be at most {MAX_BATCH:,}, not {size:,}", where="batch_size")
+    if len(model.subgraphs) > 1:
+        raise _unsupported("the model has several subgraphs", None)
+    graph = model.main
+    for index in graph.inputs:
+        shape = graph.tensors[index].shape
+        if shape[:1] != (1,) or len(shape) == 1:
+            raise _unsupported(
+                f"the first dimension of its shape {shape} is not 1", f"input {graph.tensors[index].name!r}"
+            )
+    if graph.inputs == () or any(tensor.is_variable for tensor in graph.tensors):
+        raise _unsupported("it has no inputs" if not graph.inputs else "it keeps state between inferences", None)
+    depends = set(graph.inputs)
+    for operator in graph.operators:
+        operation = _BatchOperator(graph, operator, depends)
+        if not operation.inputs:
+            continue
+        rule = BATCH_RULES.get(operator.code)
+        if rule is None or not operation.keeps_batch or not rule(operation):
+            raise _unsupported("it may mix the samples of a batch", f"{operator.label} {operator.index}")
+        depends.update(operator.outputs)
+    tensors = tuple(
+        replace(tensor, shape=(size, *tensor.shape[1:]), shape_signature=()) if tensor.index in depends else tensor
+        for tensor in graph.tensors
+    )
+    return replace(model, subgraphs=(replace(graph, tensors=tensors),))
+
+
+def model_batch_memory(
+    model: Model,
+    batch_size: int,
+    platform: Platform,
+    *,
+    model_bytes: int,
+    custom: Mapping[str, OperatorEntry] | None = None,
+    effort: Effort | None = None,
+) -> BatchMemory:
+    """Return the memory of this number of samples at once, with a new plan for them.
+
+    model_bytes is the size of the file, which does not change. Raises UsageError and UnsupportedModelError like
+    batched_model.
+    """
+    integer(model_bytes, "model_bytes")
+    batched = batched_model(model, batch_size)
+    plan = plan_memory(batched, platform, PlanRequest(file_plan="replace"), effort, custom=custom)
+    known = plan.account is not None and not plan.account.is_lower_bound
+    arena = plan.account.bytes if plan.account is not None and known else None
+    return BatchMemory(int(batch_size), arena, plan.live_bytes, model_bytes)
+
+
+def largest_model_batch(
+    model: Model,
+    limit_bytes: int,
+    platform: Platform,
+    *,
+    custom: Mapping[str, OperatorEntry] | None = None,
+    effort: Effort | None = None,
+) -> int:
+    """Return the maximum number of samples at once whose arena fits limit_bytes; 0 if not even one fits.
+
+    The arena of the result was planned and fits, that of one sample more does not. Raises UsageError for an impossible
+    limit, UnsupportedModelError like batched_model, and for an arena of which only a lower bound is known.
+    """
+    limit = integer(limit_bytes, "limit_bytes", 1)
+
+    def fits(batch_size: int) -> bool:
+        memory = model_batch_memory(model, batch_size, platform, model_bytes=0, custom=custom, effort=effort)
+        if memory.arena_bytes is None:
+            raise _unsupported("the arena of at least one operator is unknown", None)
+        return memory.arena_bytes <= limit
+
+    if not fits(1):
+        return 0
+    fit, too_large = 1, 2
+    while too_large <= MAX_BATCH and fits(too_large):
+        fit, too_large = too_large, 2 * too_large
+    while too_large - fit > 1 and fit < MAX_BATCH:
+        middle = (fit + too_large) // 2
+        fit, too_large = (middle, too_large) if fits(middle) else (fit, middle)
+    return fit
+
+
+def _unsupported(why: str, where: str | None) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"cannot process several samples at once: {why}",
+        where=where,
+        fix="convert the model with the required batch size, and plan that file",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchOperator:
+    """An operator, and the tensors that depend on the batch so far."""
+
+    graph: Graph
+    operator: Operator
+    depends: set[int]
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """The inputs that depend on the batch."""
+        return [self.graph.tensors[index] for index in self.operator.inputs if index in self.depends]
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        return [self.graph.tensors[index] for index in self.operator.outputs]
+
+    @property
+    def keeps_batch(self) -> bool:
+        """Whether inputs and outputs all begin with one sample."""
+        return all(tensor.shape[:1] == (1,) for tensor in (*self.inputs, *self.outputs))
+
+    def constant(self, position: int) -> tuple[int, ...] | None:
+        """Return the contents of a constant input; None if it is not constant."""
+        inputs = self.operator.inputs
+        tensor = self.graph.tensors[inputs[position]] if position < len(inputs) and inputs[position] >= 0 else None
+        return None if tensor is None or tensor.data is None else integers(tensor)
+
+    def option(self, name: str) -> int | None:
+        """Return an option that is an integer; None if it is missing."""
+        fields = {} if self.operator.options is None else dict(self.operator.options.fields)
+        value = fields.get(name)
+        return value if isinstance(value, int) else None
+
+
+BatchRule = Callable[[_BatchOperator], bool]
+
+
+def _has_sample_dimensions(operation: _BatchOperator) -> bool:
+    """Whether there are dimensions besides the batch."""
+    return all(len(tensor.shape) > 1 for tensor in operation.inputs)
+
+
+def _by_element(operation: _BatchOperator) -> bool:
+    """Whether all ranks are equal: broadcasting aligns the last dimensions, so only then the first one is the batch."""
+    ranks = {len(tensor.shape) for tensor in (*operation.inputs, *operation.outputs)}
+    return len(ranks) == 1
+
+
+def _matrices(operation: _BatchOperator) -> bool:
+    return _by_element(operation) and len(operation.inputs[0].shape) > 2
+
+
+def _beside_first(axes: tuple[int, ...] | None, rank: int) -> bool:
+    """Whether the axes are known and none of them is the first."""
+    return axes is not None and all(axis % rank != 0 for axis in axes)
+
+
+def _axes_input(position: int) -> BatchRule:
+    return lambda operation: _beside_first(operation.constant(position), len(operation.inputs[0].shape))
+
+
+def _axis_option(operation: _BatchOperator) -> bool:
+    """Whether tensors are joined or split along another axis; if one input is a batch, all must be."""
+    axis = operation.option("axis")
+    rank = max(len(tensor.shape) for tensor in (*operation.inputs, *operation.outputs))
+    given = sum(index >= 0 for index in operation.operator.inputs)
+    return axis is not None and _beside_first((axis,), rank) and len(operation.inputs) == given
+
+
+def _begins_with(position: int, *values: int) -> BatchRule:
+    """Return a rule that the constant begins with these values: a permutation or padding that keeps the first
+    dimension.
+    """
+    return lambda operation: (operation.constant(position) or ())[: len(values)] == values
+
+
+def _expand_dims(operation: _BatchOperator) -> bool:
+    return _beside_first(operation.constant(1), len(operation.outputs[0].shape))
+
+
+def _squeeze(operation: _BatchOperator) -> bool:
+    options = operation.operator.options
+    option = None if options is None else options["squeeze_dims"]
+    axes = tuple(axis for axis in option if isinstance(axis, int)) if isinstance(option, tuple) else ()
+    return bool(axes) and _beside_first(axes, len(operation.inputs[0].shape))
+
+
+BY_SHAPE = """
+AVERAGE_POOL_2D CONV_2D CONV_3D DEPTHWISE_CONV_2D DEPTH_TO_SPACE FULLY_CONNECTED L2_NORMALIZATION L2_POOL_2D LOG_SOFTMAX
+MAX_POOL_2D RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR SOFTMAX SPACE_TO_DEPTH
+""".split()
+BY_ELEMENT = """
+ABS ADD ADD_N CAST CEIL COS DEQUANTIZE DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD GELU GREATER
+GREATER_EQUAL HARD_SWISH LEAKY_RELU LESS LESS_EQUAL LOG LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOGISTIC MAXIMUM MINIMUM MUL
+NEG NOT_EQUAL POW PRELU QUANTIZE RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SELECT_V2 SIGN SIN SQRT SQUARE
+SQUARED_DIFFERENCE SUB TANH
+""".split()
+REDUCTIONS = "ARG_MAX ARG_MIN CUMSUM MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM".split()
+
+# Operators that treat samples independently, and the condition for it, besides that inputs and outputs begin with one
+# sample.
+BATCH_RULES: dict[str, BatchRule] = {
+    **dict.fromkeys(BY_SHAPE, _has_sample_dimensions),
+    **dict.fromkeys(BY_ELEMENT, _by_element),
+    **dict.fromkeys(REDUCTIONS, _axes_input(1)),
+    **dict.fromkeys(["CONCATENATION", "PACK", "UNPACK"], _axis_option),
+    **dict.fromkeys(["PAD", "PADV2", "MIRROR_PAD"], _begins_with(1, 0, 0)),
+    "BATCH_MATMUL": _matrices,
+    "EXPAND_DIMS": _expand_dims,
+    "SPLIT": _axes_input(0),
+    "SPLIT_V": _axes_input(2),
+    "SQUEEZE": _squeeze,
+    "TRANSPOSE": _begins_with(1, 0),
+}

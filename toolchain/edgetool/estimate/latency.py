@@ -17,9 +17,8 @@ from edgetool.figure import Figure
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import DType, Model
 from edgetool.operators.call import Call, KernelRefusal
-from edgetool.operators.cost import OperatorCost, operator_costs
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import constant_reads, loop_counts_of
+from edgetool.operators.registry import OperatorCost, constant_reads, loop_counts_of, operator_costs
 from edgetool.target.platform import platform_of
 from edgetool.target.tables import Placement, load_instructions, load_placement_effects
 from edgetool.target.types import Kernels, Precision, Target, Timing

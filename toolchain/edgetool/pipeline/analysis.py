@@ -15,9 +15,8 @@ from edgetool.memory.problem import Effort
 from edgetool.model.lint import model_findings
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
-from edgetool.operators.cost import OperatorCost, operator_costs
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import CUSTOM_OPERATORS
+from edgetool.operators.registry import CUSTOM_OPERATORS, OperatorCost, operator_costs
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target

@@ -8,13 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgetool.errors import UsageError
-from edgetool.estimate.batch_model import (
-    BatchMemory,
-    batch_memory_bytes,
-    largest_batch,
-    largest_model_batch,
-    model_batch_memory,
-)
 from edgetool.estimate.energy import (
     average_power_mw,
     energy_uj,
@@ -24,14 +17,19 @@ from edgetool.estimate.energy import (
     measured_latency,
 )
 from edgetool.estimate.hardware import (
+    BatchMemory,
     HardwareSummary,
     HardwareTotals,
     OperatorRow,
+    batch_memory_bytes,
     estimated_summary,
     hardware_summary,
     hardware_summary_csv,
     hardware_totals,
     hardware_totals_csv,
+    largest_batch,
+    largest_model_batch,
+    model_batch_memory,
     operator_profile,
     operator_profile_csv,
 )

@@ -9,7 +9,7 @@ from typing import Any
 from edgetool import __version__
 from edgetool.model.lint import model_findings
 from edgetool.model.types import Graph, Model, Operator, Options, Quantization, Tensor
-from edgetool.operators.cost import OperatorCost, operator_costs
+from edgetool.operators.registry import OperatorCost, operator_costs
 from edgetool.pipeline.reporting import finding_infos, model_info
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import SCHEMA, Provenance

@@ -31,7 +31,7 @@ from edgetool.memory.bound import live_bytes
 from edgetool.memory.planner import DEFAULT_SECONDS, Plan
 from edgetool.memory.problem import Buffer
 from edgetool.model.types import Model
-from edgetool.operators.cost import parameter_count
+from edgetool.operators.registry import parameter_count
 from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.source import Source
 from edgetool.report import document as doc
