@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.cli.text import duration, energy, fact, printable, short_size, size_with_unit, table
+from edgetool.cli.output import duration, energy, fact, printable, short_size, size_with_unit, table
 from edgetool.figure import significant
 
 

@@ -10,9 +10,17 @@ import click
 import pytest
 
 from edgetool.cli.layout import layout_view
-from edgetool.cli.output import ProgressLine
+from edgetool.cli.output import (
+    TIME_UNITS,
+    ProgressLine,
+    color,
+    durations,
+    in_common_unit,
+    mac_rate,
+    size_of_limit,
+    sizes,
+)
 from edgetool.cli.plan import plan_view
-from edgetool.cli.text import TIME_UNITS, color, durations, in_common_unit, mac_rate, size_of_limit, sizes
 from edgetool.cli.view import (
     LEVELS,
     bars,

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from edgetool.cli.estimate import comparison_view, estimate_view
-from edgetool.cli.view_latency import counted, operator_table, percent
+from edgetool.cli.view import counted, operator_table, percent
 from edgetool.report.document import Band, EstimateInfo, FindingInfo, MemoryInfo, Report
 from tests.cli.estimates import FACTOR, MEASURED, estimate, operator, report
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.codegen import c_names
-from edgetool.codegen.data import model_data
-from edgetool.codegen.header import header
+from edgetool.codegen.header import header, model_data
 from edgetool.codegen.spec import ProgramSpec
 from edgetool.codegen.tflm.runner import main_source, ops_header, runner_header, runner_source
 from tests.codegen.c_compilers import TFLM_API, compile_in

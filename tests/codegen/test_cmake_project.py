@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.codegen.cmake.project import cmake_lists
-from edgetool.codegen.data import incbin_source
+from edgetool.codegen.header import incbin_source
 from edgetool.codegen.spec import SharedArenaSpec
 from edgetool.codegen.tflm.profile import profile_source
 from tests.cmake.projects import run

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from edgetool import errors
 from edgetool.codegen import c_names
-from edgetool.codegen.data import model_data
-from edgetool.codegen.header import buffers_source, header, limit_macros
+from edgetool.codegen.header import buffers_source, header, limit_macros, model_data
 from edgetool.codegen.spec import HeaderSpec, HeaderTarget, IoSpec, TensorSpec
 from edgetool.memory.lifetimes import RecurrentState
 from edgetool.model.types import DType

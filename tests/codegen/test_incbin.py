@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.codegen import c_names
-from edgetool.codegen.data import incbin_source, model_data
+from edgetool.codegen.header import incbin_source, model_data
 from tests.codegen.c_compilers import compile_in
 from tests.codegen.golden_files import check_golden
 from tests.codegen.header_specs import BLOB, HOSTILE_NAMES

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from edgetool import errors
 from edgetool.codegen import c_names
-from edgetool.codegen.data import model_data
-from edgetool.codegen.header import header
+from edgetool.codegen.header import header, model_data
 from tests.codegen.c_compilers import MATRIX, compile_in
 from tests.codegen.golden_files import check_golden
 from tests.codegen.header_specs import BLOB, HOSTILE_NAMES, KWS

@@ -14,8 +14,7 @@ import pytest
 
 from edgetool.codegen import templates
 from edgetool.codegen.cmake.project import cmake_lists
-from edgetool.codegen.data import incbin_source, model_data
-from edgetool.codegen.header import buffers_source, header
+from edgetool.codegen.header import buffers_source, header, incbin_source, model_data
 from edgetool.codegen.spec import SharedArenaSpec
 from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.codegen.tflm.arena import arena_header, arena_source

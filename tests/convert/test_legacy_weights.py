@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.convert.model_copy import convert_groups, copy_tree
+from edgetool.convert.load_keras import convert_groups, copy_tree
 
 h5py = pytest.importorskip("h5py")
 

@@ -27,8 +27,7 @@ from edgetool.convert.source import read_model_file
 from edgetool.convert.tflite import ConverterOptions, convert, order_of
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.execute.run import run_model
-from edgetool.train.pruning import prune
-from edgetool.train.pruning import count_to_remove
+from edgetool.train.pruning import count_to_remove, prune
 from tests.train.pruning.checks import (
     assert_same,
     checked,

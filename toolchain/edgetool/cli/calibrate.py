@@ -11,8 +11,7 @@ from click.shell_completion import CompletionItem
 
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, json_option, quiet_options, target_options
-from edgetool.cli.output import deliver, notice, print_lines
-from edgetool.cli.text import duration, fact, printable, table, width, wrapped
+from edgetool.cli.output import deliver, duration, fact, notice, print_lines, printable, table, width, wrapped
 from edgetool.cli.view import finding_lines
 from edgetool.errors import EdgetoolError, UsageError
 from edgetool.figure import significant

@@ -23,9 +23,8 @@ from edgetool.cli.options import (
     stacked,
     target_options,
 )
-from edgetool.cli.output import deliver, notice, print_lines
+from edgetool.cli.output import deliver, duration, notice, print_lines, printable, short_size, table, width, wrapped
 from edgetool.cli.settings import read_by_name
-from edgetool.cli.text import duration, printable, short_size, table, width, wrapped
 from edgetool.cli.view import SCREEN_LINES, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
 from edgetool.gate.messages import NO_LIMIT, gate_of, unjudged_findings, usage, usage_matrix

@@ -18,8 +18,17 @@ from edgetool.cli.options import (
     report_option,
     target_options,
 )
-from edgetool.cli.output import deliver, print_lines
-from edgetool.cli.text import ENERGY_UNITS, RATE_UNITS, TIME_UNITS, in_common_unit, printable, table, wrapped
+from edgetool.cli.output import (
+    ENERGY_UNITS,
+    RATE_UNITS,
+    TIME_UNITS,
+    deliver,
+    in_common_unit,
+    print_lines,
+    printable,
+    table,
+    wrapped,
+)
 from edgetool.cli.view import finding_lines
 from edgetool.figure import significant
 

@@ -19,9 +19,8 @@ from edgetool.cli.options import (
     quiet_options,
     target_options,
 )
-from edgetool.cli.output import deliver, notice, print_lines
+from edgetool.cli.output import deliver, duration, fact, grouped, notice, print_lines, printable, size_with_unit, table
 from edgetool.cli.settings import read_by_name
-from edgetool.cli.text import duration, fact, grouped, printable, size_with_unit, table
 from edgetool.cli.view import TOO_LARGE, Summary, finding_lines
 from edgetool.errors import UsageError
 

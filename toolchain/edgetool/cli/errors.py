@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import click
 
 from edgetool.cli.command import PipeClosedError, command_name, long_name
-from edgetool.cli.text import color, printable
+from edgetool.cli.output import color, printable
 from edgetool.errors import EdgetoolError, UsageError
 from edgetool.gate.text import visible
 

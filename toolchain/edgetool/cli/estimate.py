@@ -22,15 +22,18 @@ from edgetool.cli.options import (
     stacked,
     target_options,
 )
-from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
-from edgetool.cli.text import (
+from edgetool.cli.output import (
     ENERGY_UNITS,
     TIME_UNITS,
+    ProgressLine,
+    deliver,
     duration,
     fact,
     grouped,
     in_common_unit,
     mac_rate,
+    notice,
+    print_lines,
     printable,
     short_size,
     size_of_limit,
@@ -39,17 +42,21 @@ from edgetool.cli.text import (
     width,
     wrapped,
 )
-from edgetool.cli.view import finding_lines, fits_fact, heading, runs_fact, without_shared
-from edgetool.cli.view_latency import (
+from edgetool.cli.view import (
     by_time,
     energy_facts,
+    finding_lines,
+    fits_fact,
+    heading,
     latency_facts,
     limit_facts,
     operator_table,
     percent,
+    runs_fact,
     slowest_facts,
     status,
     unmodelled_fact,
+    without_shared,
     work_facts,
 )
 from edgetool.figure import significant

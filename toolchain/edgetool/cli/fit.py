@@ -12,10 +12,9 @@ import click
 from edgetool.cli.check import size_limits
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options
-from edgetool.cli.output import deliver, print_lines
+from edgetool.cli.output import deliver, print_lines, printable, short_size, width, wrapped
 from edgetool.cli.settings import read_by_name
 from edgetool.cli.sweep import one_form
-from edgetool.cli.text import printable, short_size, width, wrapped
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant
 from edgetool.pipeline.output import check_writable

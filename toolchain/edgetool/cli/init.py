@@ -10,8 +10,7 @@ from click.core import ParameterSource
 
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, complete_target, force_option, quiet_options
-from edgetool.cli.output import notice, print_lines
-from edgetool.cli.text import fact, printable, wrapped
+from edgetool.cli.output import fact, notice, print_lines, printable, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

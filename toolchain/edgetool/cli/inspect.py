@@ -8,8 +8,7 @@ import click
 
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, json_option, quiet_options, report_option
-from edgetool.cli.output import deliver, print_lines
-from edgetool.cli.text import fact, grouped, printable, size_with_unit, table
+from edgetool.cli.output import deliver, fact, grouped, print_lines, printable, size_with_unit, table
 from edgetool.cli.view import finding_lines
 from edgetool.figure import significant
 

@@ -9,8 +9,17 @@ import click
 from edgetool.cli.command import Command, option
 from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.options import PATH, SIZE, force_option, json_option, quiet_options
-from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
-from edgetool.cli.text import fact, printable, size_with_unit, table, width
+from edgetool.cli.output import (
+    ProgressLine,
+    deliver,
+    fact,
+    notice,
+    print_lines,
+    printable,
+    size_with_unit,
+    table,
+    width,
+)
 from edgetool.cli.view import PROOFS, Summary, closing, finding_lines
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant

@@ -17,8 +17,7 @@ from edgetool.cli.options import (
     quiet_options,
     target_options,
 )
-from edgetool.cli.output import deliver, notice, print_lines
-from edgetool.cli.text import fact, printable, size_with_unit, table, width, wrapped
+from edgetool.cli.output import deliver, fact, notice, print_lines, printable, size_with_unit, table, width, wrapped
 from edgetool.cli.view import (
     arena_facts,
     finding_lines,

@@ -8,10 +8,9 @@ import click
 
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import directory_options, firmware_options, force_option, json_option, quiet_options
-from edgetool.cli.output import ProgressLine, deliver, print_lines
+from edgetool.cli.output import ProgressLine, deliver, print_lines, wrapped
 from edgetool.cli.settings import read_by_name
 from edgetool.cli.sweep import AXIS, axes_help, find_store, named, read_rows, source_options
-from edgetool.cli.text import wrapped
 from edgetool.cli.view_sweep import AXIS_WORDS, accuracy_word, layout, table_lines, target_heading, variant_text
 from edgetool.errors import UsageError
 from edgetool.sweep.front import AXES, FALLBACK_AXES

@@ -11,7 +11,20 @@ import click
 
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, quiet_options
-from edgetool.cli.output import deliver, notice, print_lines
+from edgetool.cli.output import (
+    COUNT_UNITS,
+    ENERGY_UNITS,
+    SIZE_UNITS,
+    TIME_UNITS,
+    deliver,
+    in_common_unit,
+    notice,
+    print_lines,
+    printable,
+    table,
+    width,
+    wrapped,
+)
 from edgetool.cli.sweep import (
     AXIS,
     axes_help,
@@ -23,17 +36,6 @@ from edgetool.cli.sweep import (
     picture_format,
     read_rows,
     source_options,
-)
-from edgetool.cli.text import (
-    COUNT_UNITS,
-    ENERGY_UNITS,
-    SIZE_UNITS,
-    TIME_UNITS,
-    in_common_unit,
-    printable,
-    table,
-    width,
-    wrapped,
 )
 from edgetool.cli.view_sweep import (
     AXIS_WORDS,

@@ -9,9 +9,8 @@ import click
 from edgetool.cli.command import Command, option
 from edgetool.cli.errors import Terminated
 from edgetool.cli.options import PATH, quiet_options
-from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
+from edgetool.cli.output import ProgressLine, deliver, notice, print_lines, printable, width, wrapped
 from edgetool.cli.sweep import json_option, read_rows, spec_path, store_option, store_path
-from edgetool.cli.text import printable, width, wrapped
 from edgetool.errors import ConversionError, UsageError
 
 if TYPE_CHECKING:

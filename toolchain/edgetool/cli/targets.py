@@ -8,8 +8,7 @@ import click
 
 from edgetool.cli.command import Command, Group, option
 from edgetool.cli.options import PATH, SIZE, complete_target, json_option
-from edgetool.cli.output import deliver, print_lines
-from edgetool.cli.text import fact, printable, table, wrapped
+from edgetool.cli.output import deliver, fact, print_lines, printable, table, wrapped
 from edgetool.figure import significant
 from edgetool.target.quantity import format_size
 

@@ -8,8 +8,7 @@ import click
 
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, json_option, quiet_options, report_option, target_options
-from edgetool.cli.output import ProgressLine, deliver, print_lines
-from edgetool.cli.text import fact, grouped, printable
+from edgetool.cli.output import ProgressLine, deliver, fact, grouped, print_lines, printable
 from edgetool.cli.view import Summary, closing, finding_lines
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from edgetool.cli.text import (
+from edgetool.cli.output import (
     COUNT_UNITS,
     ENERGY_UNITS,
     SIZE_UNITS,

@@ -1,4 +1,4 @@
-"""NAME.h, and NAME_buffers.c, which defines the shared buffers that it declares. Both are C99, and valid C++.
+"""NAME.h, the data of the model, and NAME_buffers.c with the shared buffers. C files are C99, and valid C++.
 
 Every macro starts with NAME in capitals, every function and type with NAME, except for the type edgetool_tensor, which
 is the same in the headers of all models. If a limit is exceeded, compilation fails: in C11 and C++11 by a static
@@ -6,6 +6,8 @@ assertion with both numbers, in C99 by a typedef'd array of negative size with t
 
 Tensors are in an arena, or, for runtimes without one, at the start of one of a few shared buffers: arrays that can each
 be placed in a different memory. The functions for the limits are also used by the header of a shared arena.
+
+The .tflite is a read-only, 16-byte aligned array: in C, or included by the assembler, which is faster to build.
 """
 
 from __future__ import annotations
@@ -429,3 +431,35 @@ def _activations_bytes(spec: HeaderSpec) -> int:
     """Return the end of the highest tensor with an offset, rounded up to the alignment."""
     end = max((tensor.offset + tensor.size_bytes for tensor in spec.tensors if tensor.offset is not None), default=0)
     return -(-end // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+
+
+BYTES_PER_ROW = 16
+_CELL = len("0x00,")
+
+
+def model_data(name: str, blob: bytes) -> tuple[str, str]:
+    """Return the texts of NAME_model.c and NAME_model.h, where NAME is c_names.model_identifier(name).
+
+    The array is `NAME_model`, its size the macro `NAME_MODEL_BYTES`.
+
+    Raises:
+        InvalidModelError: There are no bytes.
+    """
+    if not blob:
+        raise errors.InvalidModelError("the model is empty", where=name, fix="convert it again")
+    names = {**c_names.model_names(name), "my_label": c_names.comment_text(name)}
+    return fill("c/model.c", **names, MY_ROWS=_rows(blob)), fill("c/model.h", **names, MY_BYTES=len(blob))
+
+
+def incbin_source(name: str) -> str:
+    """Return the text of NAME_model.S, where NAME is c_names.model_identifier(name), which replaces NAME_model.c.
+
+    The assembler includes the model from NAME.tflite, and compares its size with NAME_MODEL_BYTES in NAME_model.h.
+    """
+    return fill("c/model.S", **c_names.model_names(name), my_label=c_names.comment_text(name))
+
+
+def _rows(blob: bytes) -> str:
+    cells = "0x" + blob.hex(",").replace(",", ",0x") + ","
+    width = BYTES_PER_ROW * _CELL
+    return "".join([f"  {cells[start : start + width]}\n" for start in range(0, len(cells), width)])

@@ -12,8 +12,7 @@ from typing import Literal
 from edgetool import __version__
 from edgetool.codegen.c_names import MAX_LENGTH, is_portable, is_taken, model_identifier, model_macro
 from edgetool.codegen.cmake.project import cmake_lists
-from edgetool.codegen.data import incbin_source, model_data
-from edgetool.codegen.header import buffers_source, header
+from edgetool.codegen.header import buffers_source, header, incbin_source, model_data
 from edgetool.codegen.spec import (
     BuffersSpec,
     Data,
