@@ -105,7 +105,7 @@ class InternalError(EdgetoolError):
     exit_code = 5
 
 
-MAX_PROBLEMS = 50  # of one file that are listed
+MAX_PROBLEMS = 50  # listed per file
 
 
 @dataclass(frozen=True, slots=True)

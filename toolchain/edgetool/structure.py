@@ -22,7 +22,7 @@ from edgetool.errors import MAX_PROBLEMS, Problem, did_you_mean
 
 T = TypeVar("T")
 
-MAX_DOCUMENT_PROBLEMS = 1000  # reported of one document: a hostile one may have millions
+MAX_DOCUMENT_PROBLEMS = 1000  # per document, because a hostile one may have millions
 MAX_KEY = 80  # characters of a key in a message
 MAX_SHOWN = 40  # characters of a value in a message
 LARGEST = 2**63  # integers above it are not shown

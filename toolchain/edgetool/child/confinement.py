@@ -51,7 +51,7 @@ class _Program(ctypes.Structure):
 
 
 def refuse_calls() -> bool:
-    """Make REFUSED_CALLS fail with EACCES in this process and all it starts. Return False if the system cannot."""
+    """Make REFUSED_CALLS fail with EACCES in this process and its descendants. Return False if the system cannot."""
     machine = MACHINES.get(platform.machine())
     if platform.system() != "Linux" or machine is None or struct.calcsize("P") != 8:
         return False
@@ -111,7 +111,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def write_only_in(folder: Path) -> bool:
-    """Let this process and all it starts write only in `folder`. Return False if the system cannot."""
+    """Restrict writing by this process and its descendants to `folder`. Return False if the system cannot."""
     if sys.platform != "linux":
         return False
     version = _call(CREATE_RULESET, 0, 0, VERSION_FLAG)
@@ -196,7 +196,7 @@ def confine(folder: Path) -> tuple[str, ...]:
 
 
 def die_with_parent(parent: int) -> None:
-    """On Linux, ask the kernel to kill this process when its parent ends, however it ends."""
+    """Ask the kernel to kill this process when its parent ends for any reason; Linux only."""
     if sys.platform != "linux":
         return
     import ctypes

@@ -98,14 +98,14 @@ def work_folder(parent: Path | None = None) -> Iterator[Path]:
     remove_abandoned(place)
     try:
         # Files that a dying process still writes are removed by the next run.
-        made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True)
+        directory = tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True)
     except OSError as error:
         raise OutputError(
             f"cannot create a directory: {error.strerror or error}",
             where=str(temporary_parent(place)),
             fix="free space, or set TMPDIR to a directory on another disk",
         ) from error
-    with made as name:
+    with directory as name:
         lock = _try_lock(name)  # until this process ends, however it does
         try:
             with report_disk_full(Path(name)):
@@ -128,7 +128,7 @@ def temporary_place() -> Path:
 
 
 def remove_abandoned(place: Path) -> None:
-    """Remove this user's work folders in `place` that no process holds the lock of."""
+    """Remove this user's work folders in `place` whose lock no process holds."""
     if os.name != "posix":
         return
     with contextlib.suppress(OSError), os.scandir(place) as entries:
@@ -142,7 +142,7 @@ def _is_abandoned(entry: os.DirEntry[str]) -> bool:
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:
-        return False  # it is gone already
+        return False  # it has already been removed
     age_seconds = time.time() - max(status.st_mtime, status.st_ctime)
     return entry.is_dir(follow_symlinks=False) and status.st_uid == os.geteuid() and age_seconds > NEW_SECONDS
 

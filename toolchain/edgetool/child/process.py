@@ -45,16 +45,16 @@ QUIET = {
 }
 
 
-def environment(given: Mapping[str, str], workdir: Path, *, trusted: bool) -> dict[str, str]:
+def environment(inherited: Mapping[str, str], workdir: Path, *, trusted: bool) -> dict[str, str]:
     """Return a child's environment variables.
 
-    Temporary files go to the work directory. So does what the child would keep in the user's home, whose path only
-    trusted code receives.
+    Temporary files go to the work directory. So do files that the child would store in the user's home directory, whose
+    path only trusted code receives.
     """
     temporary = {**QUIET, "TMPDIR": str(workdir)}
     if trusted:
-        return {**given, **temporary}
-    kept = {name: value for name, value in given.items() if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIX)}
+        return {**inherited, **temporary}
+    kept = {name: value for name, value in inherited.items() if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIX)}
     # Python would look for the user's own packages in the home directory.
     return {"PYTHONUSERBASE": site.getuserbase(), **kept, **temporary, **dict.fromkeys(HOMES, str(workdir))}
 

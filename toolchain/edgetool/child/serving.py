@@ -71,7 +71,7 @@ def serve(work: Callable[[dict[str, Any], Path, Progress], dict[str, Any]]) -> N
         _answer(result={**result, UNCONFINED: _task.unconfined} if _task.unconfined else result)
     except Exception as error:
         _answer(**_error_message(error))
-    os._exit(0)  # libraries' exit handlers can hang or crash; the answer is already out
+    os._exit(0)  # libraries' exit handlers can hang or crash; the answer has already been sent
 
 
 def log_tail(workdir: Path) -> tuple[str, ...]:

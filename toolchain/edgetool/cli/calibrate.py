@@ -75,7 +75,7 @@ def _models(calibration: CalibrationInfo) -> list[str]:
 
 
 def _device(model: MeasuredModel, device: DeviceInfo, *, every_operator: bool) -> list[str]:
-    """What the device reported about a model: its arena, and the operators that the estimate is farthest from."""
+    """Show what the device reported about a model: its arena, and the operators with the least accurate estimates."""
     spread = f"{duration(device.min_ms, 4)} to {duration(device.max_ms, 4)}"
     counter = COUNTERS.get(device.counter, printable(device.counter))
     lines = wrapped(f"{printable(model.name)}: {device.runs} runs, {spread}, timed by {counter}", "    ", "  ")
@@ -157,7 +157,7 @@ class MeasurementType(click.ParamType):  # type: ignore[type-arg]  # generic onl
             self.fail(error.what, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Files, for the shell."""
+        """Let the shell complete file names."""
         return [CompletionItem(incomplete, type="file")]
 
 

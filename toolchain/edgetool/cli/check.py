@@ -149,11 +149,12 @@ VIOLATED = {True: "yes", False: "no", None: "unknown"}
 def check_view(reports: Sequence[Report], *, everything: bool = False) -> list[str]:
     """Show every report, then for several a matrix of the memory used and a verdict.
 
-    Of several reports, each passing one takes one line; in failing ones, the passing rules share one line. everything:
-    all of them in full, and notes too. What several reports have in common is printed once, after them.
+    If there are several reports, each one that passes takes one line, and in the others the passing rules share one
+    line. everything: show all reports in full, and notes too. Whatever several reports have in common is printed once,
+    at the end.
     """
     several = len(reports) > 1
-    common = _Common.of(reports, everything=everything) if several else _Common()
+    common = _CommonFindings.of(reports, everything=everything) if several else _CommonFindings()
     lines: list[str] = []
     for report in reports:
         shown = _collapsed(report, common) if several and not everything and gate_of(report).passed else None
@@ -172,14 +173,14 @@ def check_view(reports: Sequence[Report], *, everything: bool = False) -> list[s
 
 
 @dataclass(frozen=True, slots=True)
-class _Common:
+class _CommonFindings:
     """What several reports have in common: open judgements, and findings about one model on several targets."""
 
     judgements: dict[JudgementInfo, int] = field(default_factory=dict)
     findings: dict[tuple[str, FindingInfo], int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, reports: Sequence[Report], *, everything: bool) -> _Common:
+    def of(cls, reports: Sequence[Report], *, everything: bool) -> _CommonFindings:
         judgements = Counter(item for report in reports for item in dict.fromkeys(map(_unvalued, _open(report))))
         findings = Counter(
             (gate_of(report).path, item)
@@ -222,8 +223,8 @@ def _findings(report: Report, *, everything: bool) -> list[FindingInfo]:
     return [item for item in unjudged_findings(report) if everything or item.level != "note"]
 
 
-def _collapsed(report: Report, common: _Common) -> list[str]:
-    """A passing report in one line, and the open points that no other report has."""
+def _collapsed(report: Report, common: _CommonFindings) -> list[str]:
+    """Show a passing report in one line, and the open judgements that no other report has."""
     target = "" if report.target is None else f" on {printable(report.target.name)}"
     mark, _ = MARKS[True]
     figures = ", ".join(_figures(report))
@@ -248,7 +249,7 @@ def _short_path(path: str, columns: int) -> str:
 
 
 def _figures(report: Report) -> list[str]:
-    """Arena and model with the share of their limits or in bytes, and the latency if it is limited."""
+    """Show arena and model in bytes or as a share of their limits, and the latency if it is limited."""
     used, memory, arena = usage(report), report.memory, report.arena
     parts = []
     if used.arena != NO_LIMIT:
@@ -264,7 +265,7 @@ def _figures(report: Report) -> list[str]:
 
 
 def _matrix(reports: Sequence[Report]) -> list[str]:
-    """The share of memory used: models by targets, in as many tables as the terminal's width requires.
+    """Show the share of memory used, models by targets, in as many tables as the terminal's width requires.
 
     A single model has a row for each target.
     """
@@ -305,7 +306,7 @@ def _marked(line: str) -> str:
     return line.replace("FAIL", click.style("FAIL", fg="red", bold=True)) if "% FAIL" in line else line
 
 
-def _report(report: Report, common: _Common, everything: bool) -> list[str]:
+def _report(report: Report, common: _CommonFindings, everything: bool) -> list[str]:
     gate = gate_of(report)
     lines = [_verdict(report, gate), *_device(report), ""]
     shown: set[tuple[str, ...]] = set()
@@ -328,7 +329,7 @@ def _report(report: Report, common: _Common, everything: bool) -> list[str]:
 
 
 def _verdict(report: Report, gate: GateInfo) -> str:
-    """The path, the target and the verdict; the failed rules too if they fit on the line."""
+    """Show the path, the target and the verdict; the failed rules too if they fit on the line."""
     target = "" if report.target is None else f" on {printable(report.target.name)}"
     word, color = ("passes", "green") if gate.passed else ("FAILS", "red")
     columns = width() - len(f"{target} {word}")
@@ -340,7 +341,7 @@ def _verdict(report: Report, gate: GateInfo) -> str:
 
 
 def _device(report: Report) -> list[str]:
-    """The device that the figures are for."""
+    """Show the device that the figures are for."""
     target = report.target
     if target is None:
         return []
@@ -349,7 +350,7 @@ def _device(report: Report) -> list[str]:
 
 
 def _judgement(item: JudgementInfo, shown: set[tuple[str, ...]]) -> list[str]:
-    """One judgement. Causes and advice that an earlier judgement has shown are not repeated."""
+    """Show one judgement, without causes and advice that an earlier judgement has shown."""
     mark, color = MARKS[item.passed]
     if item.passed and item.level == "warning":
         mark, color = "warn", "yellow"
@@ -385,7 +386,7 @@ def _budgets(memory: MemoryInfo) -> list[str]:
 
 
 def _lock(lock: LockInfo, judgements: Sequence[JudgementInfo]) -> list[str]:
-    """The state of the lock, which inputs differ, and the changes with their causes."""
+    """Show the state of the lock, which inputs differ, and the changes with their causes."""
     from edgetool.gate.lock_judgement import GUARDED
 
     reported = {item.rule for item in judgements}
@@ -498,12 +499,12 @@ def command(
     from edgetool.pipeline.output import check_writable
     from edgetool.pipeline.targets import resolve_named
 
-    files = paths or tuple(found for path in models for found in _matching(path))
+    files = paths or tuple(file for path in models for file in _matching(path))
     if not files:
         raise UsageError(
             "no model is given", fix='name a .tflite file, or set models = ["..."] in [check] of edgetool.toml'
         )
-    targets = [found for found in (resolve_named(name, **overrides) for name in target) if found is not None]
+    targets = [device for device in (resolve_named(name, **overrides) for name in target) if device is not None]
     request = CheckRequest(
         limits=ModelLimits(
             reserve_bytes=reserve,

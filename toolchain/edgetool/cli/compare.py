@@ -98,7 +98,7 @@ def compare_view(report: CompareReport, *, everything: bool) -> list[str]:
 
 
 def _side(letter: str, side: SideInfo) -> list[str]:
-    """The model, the target, and the origin of the figures."""
+    """Show the model, the target, and the origin of the figures."""
     target = "no target" if side.target is None else f"{side.target.name}, {side.target.kernels} kernels"
     name = click.style(printable(side.name, NAME_COLUMNS), bold=True)
     if side.kind == "report":
@@ -114,7 +114,7 @@ def _side(letter: str, side: SideInfo) -> list[str]:
 
 
 def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
-    """One line per figure that either side has, and one for its band. Figures that both lack are listed below."""
+    """Show a line for each figure that either side has, and one for its band; list the figures that both lack."""
     rows, bold = [], set[int]()
     for change in compared.figures:
         if (change.a is None and change.b is None) or (not everything and _is_redundant(change, compared)):
@@ -138,7 +138,7 @@ def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
 
 
 def _is_redundant(change: FigureChange, compared: CompareInfo) -> bool:
-    """Whether the figure repeats another: the arena of TFLM's own planner, if that is the arena."""
+    """Return whether the figure repeats another: the arena with TFLM's own planner, if that planner is used."""
     arena = next(item for item in compared.figures if item.figure == "arena_bytes")
     return change.figure == "stock_arena_bytes" and (change.a, change.b) == (arena.a, arena.b)
 
@@ -153,7 +153,7 @@ def _values(change: FigureChange) -> tuple[str, str]:
 
 
 def _changes(change: FigureChange) -> tuple[str, str]:
-    """The change in its unit and in percent."""
+    """Return the change in its unit and in percent."""
     if change.change is None:
         return "-", ""
     if change.change == 0:
@@ -178,7 +178,7 @@ def _percent(percent: float | None) -> str:
 
 
 def _band_row(change: FigureChange) -> tuple[str, str, str, str, str]:
-    """The range of both values, and whether the difference exceeds the uncertainty."""
+    """Return the range of both values, and whether the difference exceeds the uncertainty."""
     shown = _format(change)
     cells = [
         "-" if band is None or band[1] is None else f"{shown(band[0]).partition(' ')[0]} to {shown(band[1])}"
@@ -203,12 +203,12 @@ def _format(change: FigureChange) -> Callable[[float], str]:
 
 
 def _cosine(value: float) -> str:
-    """A cosine with four decimals, never rounded up: 1.0000 means equal."""
+    """Return a cosine with four decimals, never rounded up: 1.0000 means equal."""
     return f"{floor(value * 1e4) / 1e4:.4f}"
 
 
 def _points(share: float) -> str:
-    """A share in percent, with two decimals if the value is small."""
+    """Return a share in percent, with two decimals if the value is small."""
     return f"{100 * share:.1f}" if share >= 0.0995 or not share else f"{100 * share:.2f}"
 
 
@@ -217,7 +217,7 @@ def _count(value: float) -> str:
 
 
 def _kinds(kinds: Sequence[KindChange], *, everything: bool) -> list[str]:
-    """The kinds of operators whose counts differ; all kinds if everything is shown."""
+    """Show the kinds of operators whose counts differ; all kinds if everything is shown."""
     chosen = [kind for kind in kinds if everything or kind.a != kind.b]
     if not chosen:
         return []
@@ -229,7 +229,7 @@ def _kinds(kinds: Sequence[KindChange], *, everything: bool) -> list[str]:
 
 
 def _operators(operators: Sequence[OperatorChange], *, everything: bool) -> list[str]:
-    """The operators whose time changed most, or, if one side has no times, whose bytes changed most."""
+    """Show the operators whose time changed most, or, if one side has no times, whose bytes changed most."""
     timed = all(
         (item.a is None or item.a_ms is not None) and (item.b is None or item.b_ms is not None) for item in operators
     )
@@ -307,9 +307,11 @@ def command(
     from edgetool.report.json import to_json
 
     # The target in edgetool.toml applies to models; two reports need none.
-    asked = {ctx.get_parameter_source(name) for name in ("target", "custom_operators", *overrides)}
-    insist = ParameterSource.COMMANDLINE in asked
-    report = compare_models(a, b, target, overrides=overrides, custom_operators=custom_operators, insist=insist)
+    sources = {ctx.get_parameter_source(name) for name in ("target", "custom_operators", *overrides)}
+    reject_unused = ParameterSource.COMMANDLINE in sources
+    report = compare_models(
+        a, b, target, overrides=overrides, custom_operators=custom_operators, reject_unused=reject_unused
+    )
     if as_json or output is not None:
         inputs = (a, b) if custom_operators is None else (a, b, custom_operators)
         deliver(to_json(comparison_document(report)), output, force=force, quiet=quiet, inputs=inputs)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def shared_arena_view(arena: SharedArenaInfo, reports: Sequence[Report]) -> list[str]:
-    """The arena that all models share, what each adds to it, and the findings of all."""
+    """Show the arena that all models share, what each adds to it, and all findings."""
     target = reports[0].target
     where = f" on {printable(target.board or target.core)} ({target.kernels} kernels)" if target is not None else ""
     title = f"{len(reports)} models in one arena, {arena.name}{where}"
@@ -63,7 +63,7 @@ def shared_arena_view(arena: SharedArenaInfo, reports: Sequence[Report]) -> list
 
 
 def shared_verdict(arena: SharedArenaInfo, reports: Sequence[Report]) -> Summary:
-    """Whether the arena and the models fit, in a sentence."""
+    """Return whether the arena and the models fit, in a sentence."""
     problems = [item.message for item in arena.findings if item.level == "error"]
     problems += [
         f"{report.model.name}: {item.message}"

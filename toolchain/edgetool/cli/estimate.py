@@ -266,8 +266,8 @@ def comparison_view(reports: Sequence[Report], *, by: str, everything: bool) -> 
     for report in unshared:
         if everything:
             lines += ["", *estimate_view(report, by=by, everything=True)]
-        elif grave := tuple(finding for finding in report.findings if finding.level != "note"):
-            lines += ["", f"  {printable(_name(report))}", *finding_lines(grave)[1:]]
+        elif problems := tuple(finding for finding in report.findings if finding.level != "note"):
+            lines += ["", f"  {printable(_name(report))}", *finding_lines(problems)[1:]]
     lines += finding_lines([item for item in shared if everything or item.level != "note"], everything=everything)
     return lines if everything else [*lines, "", "  -v shows each target with its operators."]
 
@@ -308,7 +308,7 @@ def _share(share: float | None) -> str:
 
 
 def _measured(reports: Sequence[Report]) -> list[str]:
-    """The measured run that each target's view compares with."""
+    """Show the measured run with which each target's view is compared."""
     run = next((r.estimate.measured for r in reports if r.estimate is not None and r.estimate.measured), None)
     if run is None:
         return []
@@ -422,7 +422,7 @@ def command(
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.json import documents, to_json
 
-    targets = [found for found in (resolve_named(name, **overrides) for name in target) if found is not None]
+    targets = [device for device in (resolve_named(name, **overrides) for name in target) if device is not None]
     request = EstimateRequest(
         measured_ms=measured_ms,
         benchmark_runs=benchmark,

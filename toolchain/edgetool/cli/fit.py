@@ -95,7 +95,7 @@ def _bars(row: BoardFit, columns: int) -> tuple[str, str]:
 
 
 def _bar(share: float | None, columns: int) -> str:
-    """A bar and its percentage, rounded up: 100 % still fits."""
+    """Return a bar and its percentage, rounded up: 100 % still fits."""
     if share is None:
         return f"{'-':>{columns + PERCENT_COLUMNS}}"
     full = min(columns, math.ceil(share * columns))
@@ -122,7 +122,7 @@ def _latency(row: BoardFit) -> str:
 
 
 def _ms(value: float) -> str:
-    """Milliseconds to two digits: 1,200, 59, 0.35."""
+    """Return milliseconds to two digits: 1,200, 59, 0.35."""
     return significant(float(f"{value:.2g}"), 2) if value >= 1e-3 else "<0.001"
 
 

@@ -24,7 +24,7 @@ PLANNED = {"new": "would be written", "replaced": "would be replaced", "extended
 
 
 def init_view(plan: InitPlan) -> list[str]:
-    """The summary after the files are written."""
+    """Show the summary after the files are written."""
     lines = _basis(plan)
     for file in plan.files:
         lines += fact(ACTIONS[file.action], _described(file))
@@ -36,7 +36,7 @@ def init_view(plan: InitPlan) -> list[str]:
 
 
 def dry_run_view(plan: InitPlan) -> list[str]:
-    """The files that would be written, in full."""
+    """Show the files that would be written, in full."""
     lines = _basis(plan)
     for file in plan.files:
         lines += ["", click.style(f"{file.path} {PLANNED[file.action]}:", bold=True)]

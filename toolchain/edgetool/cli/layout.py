@@ -34,7 +34,7 @@ MIN_NAME_COLUMNS = 12
 
 
 def layout_view(report: LayoutReport, *, everything: bool) -> list[str]:
-    """Show the height, the saving, the proof or gap, and the place of each buffer."""
+    """Show the peak, the saving, the proof or gap, and the offset of each buffer."""
     layout = report.layout
     count = f"{len(layout.buffers):,} buffer{'' if len(layout.buffers) == 1 else 's'}"
     lines = [f"{click.style(printable(report.instance.name), bold=True)}: {count}", ""]
@@ -71,7 +71,7 @@ def _proof(layout: LayoutInfo) -> str:
 
 
 def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
-    """The first buffers in the file's order: bytes from start to before end, alive from lower to upper."""
+    """Show the first buffers in the file's order: their bytes from start to before end, and when they are live."""
     if not buffers:
         return ["  no buffer needs memory"]
     header = ("start", "end", "size", "lower", "upper")

@@ -1,4 +1,4 @@
-"""The entry point: finds the command, and turns errors into exit codes."""
+"""The entry point, which finds the command and turns errors into exit codes."""
 
 from __future__ import annotations
 

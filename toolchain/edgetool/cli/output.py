@@ -237,7 +237,7 @@ def energy(microjoules: float) -> str:
 
 
 def print_lines(lines: Sequence[str]) -> None:
-    """Print the lines of a view, coloured according to text.color; nothing for no lines."""
+    """Print the lines of a view, coloured according to color(); nothing for no lines."""
     if not lines:
         return
     click.echo("\n".join(lines), color=color())

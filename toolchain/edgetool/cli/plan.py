@@ -44,7 +44,7 @@ MIN_PART_COLUMNS = 16
 
 
 def explain_view(report: Report, *, everything: bool = False) -> list[str]:
-    """Show the sizes, then the moments, the tail and the head of the arena."""
+    """Show the sizes, then the peaks, the tail and the head of the arena."""
     arena = report.arena
     assert arena is not None
     lines = [heading(report), "", *arena_facts(arena, report.memory), ""]
@@ -75,7 +75,7 @@ def _moment(entry: BreakdownEntry) -> str:
 
 
 def _tail(report: Report, entries: list[BreakdownEntry]) -> list[str]:
-    """TFLM's own structures, then each operator with its persistent and scratch buffers."""
+    """Show TFLM's own structures, then each operator with its persistent and scratch buffers."""
     assert report.arena is not None
     structures = [entry for entry in entries if entry.operator is None]
     by_operator: dict[tuple[int, int], list[BreakdownEntry]] = {}
@@ -110,14 +110,14 @@ def _scratch(report: Report) -> dict[tuple[int, int], str]:
 
 
 def _head(arena: ArenaInfo, entries: list[BreakdownEntry]) -> list[str]:
-    asked = [_asked_by(entry) for entry in entries]
-    taken = 2 + len(f"{arena.head_bytes:,}") + 2 + max((2 + len(name) for name in asked if name), default=0)
+    requesters = [_requested_by(entry) for entry in entries]
+    taken = 2 + len(f"{arena.head_bytes:,}") + 2 + max((2 + len(name) for name in requesters if name), default=0)
     columns = min(NAME_COLUMNS, max(MIN_PART_COLUMNS, width() - taken))
     names = [
         printable(entry.where if name else _place(entry) + entry.where, columns)
-        for entry, name in zip(entries, asked, strict=True)
+        for entry, name in zip(entries, requesters, strict=True)
     ]
-    rows = [(f"{entry.bytes:,}", name, by) for entry, name, by in zip(entries, names, asked, strict=True)]
+    rows = [(f"{entry.bytes:,}", name, by) for entry, name, by in zip(entries, names, requesters, strict=True)]
     header = ("head", f"of {arena.head_bytes:,} B, at its peak", "")
     gap = arena.layout_bytes - arena.lower_bound_bytes
     verdict = (
@@ -128,7 +128,7 @@ def _head(arena: ArenaInfo, entries: list[BreakdownEntry]) -> list[str]:
     return [*_indented(table(header, rows, "><<")), *wrapped(verdict, "  ")]
 
 
-def _asked_by(entry: BreakdownEntry) -> str:
+def _requested_by(entry: BreakdownEntry) -> str:
     return "" if entry.operator is None else _operator(entry)
 
 
@@ -145,9 +145,9 @@ def _listed(entries: list[BreakdownEntry]) -> str:
     """Return the parts of an allocation: "60 B OpData, 128 B per-channel multipliers, 4 B padding"."""
     words = []
     for entry in entries:
-        asked = entry.bytes if entry.requested_bytes is None else entry.requested_bytes
+        requested = entry.bytes if entry.requested_bytes is None else entry.requested_bytes
         times = f"{entry.count} x " if entry.count > 1 else ""
-        words.append(f"{times}{asked // entry.count:,} B {entry.where}")
+        words.append(f"{times}{requested // entry.count:,} B {entry.where}")
     padding = sum(entry.bytes - (entry.requested_bytes or 0) for entry in entries)
     if padding:
         words.append(f"{padding} B padding")
@@ -155,10 +155,10 @@ def _listed(entries: list[BreakdownEntry]) -> str:
 
 
 def _times(entry: BreakdownEntry) -> str:
-    asked = entry.bytes if entry.requested_bytes is None else entry.requested_bytes
-    words = [f"{entry.count} x {asked // entry.count:,} B"] if entry.count > 1 else []
-    if entry.bytes > asked:
-        words.append(f"{entry.bytes - asked} B padding")
+    requested = entry.bytes if entry.requested_bytes is None else entry.requested_bytes
+    words = [f"{entry.count} x {requested // entry.count:,} B"] if entry.count > 1 else []
+    if entry.bytes > requested:
+        words.append(f"{entry.bytes - requested} B padding")
     return ", ".join(words)
 
 
@@ -195,10 +195,10 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
 
 
 def tensor_map(plan: PlanInfo, shown: int) -> list[str]:
-    """A table of tensors and scratch buffers by offset, with the largest `shown` of them.
+    """Show a table of tensors and scratch buffers by offset, with the largest `shown` of them.
 
-    Each has a bar over the run, filled while it is alive. Those alive at the peak are marked, and always in the table,
-    as is the buffer that ends highest, where the head ends.
+    Each has a bar over the operators, filled while it is live. Buffers that are live at the peak are marked and always
+    in the table, as is the buffer with the highest end, which determines the size of the head.
     """
     buffers = [*((item, False) for item in plan.tensors), *((item, True) for item in plan.scratch)]
     if not buffers:
@@ -251,12 +251,12 @@ def _peak_lines(plan: PlanInfo) -> list[str]:
 
 
 def _at_peak(item: PlannedTensor, plan: PlanInfo) -> bool:
-    """Whether the buffer is alive at the peak; an input is at operator 0 as well as before it."""
+    """Return whether the buffer is live at the peak; an input is live at operator 0 as well as before it."""
     return plan.peak is not None and item.first_op <= max(plan.peak.position, 0) <= item.last_op
 
 
 def _end(item: PlannedTensor) -> int:
-    """Where the buffer ends in TFLM's planner, which rounds sizes up to 16."""
+    """Return the end of the buffer in TFLM's planner, which rounds sizes up to 16."""
     return item.offset + -(-item.bytes // ALIGNMENT) * ALIGNMENT
 
 

@@ -128,7 +128,7 @@ def _read() -> tuple[Path, str, dict[str, Any]] | None:
 
         blob = read_file(path, what="settings", max_bytes=MAX_FILE_BYTES)
         if name != SETTINGS_NAME and SETTINGS_TABLE not in blob:
-            continue  # somebody else's file; its own tools report what is wrong with it
+            continue  # the file belongs to other tools, which report what is wrong with it
         text = toml_text(blob, where=name, fix="repair it", error=SettingsError)
         content = toml_table(text, where=name, fix="repair it", error=SettingsError)
         if name == SETTINGS_NAME:

@@ -28,7 +28,7 @@ RUNNERS_UP = 3
 
 
 def best_view(chosen: Row, all_rows: Sequence[Row], by: str, *, everything: bool = False) -> list[str]:
-    """Show the chosen row, the best of its target on the axis; `every` holds all rows of the sweep."""
+    """Show the chosen row, the best of its target on the axis, out of all rows of the sweep."""
     accepted = [
         row
         for row in all_rows

@@ -125,7 +125,7 @@ def _power(target: Target) -> Iterator[tuple[str, str]]:
 
 
 def _other_runtimes(target: Target) -> list[str]:
-    """How other runtimes compare according to publications; no estimate uses it."""
+    """Show how other runtimes compare according to publications, which no estimate uses."""
     if not target.factors:
         return []
     rows = [

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from edgetool.report.document import OutputDistance, Report, RuntimeInfo, VerifyInfo
 
-# The names under which the document's checks are shown.
+# The displayed name of each check in the document.
 LABELS = {
     "plan-safe": "Plan",
     "planned-runs": "Runs",
@@ -79,7 +79,7 @@ def _closing_verdict(verified: VerifyInfo) -> Summary:
 
 
 def _compared(report: Report, verified: VerifyInfo) -> str:
-    """The two files, and the runtime that ran them."""
+    """Show the two files, and the runtime that ran them."""
     what = PLANNERS[verified.planner]
     if report.provenance.options.get("original") is not None:
         what = f"the model and {printable(verified.original.name)}"

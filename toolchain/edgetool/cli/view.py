@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 MAX_LAYERS = 12
 DRAWN = 3  # layers whose histogram is drawn
-EXACT_DB = 100.0  # what is left is float32's own rounding
+EXACT_DB = 100.0  # beyond it, only the rounding of float32 differs
 LEVELS = " .:-=+*#%@"
 NAME_COLUMNS = 40
 MIN_NAME_COLUMNS = 12

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from edgetool.sweep.store import SweepRecord
 
 UNKNOWN = "-"
-GAP = 2  # as in text.table
+GAP = 2  # as in output.table
 LONGEST_NAME = 16
 MIN_VERDICT, MAX_VERDICT = 14, 28  # minimum width, for which columns are dropped, and width when all columns are shown
 SAVED = ("arena_bytes", "model_bytes", "macs")  # in the order of the legend
@@ -295,7 +295,7 @@ def _within(text: str, limit: int) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return the text, with its end left out if it is too long."""
+    """Return the text, with its end omitted if it is too long."""
     return text if len(text) <= limit else f"{text[: max(limit - 3, 1)].rstrip()}..."
 
 

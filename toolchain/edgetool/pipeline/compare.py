@@ -222,7 +222,7 @@ def compare_models(
     *,
     overrides: Mapping[str, Any] | None = None,
     custom_operators: Path | None = None,
-    insist: bool = True,
+    reject_unused: bool = True,
 ) -> CompareReport:
     """Report how b differs from a.
 
@@ -235,10 +235,10 @@ def compare_models(
         target_name: The target on which models are analysed; also selects one of several reports in a document.
         overrides: Keyword arguments of resolve_named.
         custom_operators: The user's description of custom operators.
-        insist: Whether to refuse a target or overrides that have no effect.
+        reject_unused: Whether to reject a target or overrides that have no effect.
 
     Raises:
-        UsageError: A document cannot be read, a model has no target, or, with `insist`, an option has no effect.
+        UsageError: A document cannot be read, a model has no target, or, with `reject_unused`, an option has no effect.
         ModelError: A model cannot be read.
     """
     for path in (a, b):
@@ -246,7 +246,7 @@ def compare_models(
     blobs = [read_file(path, what="a .tflite or a report") for path in (a, b)]
     is_report = [looks_like_report(path, blob) for path, blob in zip((a, b), blobs, strict=True)]
     specified = {key: value for key, value in (overrides or {}).items() if value is not None}
-    if insist and all(is_report) and (specified or custom_operators is not None):
+    if reject_unused and all(is_report) and (specified or custom_operators is not None):
         raise UsageError(
             "target overrides and --custom-operators cannot be applied to reports",
             fix="specify the .tflite files, or regenerate the reports",
@@ -267,7 +267,11 @@ def compare_models(
             source = Source(path.name, blob, read_model(blob, name=str(path)))
             sides.append(_side_of_model(path, source, target, custom))
     first, second = sides
-    if insist and report_target is not None and all(_target_name(side.report) != report_target for side in sides):
+    if (
+        reject_unused
+        and report_target is not None
+        and all(_target_name(side.report) != report_target for side in sides)
+    ):
         names = " and ".join(dict.fromkeys(_target_name(side.report) for side in sides))
         raise UsageError(
             f"neither report is for target {report_target}; they are for {names}", fix="leave out --target"
