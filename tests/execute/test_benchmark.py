@@ -18,15 +18,15 @@ from tests.model.builders import conv_model_bytes
 
 def test_the_figures_of_a_list_of_times() -> None:
     timed = summarize([5.0, 1.0, 4.0, 2.0, 3.0, 10.0, 9.0, 8.0, 7.0, 6.0])
-    assert (timed.runs, timed.median_ms, timed.least_ms, timed.p90_ms) == (10, 5.5, 1.0, 9.0)
+    assert (timed.runs, timed.median_ms, timed.minimum_ms, timed.p90_ms) == (10, 5.5, 1.0, 9.0)
     alone = summarize([2.5])
-    assert (alone.runs, alone.median_ms, alone.least_ms, alone.p90_ms) == (1, 2.5, 2.5, 2.5)
+    assert (alone.runs, alone.median_ms, alone.minimum_ms, alone.p90_ms) == (1, 2.5, 2.5, 2.5)
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=50))
 def test_nine_of_ten_runs_stay_within_p90(times: list[float]) -> None:
     timed = summarize(times)
-    assert timed.least_ms == min(times) <= timed.median_ms <= timed.p90_ms <= max(times)
+    assert timed.minimum_ms == min(times) <= timed.median_ms <= timed.p90_ms <= max(times)
     assert timed.p90_ms in times
     assert sum(ms <= timed.p90_ms for ms in times) >= 0.9 * len(times) > sum(ms < timed.p90_ms for ms in times)
     assert timed.median_ms == pytest.approx(np.median(times))
@@ -44,7 +44,7 @@ def test_a_real_model_takes_time(tmp_path: Path) -> None:
     wide = np.ones((1, 2_000_000), np.float32)
     timed = benchmark_litert(tiny_models.wide(2_000_000), [wide], 5, workdir=tmp_path, progress=steps.append)
     assert timed.runs == 5
-    assert 0.05 < timed.least_ms <= timed.median_ms <= timed.p90_ms < 60_000  # 16 MB are moved
+    assert 0.05 < timed.minimum_ms <= timed.median_ms <= timed.p90_ms < 60_000  # 16 MB are moved
     assert any("5 times" in step for step in steps)
     assert list(tmp_path.iterdir()) == []
 

@@ -8,13 +8,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.gate.alignment import Likeness, align
+from edgetool.gate.alignment import OperatorKey, align
 
-ITEMS = st.lists(st.builds(Likeness, st.just(0), st.sampled_from("CDF"), st.tuples(st.integers(1, 3))), max_size=8)
+ITEMS = st.lists(st.builds(OperatorKey, st.just(0), st.sampled_from("CDF"), st.tuples(st.integers(1, 3))), max_size=8)
 
 
 @given(ITEMS, ITEMS)
-def test_no_alignment_is_better(a: list[Likeness], b: list[Likeness]) -> None:
+def test_no_alignment_is_better(a: list[OperatorKey], b: list[OperatorKey]) -> None:
     @cache
     def best(i: int, j: int) -> tuple[int, int]:
         if i == len(a) or j == len(b):
@@ -35,6 +35,6 @@ def test_no_alignment_is_better(a: list[Likeness], b: list[Likeness]) -> None:
 
 
 def test_subgraphs_are_apart() -> None:
-    a = [Likeness(0, "C", (1,)), Likeness(1, "C", (2,))]
+    a = [OperatorKey(0, "C", (1,)), OperatorKey(1, "C", (2,))]
     assert align(a, a[1:]) == [(1, 0)]
-    assert align(a, [Likeness(2, "C", (1,))]) == []
+    assert align(a, [OperatorKey(2, "C", (1,))]) == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
 from edgetool.gate.lock_file import LockContents, LockEntry, lock_text, parse_lock
-from tests.gate.anatomies import anatomies, anatomy
+from tests.gate.breakdowns import breakdown, breakdowns
 from tests.model.builders import residual_model
 
 SIZES = st.none() | st.integers(0, 10**12)
@@ -36,7 +36,7 @@ def entries() -> st.SearchStrategy[LockEntry]:
             }
         ),
         figures=FIGURES,
-        anatomy=st.none() | anatomies(),
+        breakdown=st.none() | breakdowns(),
     )
 
 
@@ -52,7 +52,7 @@ def test_a_lock_reads_back_equal(lock: LockContents) -> None:
 def whole() -> LockEntry:
     versions = {"edgetool": "1", "converter": None, "runtime": "r", "profile": "p"}
     figures = {"arena_bytes": 1, "latency_ms": 1.5, "macs": 7, "model_bytes": 2}
-    return LockEntry("0" * 64, "cmsis-nn", versions, figures, anatomy(residual_model()))
+    return LockEntry("0" * 64, "cmsis-nn", versions, figures, breakdown(residual_model()))
 
 
 def test_one_figure_and_one_operator_a_line_and_sorted() -> None:

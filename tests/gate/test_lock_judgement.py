@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.gate.anatomy import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
+from edgetool.gate.breakdown import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
 from edgetool.gate.limits import Allowance
 from edgetool.gate.lock_file import FigureValue, LockEntry, profile_hash
 from edgetool.gate.lock_judgement import (
@@ -32,7 +32,7 @@ from edgetool.gate.lock_judgement import (
 from edgetool.model.types import Model
 from edgetool.report.document import JudgementInfo
 from edgetool.target.load import load_target
-from tests.gate.anatomies import TARGET, anatomies, anatomy
+from tests.gate.breakdowns import TARGET, breakdown, breakdowns
 from tests.graphs import chain
 from tests.model import builders
 
@@ -45,7 +45,7 @@ def sum_of_lines(rows: list[Contribution]) -> int:
     return sum(int(text.partition(":")[0]) for text in cause_lines(rows, quantity))
 
 
-@given(anatomies(), anatomies())
+@given(breakdowns(), breakdowns())
 def test_rows_of_the_arena_sum_to_its_change(before: ArenaBreakdown, after: ArenaBreakdown) -> None:
     rows = arena_contributions(before, after)
     assert sum(row.change for row in rows) == after.bytes - before.bytes
@@ -54,7 +54,7 @@ def test_rows_of_the_arena_sum_to_its_change(before: ArenaBreakdown, after: Aren
     assert len(cause_lines(rows, quantity)) <= SHOWN + 1
 
 
-@given(anatomies(), anatomies(), st.integers(-(10**9), 10**9))
+@given(breakdowns(), breakdowns(), st.integers(-(10**9), 10**9))
 def test_rows_of_the_model_and_the_time_sum_to_their_changes(
     before: ArenaBreakdown, after: ArenaBreakdown, change: int
 ) -> None:
@@ -72,7 +72,7 @@ def test_rows_below_the_least_are_told_as_one() -> None:
     assert cause_lines([Contribution(5000, "a"), Contribution(900, "b")], quantity, 1000) == ("+5000: a",)
 
 
-@given(anatomies())
+@given(breakdowns())
 def test_nothing_changed_has_no_rows(same: ArenaBreakdown) -> None:
     assert arena_contributions(same, same) == []
     assert model_contributions(same, same, 0) == latency_contributions(same, same, 0) == []
@@ -88,7 +88,7 @@ MODELS = [
 
 @given(st.sampled_from(MODELS), st.sampled_from(MODELS))
 def test_rows_of_real_accounts_sum(before: Model, after: Model) -> None:
-    old, new = anatomy(before), anatomy(after)
+    old, new = breakdown(before), breakdown(after)
     rows = arena_contributions(old, new)
     assert sum(row.change for row in rows) == new.bytes - old.bytes
     assert "other persistent data" not in {row.cause for row in rows}
@@ -125,7 +125,7 @@ def test_a_wider_model_has_the_same_operators() -> None:
     assert pairs(before, after) == [(0, 0), (1, 1), (2, 2)]
 
 
-@given(anatomies(), anatomies())
+@given(breakdowns(), breakdowns())
 def test_pairs_keep_the_order_and_the_labels(before: ArenaBreakdown, after: ArenaBreakdown) -> None:
     found = sorted(aligned_operators(before.operators, after.operators).items())
     assert [old for _, old in found] == sorted({old for _, old in found})
@@ -133,7 +133,7 @@ def test_pairs_keep_the_order_and_the_labels(before: ArenaBreakdown, after: Aren
 
 
 def base() -> ArenaBreakdown:
-    return anatomy(chain([160, 64_000, 64_000, 160]))
+    return breakdown(chain([160, 64_000, 64_000, 160]))
 
 
 def with_scratch(of: ArenaBreakdown, index: int, scratch: int) -> ArenaBreakdown:
@@ -191,7 +191,7 @@ def test_a_renamed_tensor_is_no_change_and_a_larger_one_is() -> None:
 
 
 def test_a_growth_that_another_moment_hides_is_told_by_the_moment() -> None:
-    before, after = anatomy(chain([1] * 40)), anatomy(chain([1] * 39 + [8000]))
+    before, after = breakdown(chain([1] * 40)), breakdown(chain([1] * 39 + [8000]))
     assert (before.moment, after.moment) == ("planning", "Invoke")
     causes = [row.cause for row in arena_contributions(before, after)]
     assert "now set by Invoke (previously planning)" in causes
@@ -231,10 +231,10 @@ def test_growth_from_what_is_not_locked_is_not_judged() -> None:
 
 
 def test_what_the_figures_are_made_of_may_not_differ_either() -> None:
-    parts = anatomy(chain([16_000, 16_000]))
+    parts = breakdown(chain([16_000, 16_000]))
     edited = replace(parts, tflm_parts=(("edited", 1476), *parts.tflm_parts))
-    then = LockedModel(replace(NOW, anatomy=edited))
-    info = compare(then, replace(NOW, anatomy=parts), Allowance())
+    then = LockedModel(replace(NOW, breakdown=edited))
+    info = compare(then, replace(NOW, breakdown=parts), Allowance())
     assert (info.state, info.changes, len(info.inputs)) == ("changed", (), 1)
     assert [item.passed for item in judge_lock(then, info, Allowance(), strict=True)] == [False]
 
@@ -331,9 +331,9 @@ def test_states(lock: Mapping[str, Mapping[str, LockEntry]] | None, state: str) 
 
 
 def test_an_arena_that_grew_has_causes_that_sum() -> None:
-    before, after = anatomy(chain([1600, 6400, 160])), anatomy(chain([1600, 9600, 160, 160]))
-    old = replace(NOW, figures={"arena_bytes": before.bytes}, anatomy=before)
-    new = replace(NOW, figures={"arena_bytes": after.bytes}, anatomy=after)
+    before, after = breakdown(chain([1600, 6400, 160])), breakdown(chain([1600, 9600, 160, 160]))
+    old = replace(NOW, figures={"arena_bytes": before.bytes}, breakdown=before)
+    new = replace(NOW, figures={"arena_bytes": after.bytes}, breakdown=after)
     (change,) = compare(LockedModel(old), new, Allowance()).changes
     assert "+3,200 B: tensor t1" in change.causes
     sizes = [int(cause.partition(" B: ")[0].replace(",", "")) for cause in change.causes]

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from edgetool.gate.anatomy import INVOKE, ArenaBreakdown, OperatorId
+from edgetool.gate.breakdown import INVOKE, ArenaBreakdown, OperatorId
 from edgetool.gate.check import with_reasons
 from edgetool.gate.reasons import Alternatives, Saving, arena_reasons, best_saving, flash_reasons, latency_reasons
 from edgetool.report.document import JudgementInfo, Report, VerdictInfo
 from edgetool.target.load import load_target
 from tests.cli.estimates import estimate, operator, report
-from tests.gate.anatomies import anatomy, plan_of
+from tests.gate.breakdowns import breakdown, plan_of
 from tests.graphs import chain
 from tests.model import builders
 
@@ -45,7 +45,7 @@ def test_no_shrinking_of_one_tensor_saves_more(sizes: list[int], small: int) -> 
 
 
 def test_an_arena_that_planning_sets_is_told_so() -> None:
-    parts = anatomy(chain([1] * 40))
+    parts = breakdown(chain([1] * 40))
     assert parts.moment != INVOKE
     model = chain([1] * 40)
     account = plan_of(model).account
@@ -60,7 +60,7 @@ BOARD = load_target("stm32f769i-disco")
 def of_arena(
     parts: ArenaBreakdown, others: Alternatives | None = None, made: Report | None = None
 ) -> tuple[list[str], str]:
-    reasons = arena_reasons(made or report(), BOARD, parts, others or Alternatives(), made_by={}, reserve=0)
+    reasons = arena_reasons(made or report(), BOARD, parts, others or Alternatives(), producer_by_tensor={}, reserve=0)
     return list(reasons.causes), "\n".join(reasons.advice)
 
 
@@ -70,7 +70,7 @@ def sizes(causes: list[str]) -> list[int]:
 
 @pytest.mark.parametrize("name", ["conv", "depthwise", "dense", "residual"])
 def test_causes_of_an_arena_sum_to_it(name: str) -> None:
-    parts = anatomy(builders.ALL[name]())
+    parts = breakdown(builders.ALL[name]())
     causes, _ = of_arena(parts)
     rows = causes[1:] if parts.moment == "Invoke" else causes
     assert sizes(rows) == sorted(sizes(rows), reverse=True)
@@ -78,14 +78,14 @@ def test_causes_of_an_arena_sum_to_it(name: str) -> None:
 
 
 def test_many_small_tensors_are_told_as_one() -> None:
-    parts = anatomy(chain([100, 200]))
+    parts = breakdown(chain([100, 200]))
     alive = tuple(replace(parts.alive[0], name=f"t{i}", bytes=16) for i in range(20))
     causes, _ = of_arena(replace(parts, alive=alive, head_bytes=320, peak_head=320, moment="Invoke"))
     assert "240 B: 15 smaller tensors and scratch buffers" in causes
 
 
 def test_what_allocate_tensors_takes_is_told_by_its_moment() -> None:
-    parts = anatomy(chain([1] * 40))
+    parts = breakdown(chain([1] * 40))
     causes, advice = of_arena(parts)
     assert any("head memory used during planning in AllocateTensors, not in Invoke" in cause for cause in causes)
     assert "fewer channels" not in advice
@@ -94,7 +94,7 @@ def test_what_allocate_tensors_takes_is_told_by_its_moment() -> None:
 
 
 def test_tensors_that_lie_over_each_other_are_told_so() -> None:
-    parts = anatomy(chain([160, 6400, 4800]))
+    parts = breakdown(chain([160, 6400, 4800]))
     lapped = replace(parts, head_bytes=parts.head_bytes - 4800)
     assert "4,800 B of which overlap" in of_arena(lapped)[0][0]
 
@@ -117,7 +117,7 @@ def test_tensors_that_lie_over_each_other_are_told_so() -> None:
     ],
 )
 def test_advice_that_helps(others: Alternatives, said: str) -> None:
-    assert said in of_arena(anatomy(chain([16_000, 16_000])), others)[1]
+    assert said in of_arena(breakdown(chain([16_000, 16_000])), others)[1]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_advice_that_helps(others: Alternatives, said: str) -> None:
     ],
 )
 def test_advice_that_does_not(others: Alternatives) -> None:
-    parts = anatomy(chain([16_000, 16_000]))
+    parts = breakdown(chain([16_000, 16_000]))
     assert of_arena(parts, others)[1] == of_arena(parts)[1]
 
 
@@ -155,14 +155,16 @@ ROWS = [
 )
 def test_lower_precisions_that_tflm_runs(own: str | None, arena: list[str], model: list[str]) -> None:
     made = report(estimate(precision_tradeoffs={"own": own, "rows": ROWS}))
-    advice = of_arena(anatomy(chain([16_000, 16])), made=made)[1].splitlines()
+    advice = of_arena(breakdown(chain([16_000, 16])), made=made)[1].splitlines()
     assert [line.split()[2].rstrip(":") for line in advice if line.startswith("convert")] == arena
     reported = flash_reasons(made, BOARD, reserve=0).advice
     assert [line.split()[2].rstrip(":") for line in reported if line.startswith("convert")] == model
 
 
 def test_another_region_helps_only_where_the_region_is_the_limit() -> None:
-    reasons = arena_reasons(report(), BOARD, anatomy(chain([16_000, 16_000])), Alternatives(), made_by={}, reserve=0)
+    reasons = arena_reasons(
+        report(), BOARD, breakdown(chain([16_000, 16_000])), Alternatives(), producer_by_tensor={}, reserve=0
+    )
     assert any("(--arena-region sdram)" in line for line in reasons.elsewhere)
     for rule, expected in (("arena", True), ("max-arena", False), ("active-budget", False)):
         explained = with_reasons(JudgementInfo(rule, False, "error", "too much"), reasons)

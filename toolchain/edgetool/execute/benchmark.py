@@ -28,7 +28,7 @@ class Benchmark:
 
     runs: int
     median_ms: float
-    least_ms: float
+    minimum_ms: float
     p90_ms: float
 
 
@@ -106,7 +106,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
             runner.nanoseconds()
     except (errors.EdgetoolError, MemoryError):
         raise
-    except Exception as error:  # the runtime raises whatever its bindings do
+    except Exception as error:  # the bindings may raise any exception
         raise worker.runtime_error("LiteRT", "run", error, workdir) from error
     progress(f"running the model {request['runs']:,} times in LiteRT")
     return {"nanoseconds": [runner.nanoseconds() for _ in range(request["runs"])]}

@@ -197,7 +197,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         runner = prepare(model, request["arena_bytes"])
     except (errors.EdgetoolError, MemoryError):
         raise
-    except Exception as error:  # the runtimes raise whatever their bindings do, for an invalid file too
+    except Exception as error:  # the bindings may raise any exception, for an invalid file too
         raise runtime_error(name, "prepare", error, workdir) from error
     allocations = runner.allocations(workdir / child.LOG_NAME) if isinstance(runner, Tflm) else None
     if request["inputs"] is None:

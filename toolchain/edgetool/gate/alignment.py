@@ -11,8 +11,8 @@ PAIR = 1024  # the score of a pair; larger than the number of pairs with equal w
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
-    """What identifies an operator in another version of its model: its label, and counts of its work and memory."""
+class OperatorKey:
+    """How an operator is recognized in another version of its model: by its label, and counts of work and memory."""
 
     subgraph: int
     label: str
@@ -20,7 +20,7 @@ class Likeness:
 
 
 IndexPairs = list[tuple[int, int]]
-Items = Sequence[Likeness]
+Items = Sequence[OperatorKey]
 
 
 def align(a: Items, b: Items) -> IndexPairs:
@@ -32,8 +32,8 @@ def align(a: Items, b: Items) -> IndexPairs:
     pairs: IndexPairs = []
     left, right = _by_subgraph(a), _by_subgraph(b)
     for subgraph in sorted(left.keys() & right.keys()):
-        here, there = left[subgraph], right[subgraph]
-        pairs += [(here[i], there[j]) for i, j in _align_subgraph([a[i] for i in here], [b[j] for j in there])]
+        in_a, in_b = left[subgraph], right[subgraph]
+        pairs += [(in_a[i], in_b[j]) for i, j in _align_subgraph([a[i] for i in in_a], [b[j] for j in in_b])]
     return pairs
 
 
@@ -47,24 +47,27 @@ def _by_subgraph(items: Items) -> dict[int, list[int]]:
 def _align_subgraph(a: Items, b: Items) -> IndexPairs:
     if [item.label for item in a] == [item.label for item in b]:
         return [(i, i) for i in range(len(a))]
-    return _around(a, b, lambda x, y: x == y, _between)
+    return _align_ends(a, b, lambda x, y: x == y, _align_middle)
 
 
-def _between(a: Items, b: Items) -> IndexPairs:
+def _align_middle(a: Items, b: Items) -> IndexPairs:
     """Align two sequences that start and end differently; if they are too long, only equal labels at the ends."""
     if len(a) * len(b) <= MAX_CELLS:
         return _best(a, b)
-    return _around(a, b, lambda x, y: x.label == y.label, lambda a, b: [])
+    return _align_ends(a, b, lambda x, y: x.label == y.label, lambda a, b: [])
 
 
-def _around(
-    a: Items, b: Items, same: Callable[[Likeness, Likeness], bool], within: Callable[[Items, Items], IndexPairs]
+def _align_ends(
+    a: Items,
+    b: Items,
+    same: Callable[[OperatorKey, OperatorKey], bool],
+    align_rest: Callable[[Items, Items], IndexPairs],
 ) -> IndexPairs:
-    """Pair the items at both ends that are the same, and align the rest with `within`."""
+    """Pair the items at both ends that are the same, and align the rest with `align_rest`."""
     shorter = min(len(a), len(b))
     head = next((i for i in range(shorter) if not same(a[i], b[i])), shorter)
     tail = next((i for i in range(shorter - head) if not same(a[-1 - i], b[-1 - i])), shorter - head)
-    middle = within(a[head : len(a) - tail], b[head : len(b) - tail])
+    middle = align_rest(a[head : len(a) - tail], b[head : len(b) - tail])
     return [
         *((i, i) for i in range(head)),
         *((i + head, j + head) for i, j in middle),
@@ -94,5 +97,5 @@ def _best(a: Items, b: Items) -> IndexPairs:
     return pairs
 
 
-def _score(a: Likeness, b: Likeness) -> int:
+def _score(a: OperatorKey, b: OperatorKey) -> int:
     return PAIR + (a.work == b.work)

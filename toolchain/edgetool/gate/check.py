@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from edgetool.gate.anatomy import OperatorId
+from edgetool.gate.breakdown import OperatorId
 from edgetool.gate.judge import budgets_of, figures_of, judge, passes
 from edgetool.gate.limits import Allowance, ModelLimits
 from edgetool.gate.lock_file import LockEntry
@@ -31,7 +31,7 @@ MEMORY_RULES = ("arena", "flash")  # rules about memories; another memory may be
 class CheckRules:
     """The limits, and how a model is compared with the lock file.
 
-    update: the lock file will be written, so that nothing is judged by it. locked: nothing may differ from it.
+    update: the lock file will be written, so nothing is compared with it. locked: nothing may differ from it.
     """
 
     limits: ModelLimits = field(default_factory=ModelLimits)

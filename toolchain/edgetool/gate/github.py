@@ -28,18 +28,20 @@ def text(reports: Sequence[Report]) -> str:
     ]
     lines += [_annotation("notice", report, _verdict(report), (_figures(report),)) for report in reports]
     lines += [
-        _tame(f"note: {subject(report)}: {message_lines(item)[0]}") for report, item in items if item.level == "note"
+        _escape_hashes(f"note: {subject(report)}: {message_lines(item)[0]}")
+        for report, item in items
+        if item.level == "note"
     ]
     return "\n".join([*lines, count_line(reports)]) + "\n"
 
 
 def _annotation(command: str, report: Report, what: str, lines: Sequence[str]) -> str:
     path = gate_of(report).path
-    properties = {"title": _tame(f"edgetool {visible(what)}: {subject(report)}")}
-    if path and _tame(visible(path, len(path))) == path:  # otherwise, there is no such file to attach it to
+    properties = {"title": _escape_hashes(f"edgetool {visible(what)}: {subject(report)}")}
+    if path and _escape_hashes(visible(path, len(path))) == path:  # otherwise, there is no such file to attach it to
         properties = {"file": path, **properties}
     arguments = ",".join(f"{name}={_escaped(value, _PROPERTY)}" for name, value in properties.items())
-    data = "\n".join(_tame(line) for line in lines)
+    data = "\n".join(_escape_hashes(line) for line in lines)
     if len(data) > MAX_DATA:
         data = data[: MAX_DATA - 3] + "..."
     return f"::{command} {arguments}::{_escaped(data, _DATA)}"
@@ -66,6 +68,6 @@ def _escaped(value: str, table: dict[str, str]) -> str:
     return "".join(table.get(character, character) for character in value)
 
 
-def _tame(line: str) -> str:
-    """Escape the older commands "##[name]", which runners find within a line ("##vso[" on Azure)."""
+def _escape_hashes(line: str) -> str:
+    """Escape commands of the older form "##[name]", which runners recognize anywhere in a line ("##vso[" on Azure)."""
     return line.replace("##", r"#\x23")

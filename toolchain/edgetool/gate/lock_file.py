@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from edgetool.errors import Problem, UsageError, problems_as_error
-from edgetool.gate.anatomy import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
+from edgetool.gate.breakdown import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
 from edgetool.report.document import Report
 from edgetool.report.json import plain
 from edgetool.structure import (
@@ -52,14 +52,14 @@ class LockEntry:
     """One model on one target.
 
     versions: the versions of edgetool, of the converter (None if the file does not state it) and of the runtime, and
-    the hash of the profile. anatomy is None if the arena is not known.
+    the hash of the profile. breakdown is None if the arena is not known.
     """
 
     sha256: str
     kernels: str
     versions: Mapping[str, str | None]
     figures: Mapping[str, FigureValue]
-    anatomy: ArenaBreakdown | None = None
+    breakdown: ArenaBreakdown | None = None
 
 
 def profile_hash(target: Target) -> str:
@@ -79,9 +79,9 @@ def _figures_only(value: Any) -> Any:
 
 
 def entry_of(
-    report: Report, target: Target, anatomy: ArenaBreakdown | None, *, tool: str, converter: str | None
+    report: Report, target: Target, breakdown: ArenaBreakdown | None, *, tool: str, converter: str | None
 ) -> LockEntry:
-    """Return the entry of a report with arena and estimate; anatomy is that of its arena."""
+    """Return the entry of a report with arena and estimate; breakdown is that of its arena."""
     runtime = target.runtime
     return LockEntry(
         sha256=report.model.sha256,
@@ -93,7 +93,7 @@ def entry_of(
             "profile": profile_hash(target),
         },
         figures=_figures(report),
-        anatomy=None if anatomy is None else _with_costs(anatomy, report),
+        breakdown=None if breakdown is None else _with_costs(breakdown, report),
     )
 
 
@@ -122,20 +122,20 @@ def _figures(report: Report) -> dict[str, FigureValue]:
     return figures
 
 
-def _with_costs(anatomy: ArenaBreakdown, report: Report) -> ArenaBreakdown:
+def _with_costs(breakdown: ArenaBreakdown, report: Report) -> ArenaBreakdown:
     """Return the breakdown with the constant bytes and the time of every operator filled in."""
     if report.estimate is None:
-        return anatomy
+        return breakdown
     timed = report.estimate.latency_ms is not None
     costs = {
         (item.subgraph, item.index): (item.parameter_bytes, round(item.ms.value * NS_PER_MS) if timed else 0)
         for item in report.estimate.operators
     }
     parts = []
-    for part in anatomy.operators:
+    for part in breakdown.operators:
         constants, ns = costs.get((part.operator.subgraph, part.operator.index), (0, 0))
         parts.append(replace(part, constants=constants, ns=ns))
-    return replace(anatomy, operators=tuple(parts))
+    return replace(breakdown, operators=tuple(parts))
 
 
 SCHEMA = "edgetool-lock/1"
@@ -190,29 +190,29 @@ def _entry_value(entry: LockEntry) -> dict[str, Any]:
         "versions": dict(entry.versions),
         "figures": dict(entry.figures),
     }
-    return value if entry.anatomy is None else {**value, **_anatomy_value(entry.anatomy)}
+    return value if entry.breakdown is None else {**value, **_breakdown_value(entry.breakdown)}
 
 
-def _anatomy_value(anatomy: ArenaBreakdown) -> dict[str, Any]:
+def _breakdown_value(breakdown: ArenaBreakdown) -> dict[str, Any]:
     return {
         "peak": {
-            "moment": anatomy.moment,
-            "during": _key(anatomy.during),
-            "busiest": _key(anatomy.busiest),
-            "bytes": anatomy.bytes,
-            "head_bytes": anatomy.peak_head,
-            "tail_bytes": anatomy.peak_tail,
-            "planned_head_bytes": anatomy.head_bytes,
-            "whole_tail_bytes": anatomy.tail_bytes,
+            "moment": breakdown.moment,
+            "during": _key(breakdown.during),
+            "busiest": _key(breakdown.busiest),
+            "bytes": breakdown.bytes,
+            "head_bytes": breakdown.peak_head,
+            "tail_bytes": breakdown.peak_tail,
+            "planned_head_bytes": breakdown.head_bytes,
+            "whole_tail_bytes": breakdown.tail_bytes,
         },
         "head": {
             f"tensor {item.name}" if item.scratch_of is None else f"scratch {_key(item.scratch_of)}": item.bytes
-            for item in anatomy.alive
+            for item in breakdown.alive
         },
-        "tail": dict(anatomy.tflm_parts),
+        "tail": dict(breakdown.tflm_parts),
         "operators": {
             str(_key(part.operator)): {name: size for name in COSTS if (size := getattr(part, name))}
-            for part in anatomy.operators
+            for part in breakdown.operators
         },
     }
 
@@ -295,10 +295,10 @@ def _entry(entry: _EntryObject, key: str) -> LockEntry:
     if missing := sorted(ALWAYS - set(entry.figures)):
         raise StructureError(Problem(f"{key}.figures.{missing[0]}", "is missing"))
     versions = {name: getattr(entry.versions, name) for name in entry.versions.__struct_fields__}
-    return LockEntry(entry.sha256, entry.kernels, versions, entry.figures, _anatomy(entry, key))
+    return LockEntry(entry.sha256, entry.kernels, versions, entry.figures, _breakdown(entry, key))
 
 
-def _anatomy(entry: _EntryObject, key: str) -> ArenaBreakdown | None:
+def _breakdown(entry: _EntryObject, key: str) -> ArenaBreakdown | None:
     peak, head, tail, costs = entry.peak, entry.head, entry.tail, entry.operators
     if peak is None and head is None and tail is None and costs is None:
         return None

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgetool.gate.alignment import Likeness, align
-from edgetool.gate.anatomy import INVOKE, ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
+from edgetool.gate.alignment import OperatorKey, align
+from edgetool.gate.breakdown import INVOKE, ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
 from edgetool.gate.limits import Allowance
 from edgetool.gate.lock_file import NS_PER_MS, FigureValue, LockEntry
 from edgetool.gate.text import duration
@@ -89,12 +89,12 @@ def cause_lines(
 
 def aligned_operators(before: Sequence[OperatorPart], after: Sequence[OperatorPart]) -> Pairs:
     """Return the pairs, which have similar labels, weights, persistent data and scratch."""
-    then, now = ([_likeness(part) for part in parts] for parts in (before, after))
+    then, now = ([_operator_key(part) for part in parts] for parts in (before, after))
     return {after[new].operator: before[old].operator for old, new in align(then, now)}
 
 
-def _likeness(part: OperatorPart) -> Likeness:
-    return Likeness(part.operator.subgraph, part.operator.label, (part.constants, part.tail, part.scratch))
+def _operator_key(part: OperatorPart) -> OperatorKey:
+    return OperatorKey(part.operator.subgraph, part.operator.label, (part.constants, part.tail, part.scratch))
 
 
 def _tail_contributions(before: ArenaBreakdown, after: ArenaBreakdown, pairs: Pairs) -> list[Contribution]:
@@ -109,12 +109,13 @@ def _tail_contributions(before: ArenaBreakdown, after: ArenaBreakdown, pairs: Pa
     return [*contributions, Contribution(-listed, "other persistent data")]
 
 
-def _tail_listed(anatomy: ArenaBreakdown) -> int:
-    return sum(part.tail for part in anatomy.operators) + sum(size for _, size in anatomy.tflm_parts)
+def _tail_listed(breakdown: ArenaBreakdown) -> int:
+    return sum(part.tail for part in breakdown.operators) + sum(size for _, size in breakdown.tflm_parts)
 
 
 def _head_contributions(before: ArenaBreakdown, after: ArenaBreakdown, pairs: Pairs) -> list[Contribution]:
-    """Compare the peaks of the head; if the peak is at another operator now, with that operator in both versions."""
+    """Compare the peaks of the head; if the peak has moved to another operator, compare that operator in both
+    versions."""
     gap = Contribution(after.gap_bytes - before.gap_bytes, LAYOUT)
     if before.busiest == (None if after.busiest is None else pairs.get(after.busiest)):
         return [*_alive_contributions(before, after, pairs), gap]
@@ -141,11 +142,13 @@ def _head_contributions(before: ArenaBreakdown, after: ArenaBreakdown, pairs: Pa
 
 def _alive_contributions(before: ArenaBreakdown, after: ArenaBreakdown, pairs: Pairs) -> list[Contribution]:
     """Compare tensors by name and scratch by operator; a tensor with another name but the same size was renamed."""
-    gone = {item.scratch_of or item.name: item for item in before.alive}
+    unmatched = {item.scratch_of or item.name: item for item in before.alive}
     contributions: list[Contribution] = []
     new: list[LiveBuffer] = []
     for item in after.alive:
-        same = gone.pop(item.name if item.scratch_of is None else pairs.get(item.scratch_of, item.scratch_of), None)
+        same = unmatched.pop(
+            item.name if item.scratch_of is None else pairs.get(item.scratch_of, item.scratch_of), None
+        )
         if same is None:
             new.append(item)
         else:
@@ -153,14 +156,14 @@ def _alive_contributions(before: ArenaBreakdown, after: ArenaBreakdown, pairs: P
     for item in new:
         is_tensor = item.scratch_of is None
         renamed = (
-            key for key, old in gone.items() if old.bytes == item.bytes and (old.scratch_of is None) == is_tensor
+            key for key, old in unmatched.items() if old.bytes == item.bytes and (old.scratch_of is None) == is_tensor
         )
         key = next(renamed, None)
         if key is None:
             contributions.append(Contribution(item.bytes, f"{item}{', now live there' if is_tensor else ''}"))
         else:
-            del gone[key]
-    removed = [(item, "" if item.scratch_of else ", no longer live there") for item in gone.values()]
+            del unmatched[key]
+    removed = [(item, "" if item.scratch_of else ", no longer live there") for item in unmatched.values()]
     return [*contributions, *(Contribution(-item.bytes, f"{item}{text}") for item, text in removed)]
 
 
@@ -193,13 +196,13 @@ def _sorted(contributions: list[Contribution]) -> list[Contribution]:
     return sorted((item for item in contributions if item.change), key=lambda item: -abs(item.change))
 
 
-def _padding(anatomy: ArenaBreakdown) -> int:
-    return anatomy.bytes - anatomy.peak_head - anatomy.peak_tail
+def _padding(breakdown: ArenaBreakdown) -> int:
+    return breakdown.bytes - breakdown.peak_head - breakdown.peak_tail
 
 
-def _beyond_invoke(anatomy: ArenaBreakdown) -> int:
+def _beyond_invoke(breakdown: ArenaBreakdown) -> int:
     """Return by how much the arena is larger than head and tail in Invoke."""
-    return anatomy.bytes - anatomy.head_bytes - anatomy.tail_bytes
+    return breakdown.bytes - breakdown.head_bytes - breakdown.tail_bytes
 
 
 UNITS = {"_bytes": "B", "bytes_moved": "B", "latency_ms": "ms", "energy_uj": "uJ"}
@@ -336,18 +339,18 @@ def _change(name: str, before: LockEntry, now: LockEntry, allowance: Allowance) 
 
 
 def _causes(name: str, before: LockEntry, now: LockEntry, old: FigureValue, new: FigureValue) -> tuple[str, ...]:
-    if before.anatomy is None or now.anatomy is None or old is None or new is None:
+    if before.breakdown is None or now.breakdown is None or old is None or new is None:
         return ()
     contributions: list[Contribution]
     if name == "latency_ms":
         contributions = latency_contributions(
-            before.anatomy, now.anatomy, round(NS_PER_MS * new) - round(NS_PER_MS * old)
+            before.breakdown, now.breakdown, round(NS_PER_MS * new) - round(NS_PER_MS * old)
         )
         return cause_lines(contributions, _signed_duration, MINIMUM_NS)
-    if name == "arena_bytes" and (before.anatomy.bytes, now.anatomy.bytes) == (old, new):
-        return cause_lines(arena_contributions(before.anatomy, now.anatomy), _signed_size)
+    if name == "arena_bytes" and (before.breakdown.bytes, now.breakdown.bytes) == (old, new):
+        return cause_lines(arena_contributions(before.breakdown, now.breakdown), _signed_size)
     if name == "model_bytes":
-        return cause_lines(model_contributions(before.anatomy, now.anatomy, int(new) - int(old)), _signed_size)
+        return cause_lines(model_contributions(before.breakdown, now.breakdown, int(new) - int(old)), _signed_size)
     return ()
 
 
@@ -373,7 +376,7 @@ def _inputs(before: LockEntry, now: LockEntry) -> tuple[str, ...]:
         sentences.append("the target's figures changed: its profile, or options such as --sram and --clock")
     if before.kernels != now.kernels:
         sentences.append(f"the kernels changed from {before.kernels} to {now.kernels}")
-    if before.figures == now.figures and before.anatomy != now.anatomy:
+    if before.figures == now.figures and before.breakdown != now.breakdown:
         sentences.append("the totals are unchanged, but their breakdown differs")
     return tuple(sentences)
 

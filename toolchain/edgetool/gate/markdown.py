@@ -184,5 +184,5 @@ def _lock_lines(lock: LockInfo) -> list[str]:
 
 
 def _folded(summary: str, lines: list[str]) -> list[str]:
-    """Markdown within <details> needs an empty line on both sides."""
+    """Return the lines in a <details> element, in which markdown needs an empty line on both sides."""
     return ["<details>", f"<summary>{summary}</summary>", "", *lines, "", "</details>"] if lines else []

@@ -97,7 +97,7 @@ def finding_messages(report: Report) -> tuple[JudgementInfo, ...]:
     """Return the findings that no judgement repeats, in the form of judgements."""
     from edgetool.report.document import JudgementInfo
 
-    named_elsewhere = {None, "", report.target.name if report.target else None}  # the target is beside each message
+    named_elsewhere = {None, "", report.target.name if report.target else None}  # printed anyway
     return tuple(
         JudgementInfo(
             item.rule,
@@ -188,7 +188,7 @@ class Usage:
     passed: bool
 
     def __str__(self) -> str:
-        """As in "84 % / 10 %"; "-" if neither has a limit."""
+        """Return both shares, as in "84 % / 10 %"; "-" if neither has a limit."""
         return NO_LIMIT if self.arena == self.flash == NO_LIMIT else f"{self.arena} / {self.flash}"
 
 

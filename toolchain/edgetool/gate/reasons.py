@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgetool.gate.anatomy import (
+from edgetool.gate.breakdown import (
     INVOKE,
     ArenaBreakdown,
     LiveBuffer,
@@ -169,20 +169,21 @@ class Reasons:
 def arena_reasons(
     report: Report,
     target: Target,
-    anatomy: ArenaBreakdown,
+    breakdown: ArenaBreakdown,
     others: Alternatives,
     *,
-    made_by: Mapping[str, str],
+    producer_by_tensor: Mapping[str, str],
     reserve: int,
 ) -> Reasons:
     """Return the reasons for the size of an arena.
 
-    made_by: what produces each tensor, as a phrase by its name. reserve: bytes to keep free in the arena's region.
+    producer_by_tensor: a phrase for what produces each tensor, by its name. reserve: bytes to keep free in the arena's
+    region.
     """
     return Reasons(
-        tuple(_arena_causes(anatomy, made_by)),
-        tuple(_arena_advice(report, target, anatomy, others)),
-        _roomier_regions(target, anatomy.bytes + reserve),
+        tuple(_arena_causes(breakdown, producer_by_tensor)),
+        tuple(_arena_advice(report, target, breakdown, others)),
+        _larger_regions(target, breakdown.bytes + reserve),
     )
 
 
@@ -224,41 +225,41 @@ def latency_reasons(report: Report) -> Reasons:
     return Reasons(tuple(causes), tuple(advice))
 
 
-def _arena_causes(anatomy: ArenaBreakdown, made_by: Mapping[str, str]) -> list[str]:
-    tail = _tail_text(anatomy)
-    if anatomy.moment != INVOKE:
+def _arena_causes(breakdown: ArenaBreakdown, producer_by_tensor: Mapping[str, str]) -> list[str]:
+    tail = _tail_text(breakdown)
+    if breakdown.moment != INVOKE:
         causes = [
-            (anatomy.peak_head, f"head memory used during {anatomy.moment_text} in AllocateTensors, not in Invoke"),
-            (anatomy.peak_tail, tail),
+            (breakdown.peak_head, f"head memory used during {breakdown.moment_text} in AllocateTensors, not in Invoke"),
+            (breakdown.peak_tail, tail),
         ]
         return [f"{size:,} B: {text}" for size, text in sorted(causes, reverse=True) if size]
-    where = "the model's inputs" if anatomy.busiest is None else str(anatomy.busiest)
-    overlap = f", {-anatomy.gap_bytes:,} B of which overlap" if anatomy.gap_bytes < 0 else ""
-    causes = [(item.bytes, f"{item}{made_by.get(item.name, '')}") for item in anatomy.alive[:CAUSES_NAMED]]
-    rest = anatomy.alive[CAUSES_NAMED:]
+    where = "the model's inputs" if breakdown.busiest is None else str(breakdown.busiest)
+    overlap = f", {-breakdown.gap_bytes:,} B of which overlap" if breakdown.gap_bytes < 0 else ""
+    causes = [(item.bytes, f"{item}{producer_by_tensor.get(item.name, '')}") for item in breakdown.alive[:CAUSES_NAMED]]
+    rest = breakdown.alive[CAUSES_NAMED:]
     if rest:
         causes.append((sum(item.bytes for item in rest), f"{len(rest)} smaller tensors and scratch buffers"))
-    causes.append((anatomy.tail_bytes, tail))
-    if anatomy.gap_bytes > 0:
-        causes.append((anatomy.gap_bytes, "gaps between tensors in the layout"))
+    causes.append((breakdown.tail_bytes, tail))
+    if breakdown.gap_bytes > 0:
+        causes.append((breakdown.gap_bytes, "gaps between tensors in the layout"))
     return [
-        f"{where}, where {anatomy.alive_bytes:,} B are live at the same time{overlap}",
+        f"{where}, where {breakdown.alive_bytes:,} B are live at the same time{overlap}",
         *(f"{size:,} B: {text}" for size, text in sorted(causes, key=lambda item: -item[0]) if size),
     ]
 
 
-def _tail_text(anatomy: ArenaBreakdown) -> str:
-    largest = max(anatomy.operators, key=lambda part: part.tail, default=None)
+def _tail_text(breakdown: ArenaBreakdown) -> str:
+    largest = max(breakdown.operators, key=lambda part: part.tail, default=None)
     text = "persistent data of TFLM and its kernels"
     if largest is None or not largest.tail:
         return text
     return f"{text}, mostly for {largest.operator} ({largest.tail:,} B)"
 
 
-def _arena_advice(report: Report, target: Target, anatomy: ArenaBreakdown, others: Alternatives) -> list[str]:
+def _arena_advice(report: Report, target: Target, breakdown: ArenaBreakdown, others: Alternatives) -> list[str]:
     advice = []
-    if others.planned_bytes is not None and others.planned_bytes < anatomy.bytes:
-        less = anatomy.bytes - others.planned_bytes
+    if others.planned_bytes is not None and others.planned_bytes < breakdown.bytes:
+        less = breakdown.bytes - others.planned_bytes
         best = "; no operator order or layout needs less" if others.proven else ""
         options = f"--target {target.name}{' --replan' if others.replan else ''}"
         advice.append(
@@ -267,15 +268,15 @@ def _arena_advice(report: Report, target: Target, anatomy: ArenaBreakdown, other
         )
     elif others.proven:
         advice.append("no operator order or layout needs less: make the model smaller")
-    if others.kernels_bytes is not None and others.kernels_bytes < (1 - MIN_SAVING) * anatomy.bytes:
+    if others.kernels_bytes is not None and others.kernels_bytes < (1 - MIN_SAVING) * breakdown.bytes:
         slower = ", but slower inference" if others.kernels == "reference" else ""
         advice.append(
             f"use the {others.kernels} kernels (--kernels {others.kernels}): an arena of {others.kernels_bytes:,} B, "
-            f"{anatomy.bytes - others.kernels_bytes:,} B less{slower}"
+            f"{breakdown.bytes - others.kernels_bytes:,} B less{slower}"
         )
     advice += [
         f"convert to {row['precision']}: an arena of about {row['arena_bytes']:,} B"
-        for row in _lower_precisions(report.estimate, "arena_bytes", anatomy.bytes)
+        for row in _lower_precisions(report.estimate, "arena_bytes", breakdown.bytes)
     ]
     if others.saving is not None:
         saving = others.saving
@@ -285,12 +286,12 @@ def _arena_advice(report: Report, target: Target, anatomy: ArenaBreakdown, other
             else "the arena shrinks by no more than the tensor does"
         )
         advice.append(f"{saving.what}: {effect}")
-    elif anatomy.moment == INVOKE and anatomy.busiest is not None:
-        advice.append(f"use fewer channels or a smaller input, starting with {anatomy.busiest}")
+    elif breakdown.moment == INVOKE and breakdown.busiest is not None:
+        advice.append(f"use fewer channels or a smaller input, starting with {breakdown.busiest}")
     return advice
 
 
-def _roomier_regions(target: Target, room_bytes: int) -> tuple[str, ...]:
+def _larger_regions(target: Target, room_bytes: int) -> tuple[str, ...]:
     return tuple(
         f"place the arena in the {region.size_bytes:,} B of {region.name} (--arena-region {region.name})"
         for region in target.regions

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 MESSAGE_LENGTH = 2000
 NAME_LENGTH = 200
 
-# Categories of characters that are invisible or move other text: controls, formats (bidi), surrogates, private and
-# unassigned characters, line and paragraph separators, spaces other than U+0020.
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
+# Categories of characters that are invisible or affect the display of other text: controls, formats (bidi), surrogates,
+# private and unassigned characters, line and paragraph separators, spaces other than U+0020.
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
 
 
 def visible(text: str, limit: int = MESSAGE_LENGTH) -> str:
     r"""Return the text as one line of visible characters.
 
-    Other characters are escaped, as in \x1b or \u202e, and a longer text loses its middle.
+    Other characters are escaped, as in \x1b or \u202e, and the middle of a longer text is omitted.
     """
-    safe = "".join(c if c == " " or unicodedata.category(c) not in _UNSEEN else _escaped(c) for c in text)
+    safe = "".join(c if c == " " or unicodedata.category(c) not in _INVISIBLE else _escaped(c) for c in text)
     if len(safe) <= limit:
         return safe
     keep = limit - 3

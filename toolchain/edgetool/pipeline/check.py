@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgetool import __version__
 from edgetool.errors import OutputError, TargetError, UsageError
-from edgetool.gate.anatomy import ArenaBreakdown, anatomy_of
+from edgetool.gate.breakdown import ArenaBreakdown, breakdown_of
 from edgetool.gate.check import CheckRules, judge_model
 from edgetool.gate.limits import check_reserves
 from edgetool.gate.lock_file import (
@@ -147,7 +147,7 @@ class _CheckedModel:
             findings=tuple(item for item in findings if item.rule not in OMITTED),
         )
         converter = converter_of(source.model)
-        entry = entry_of(unjudged, target, self._exact_anatomy(), tool=__version__, converter=converter)
+        entry = entry_of(unjudged, target, self._exact_breakdown(), tool=__version__, converter=converter)
         judged = judge_model(
             unjudged,
             target,
@@ -160,12 +160,12 @@ class _CheckedModel:
         )
         return judged, entry
 
-    def _exact_anatomy(self) -> ArenaBreakdown | None:
+    def _exact_breakdown(self) -> ArenaBreakdown | None:
         """Return what the arena consists of; None if its size is not exact."""
         account = self.analysis.plan.account
         if account is None or account.is_lower_bound:
             return None
-        return anatomy_of(self.analysis.model, account, self.analysis.plan.timeline)
+        return breakdown_of(self.analysis.model, account, self.analysis.plan.timeline)
 
     def _arena_reasons(self, unjudged: Report) -> Reasons:
         """Return causes of an arena that is too large, and advice, after a short search for smaller arenas."""
@@ -175,9 +175,9 @@ class _CheckedModel:
         return arena_reasons(
             unjudged,
             self.target,
-            anatomy_of(model, account, timeline),
+            breakdown_of(model, account, timeline),
             self._alternatives(account),
-            made_by=producers(model, account),
+            producer_by_tensor=producers(model, account),
             reserve=self.request.limits.reserve_bytes,
         )
 

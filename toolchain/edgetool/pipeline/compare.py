@@ -16,7 +16,7 @@ from typing import Any
 from edgetool import __version__
 from edgetool.errors import TargetError, UsageError
 from edgetool.finding import Finding
-from edgetool.gate.alignment import Likeness, align
+from edgetool.gate.alignment import OperatorKey, align
 from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import analyse
@@ -191,7 +191,7 @@ def aligned(a: Sequence[OperatorInfo], b: Sequence[OperatorInfo]) -> list[Pair]:
     a, b = (sorted(side, key=lambda item: item.subgraph) for side in (a, b))
     pairs: list[Pair] = []
     done_a = done_b = 0
-    matched = align([_likeness(item) for item in a], [_likeness(item) for item in b])
+    matched = align([_operator_key(item) for item in a], [_operator_key(item) for item in b])
     for i, j in matched:
         pairs += [*_unmatched(a[done_a:i], b[done_b:j]), (a[i], b[j])]
         done_a, done_b = i + 1, j + 1
@@ -202,8 +202,8 @@ def _unmatched(a: Sequence[OperatorInfo], b: Sequence[OperatorInfo]) -> list[Pai
     return [*((item, None) for item in a), *((None, item) for item in b)]
 
 
-def _likeness(item: OperatorInfo) -> Likeness:
-    return Likeness(item.subgraph, item.operator, (item.macs, item.parameter_bytes, item.activation_bytes))
+def _operator_key(item: OperatorInfo) -> OperatorKey:
+    return OperatorKey(item.subgraph, item.operator, (item.macs, item.parameter_bytes, item.activation_bytes))
 
 
 IDENTIFIER = b"TFL3"

@@ -132,7 +132,7 @@ def is_this_machine(target: Target) -> bool:
 
 def benchmark_source(timed: Benchmark, target: Target) -> str:
     """Describe the source of the time in one line, including the assumption that this machine is the target."""
-    spread = f"minimum {in_text(timed.least_ms)} ms, 90th percentile {in_text(timed.p90_ms)} ms"
+    spread = f"minimum {in_text(timed.minimum_ms)} ms, 90th percentile {in_text(timed.p90_ms)} ms"
     assumption = f"; assuming that this machine is the {target.board}" if is_this_machine(target) else ""
     return (
         f"LiteRT on this machine, {timed.runs:,} run{'' if timed.runs == 1 else 's'}, one thread: {spread}{assumption}"

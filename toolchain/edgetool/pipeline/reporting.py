@@ -24,7 +24,7 @@ from edgetool.estimate.retyped import PrecisionName
 from edgetool.estimate.types import Estimate, OperatorEstimate, positive
 from edgetool.figure import Figure
 from edgetool.finding import Finding
-from edgetool.gate.anatomy import operator_ids, running_at
+from edgetool.gate.breakdown import operator_ids, running_at
 from edgetool.gate.judge import Fit
 from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import live_bytes

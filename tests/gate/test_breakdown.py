@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.gate.anatomy import INVOKE
+from edgetool.gate.breakdown import INVOKE
 from edgetool.memory.problem import aligned
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from tests.conftest import model_files, over_models
-from tests.gate.anatomies import anatomy, plan_of
+from tests.gate.breakdowns import breakdown, plan_of
 from tests.graphs import chain
 from tests.model import builders
 
 
 def assert_whole(model: Model) -> None:
-    plan, parts = plan_of(model), anatomy(model)
+    plan, parts = plan_of(model), breakdown(model)
     assert plan.account is not None
     assert parts.bytes == plan.account.bytes == aligned(parts.peak_head + parts.peak_tail)
     assert sum(part.tail for part in parts.operators) + sum(size for _, size in parts.tflm_parts) == parts.tail_bytes
@@ -43,7 +43,7 @@ def test_parts_sum_to_the_arena_of_real_models(path: Path) -> None:
 
 
 def test_the_busiest_operator_and_what_is_alive_with_it() -> None:
-    parts = anatomy(chain([160, 6400, 4800, 160]))
+    parts = breakdown(chain([160, 6400, 4800, 160]))
     assert str(parts.busiest) == "operator 1 RELU"
     assert [(str(item), item.bytes) for item in parts.alive] == [("tensor t1", 6400), ("tensor t2", 4800)]
     assert [part.live for part in parts.operators] == [6560, 11200, 4960]
@@ -54,6 +54,6 @@ def test_names_are_told_short() -> None:
     (only,) = small.subgraphs
     first, last = only.tensors
     long = replace(first, name="layer/Relu;other/Conv" + "x" * 5000)
-    (item, *_) = anatomy(replace(small, subgraphs=(replace(only, tensors=(long, last)),))).alive
+    (item, *_) = breakdown(replace(small, subgraphs=(replace(only, tensors=(long, last)),))).alive
     assert len(item.name) <= 120
     assert str(item) == "tensor layer/Relu"

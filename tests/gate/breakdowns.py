@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from edgetool.gate.anatomy import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart, anatomy_of
+from edgetool.gate.breakdown import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart, breakdown_of
 from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.model.types import Model
 from edgetool.target.load import load_target
@@ -20,14 +20,14 @@ def plan_of(model: Model) -> Plan:
     return plan_memory(model, platform_of(TARGET), request=PlanRequest(file_plan="only"))
 
 
-def anatomy(model: Model) -> ArenaBreakdown:
+def breakdown(model: Model) -> ArenaBreakdown:
     plan = plan_of(model)
     assert plan.account is not None
-    return anatomy_of(model, plan.account, plan.timeline)
+    return breakdown_of(model, plan.account, plan.timeline)
 
 
 @st.composite
-def anatomies(draw: st.DrawFn) -> ArenaBreakdown:
+def breakdowns(draw: st.DrawFn) -> ArenaBreakdown:
     """Whatever a lock file may say: sizes need not fit together."""
     labels = draw(st.lists(st.tuples(st.integers(0, 1), LABELS), max_size=8))
     ids = sorted(OperatorId(graph, index, label) for index, (graph, label) in enumerate(labels))

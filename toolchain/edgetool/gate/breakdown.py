@@ -1,4 +1,4 @@
-"""What an arena contains, at the moment that determines its size and for each operator."""
+"""The contents of an arena, at the moment that determines its size and for each operator."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class ArenaBreakdown:
         return self.head_bytes - self.alive_bytes
 
 
-def anatomy_of(model: Model, account: ArenaAccount, times: Timeline) -> ArenaBreakdown:
+def breakdown_of(model: Model, account: ArenaAccount, times: Timeline) -> ArenaBreakdown:
     """Return the breakdown of an arena."""
     ids = operator_ids(model)
     live = _live_at(account.problem)
