@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.convert import file_checks
-from edgetool.convert.file_checks import check_entries, leads_out
+from edgetool.convert.file_checks import check_entries, escapes_folder
 from edgetool.convert.source import read_model_file
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 
@@ -93,4 +93,4 @@ def test_an_entry_gives_no_more_than_it_claims(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["assets/words.txt", "a/..b/c", "...", "ü/ö"])
 def test_honest_names_pass(name: str) -> None:
-    assert not leads_out(name)
+    assert not escapes_folder(name)

@@ -1,4 +1,4 @@
-"""Names, comments and macros in C, from text that may be hostile: each result depends on its own text alone."""
+"""Names, comments and macros in C, from text that may be hostile: each result depends only on its own text."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ def is_reserved(word: str) -> bool:
     return word in RESERVED_WORDS or _FAMILIES.fullmatch(word) is not None
 
 
-# Names that NAME.h must not have, because its directory is searched before those of the system: with a string.h there,
-# code that includes <string.h> no longer compiles. These are the headers of ISO C99 to C23, of POSIX, and of glibc,
-# newlib, GCC and CMSIS at the top of a search path; and the devices of Windows, where no file can have their names,
-# with any extension.
+# Names that NAME.h must not have, because its directory is searched before the system's directories: with a string.h
+# there, code that includes <string.h> no longer compiles. These are the headers of ISO C99 to C23, of POSIX, and of
+# glibc, newlib, GCC and CMSIS at the top of a search path; and the devices of Windows, where no file can have their
+# names, with any extension.
 _STANDARD = """
 assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic
 stdbit stdbool stdckdint stddef stdint stdio stdlib stdmchar stdnoreturn string tgmath threads time uchar wchar wctype
@@ -148,12 +148,12 @@ _DEVICES = """
 aux con nul prn com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9
 """
 
-TAKEN = frozenset(" ".join((_STANDARD, _POSIX, _SYSTEMS, _PROCESSORS, _DEVICES)).split())
+SYSTEM_NAMES = frozenset(" ".join((_STANDARD, _POSIX, _SYSTEMS, _PROCESSORS, _DEVICES)).split())
 
 
-def is_taken(name: str) -> bool:
+def is_system_name(name: str) -> bool:
     """Return whether NAME.h is a header of the system, or a device, on a file system that ignores case."""
-    return name.lower() in TAKEN
+    return name.lower() in SYSTEM_NAMES
 
 
 def comment(lines: list[str]) -> str:
@@ -196,14 +196,14 @@ def identifier(name: str, prefix: str) -> str:
 
 
 def macro_name(name: str, prefix: str) -> str:
-    """Return the same for a macro, in capitals; it is equal for names that differ only in case."""
+    """Return the same for a macro, in capitals; the result is the same for names that differ only in case."""
     macro = identifier(name, prefix).upper()
     return _hashed(name, prefix).upper() if is_reserved(macro) else macro
 
 
 def model_identifier(name: str) -> str:
     """Return NAME in NAME.h and NAME_model: an identifier that is also not the name of a header of the system."""
-    return _hashed(name, "model") if is_taken(name) else identifier(name, "model")
+    return _hashed(name, "model") if is_system_name(name) else identifier(name, "model")
 
 
 def model_macro(name: str) -> str:

@@ -1,1 +1,1 @@
-"""Keras and SavedModel to .tflite, always in a child process."""
+"""Conversion of Keras models and SavedModels to .tflite, always in a child process."""

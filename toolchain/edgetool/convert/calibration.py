@@ -183,9 +183,9 @@ def _from_npz(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
 
 
 def from_arrays(path: Path, arrays: Mapping[str, Array], specs: Sequence[InputSpec]) -> SampleSet:
-    """Samples of one array per input, matched by name; by position only if no array has an input's name.
+    """Return samples from one array per input, matched by name; by position only if no array has an input's name.
 
-    Raises CalibrationError when names, shapes or counts do not fit.
+    Raises CalibrationError if names, shapes or counts do not match.
     """
     inputs = [spec.name for spec in specs]
     if set(arrays) & set(inputs) and set(arrays) != set(inputs):
@@ -235,7 +235,7 @@ def _from_csv(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
 
 
 def _from_directory(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
-    """Every image or every .npy file in the directory and below, sorted by path."""
+    """Return a sample for each image or .npy file in the directory and below, sorted by path."""
     _only_input(path, specs)
     files = sorted(file for file in path.rglob("*") if file.is_file())
     images = [file for file in files if file.suffix.lower() in IMAGE_SUFFIXES]

@@ -116,7 +116,7 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
     """Convert in a child process. `workdir` is an empty directory that outlives the use of the arrays.
 
     Raises UsageError (missing file), CalibrationError, MissingExtraError, InvalidModelError,
-    UnsupportedModelError, or ConversionError when the converter refuses the model or the process dies.
+    UnsupportedModelError, or ConversionError if the converter rejects the model or the process dies.
     """
     check_exists(request.path, UsageError, "check the path of the model")
     for data in (request.calibration, request.evaluate):

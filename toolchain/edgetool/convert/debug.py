@@ -22,8 +22,8 @@ MAX_SAMPLES = 100
 BINS = 32
 MIN_GAIN_DB = 3.0  # half the noise
 MAX_LAYERS_KEPT_FLOAT = 3  # layers that are kept in float, one at a time, to measure the gain
-# A layer is rated by the worst quarter of its channels: the sum over all hides what one channel with a wide range costs
-# the others, and the very worst channel may be almost zero.
+# A layer is rated by the worst quarter of its channels: a sum over all channels hides how much the others lose because
+# of one channel with a wide range, and the worst channel alone may be almost zero.
 QUANTILE = 0.25
 FLOAT32_EPSILON = 2.0**-23  # of a value, by which the next one differs
 

@@ -121,8 +121,8 @@ METHODS = frozenset([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 ENCRYPTED = 1  # bit in the flags of an entry
 
 
-def leads_out(name: str) -> bool:
-    """Return whether the name of an inner file is a path out of its folder on any operating system."""
+def escapes_folder(name: str) -> bool:
+    """Return whether the name of an inner file leads outside its folder on any operating system."""
     windows = PureWindowsPath(name)
     return ".." in windows.parts or bool(windows.drive or windows.root) or PurePosixPath(name).is_absolute()
 
@@ -149,7 +149,7 @@ def check_entries(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:
 
 def _reason(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
     """Return what is wrong with an entry, None if nothing is. seen: the names of the entries before it."""
-    if leads_out(entry.filename) or "\\" in entry.filename:
+    if escapes_folder(entry.filename) or "\\" in entry.filename:
         return "points outside the archive"
     if entry.filename in seen:
         return "occurs twice"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from edgetool import child
 
 SIGNATURE = "serving_default"
-# The type of quantized activations -> its name for --quantize; the first type that a file contains counts.
+# The type of quantized activations -> its name for --quantize; the first type that a file contains is used.
 SCHEMES = {DType.INT16: "int16x8", DType.INT8: "int8", DType.UINT8: "uint8", DType.INT4: "int4"}
 # Operators whose bodies or contents TensorFlow's calibrator ignores, or with which it crashes.
 LOOP_OPERATORS = frozenset(["CALL", "CALL_ONCE", "IF", "STABLEHLO_WHILE", "WHILE"])
@@ -260,7 +260,7 @@ def _index_range(graph: Graph, index: int) -> Range | None:
 def _scopes(model: Model) -> dict[str, str]:
     """Return layers according to the names of tensors: "block/conv" -> "Conv2D" for "block/conv/Conv2D".
 
-    If a layer has several operations, the one with weights counts.
+    If a layer has several operations, the one with weights is used.
     """
     scopes: dict[str, str] = {}
     for operator in model.main.operators:

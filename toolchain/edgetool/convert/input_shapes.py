@@ -1,4 +1,4 @@
-"""The shape of each input: the model's own, completed by --input-shape. Pure."""
+"""The shape of each input: the model's own, completed by --input-shape. This module is pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def resolve_shapes(
 ) -> tuple[DeclaredShape, ...]:
     """Return the inputs' sizes with the requested ones filled in; None if a size is still unknown.
 
-    where: the model's path. A leading 1 beyond the rank is the batch. Raises UsageError for an unknown name, one given
-    twice, a missing name where there are several inputs, another rank, or a size that the model has otherwise.
+    where: the model's path. A leading 1 beyond the rank is the batch. Raises UsageError for an unknown or repeated
+    name, a missing name if there are several inputs, a different rank, or a size that contradicts the model.
     """
     sizes: dict[str, tuple[int, ...]] = {}
     for requested, values in given:
@@ -54,7 +54,9 @@ def _input_name(requested: str | None, names: Sequence[str], where: str) -> str:
 def _merged(name: str, declared: DeclaredShape, sizes: tuple[int, ...]) -> tuple[int, ...]:
     if len(sizes) == len(declared) + 1 and sizes[0] == 1:
         sizes = sizes[1:]
-    agree = len(sizes) == len(declared) and all(own in (None, size) for own, size in zip(declared, sizes, strict=True))
+    agree = len(sizes) == len(declared) and all(
+        fixed in (None, size) for fixed, size in zip(declared, sizes, strict=True)
+    )
     if not agree:
         raise UsageError(
             f"input {name!r} has shape {format_shape(declared)} in the model, not {format_shape(sizes)}",

@@ -30,7 +30,7 @@ SIZE_PRESERVING = frozenset(
     GaussianDropout AlphaDropout Dropout SpatialDropout2D Identity
     """.split()
 )
-# Layers whose output images have a fixed size. They do not change images that have it already.
+# Layers whose output images have a fixed size. They do not change images that already have it.
 SIZE_CHANGING = {"Resizing": "resizes", "CenterCrop": "crops", "RandomCrop": "crops"}
 # Interpolations for which TensorFlow Lite has an operator.
 OPERATORS = ("bilinear", "nearest")
@@ -94,7 +94,7 @@ def without_resizing(
 
 
 def _unchanged(layer: Any) -> Any:
-    """Return the layer's call, but images that have its size already are only cast to its type."""
+    """Return a call like the layer's, which only casts images that already have its size."""
     resize = layer.call
 
     def call(inputs: Any, *rest: Any, **named: Any) -> Any:
@@ -107,7 +107,7 @@ def _unchanged(layer: Any) -> Any:
 
 
 def _leading_resize(keras: Any, model: Any, tensor: Any) -> Any:
-    """Return the one layer of a fixed output size that all uses of an input reach via size-preserving ones, if any."""
+    """Return the layer of fixed output size that all uses of an input reach through size-preserving layers, if any."""
     layers, ends = _reached_layers(keras, model, tensor, SIZE_PRESERVING)
     last = [layer for layer in layers if type(layer).__name__ not in (*SIZE_PRESERVING, "InputLayer")]
     return last[0] if len(last) == 1 and not ends and type(last[0]).__name__ in SIZE_CHANGING else None
@@ -441,7 +441,7 @@ def _paths(structure: Any, path: tuple[str | int, ...] = ()) -> list[tuple[tuple
         items = list(enumerate(structure))
     else:
         return [(path, structure)]
-    return [found for key, part in items for found in _paths(part, (*path, key))]
+    return [leaf for key, part in items for leaf in _paths(part, (*path, key))]
 
 
 def _dtype(tensor: Any) -> str:

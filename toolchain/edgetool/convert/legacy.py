@@ -1,4 +1,4 @@
-"""Rewrite a model's JSON configuration so that Keras 3 can rebuild it for one sample at a time. Pure.
+"""Rewrite a model's JSON configuration so that Keras 3 can rebuild it for one sample at a time. This module is pure.
 
 The weights stay in place. Keys that only affect training, or state Keras 3's defaults in Keras 2's form, are dropped; a
 value that Keras 3 does not support is an error. Each step changes one node {"class_name", "config", ...} of a
@@ -86,20 +86,20 @@ DROPPED_KEYS: dict[str, Droppable] = {
 def droppable(node: ConfigNode) -> list[str]:
     """Return the keys of this layer's configuration that do not affect what it computes."""
     config = node["config"]
-    return [key for key in _dropped_keys(node) if key in config and not _matters(node, key)]
+    return [key for key in _dropped_keys(node) if key in config and not _affects_result(node, key)]
 
 
 def meaningful(node: ConfigNode) -> dict[str, Any]:
     """Return keys that Keras 3 rejects, with values that affect what the layer computes."""
     config = node["config"]
-    return {key: config[key] for key in _dropped_keys(node) if key in config and _matters(node, key)}
+    return {key: config[key] for key in _dropped_keys(node) if key in config and _affects_result(node, key)}
 
 
 def _dropped_keys(node: ConfigNode) -> Droppable:
     return DROPPED_KEYS.get(node["class_name"], {})
 
 
-def _matters(node: ConfigNode, key: str) -> bool:
+def _affects_result(node: ConfigNode, key: str) -> bool:
     harmless = _dropped_keys(node)[key]
     return not isinstance(harmless, _Any) and node["config"][key] not in harmless
 

@@ -4,7 +4,7 @@ In the child process only. The user's module with custom classes and functions i
 Keras runs on one thread, because its sums depend on the number of threads.
 
 A model file can be copied with another configuration and, if Keras 2 wrote it, with its weights laid out for Keras 3.
-The user's file stays as it is. The layout differs in the groups of .keras files (Keras 2.12 to 2.14 counted layers with
+The user's file is not changed. The layout differs in the groups of .keras files (Keras 2.12 to 2.14 counted layers with
 weights twice), in wrappers that only training needs, and in the weights of CuDNN layers.
 """
 
@@ -112,16 +112,16 @@ def _copy_layers(old: WeightGroup, new: WeightGroup, before: ConfigNode, after: 
 
 
 def _group_names(old: WeightGroup, layers: Sequence[ConfigNode]) -> list[str | None]:
-    """The group of each layer: those of one class are in order of their numbers, which may have gaps."""
+    """Return the group of each layer; groups of one class are in order of their numbers, which may have gaps."""
     waiting: dict[str, Iterator[str]] = {}
     for kind in {snake_case(str(layer["class_name"])) for layer in layers}:
-        numbered = [(int(found[1] or 0), name) for name in old if (found := re.fullmatch(rf"{kind}(?:_(\d+))?", name))]
+        numbered = [(int(match[1] or 0), name) for name in old if (match := re.fullmatch(rf"{kind}(?:_(\d+))?", name))]
         waiting[kind] = iter([name for _, name in sorted(numbered)])
     return [next(waiting[snake_case(str(layer["class_name"]))], None) for layer in layers]
 
 
 def _layers(model: ConfigNode) -> list[ConfigNode]:
-    """The layers of a model but for its inputs, which have no weights and may have been added."""
+    """Return the layers of a model except its inputs, which have no weights and may have been added."""
     return [layer for layer in _config_of(model).get("layers", ()) if layer.get("class_name") != "InputLayer"]
 
 
@@ -215,10 +215,10 @@ def _without_clusters(group: WeightGroup, names: list[str], wrapped: set[str]) -
     added = [name for name in names if "cluster_centroids_" in name or "pulling_indices_" in name]
     kept = [name for name in names if name not in added]
     for name in (name for name in added if "cluster_centroids_" in name):
-        wrapper, found = _owner(name, wrapped), CENTROIDS.search(name)
+        wrapper, match = _owner(name, wrapped), CENTROIDS.search(name)
         places = [place for place, weight in enumerate(kept) if {wrapper, _unclustered(wrapper)} & _parts(weight)]
-        own = sorted((kept[place] for place in places), key=_rank)
-        clustered = [weight for weight in own if found is not None and _base(weight) == found["weight"]]
+        weights = sorted((kept[place] for place in places), key=_rank)
+        clustered = [weight for weight in weights if match is not None and _base(weight) == match["weight"]]
         if len(clustered) != 1:
             raise UnsupportedModelError(
                 f"layer {_unclustered(wrapper)!r} is clustered, but the file does not say which of its weights are",
@@ -227,7 +227,7 @@ def _without_clusters(group: WeightGroup, names: list[str], wrapped: set[str]) -
         (weight,) = (group[weight] for weight in clustered)
         centroids = group[name][()]
         weight[...] = centroids[np.abs(weight[()][..., None] - centroids).argmin(axis=-1)]
-        for place, other in zip(places, own, strict=True):
+        for place, other in zip(places, weights, strict=True):
             kept[place] = other
     return kept
 
@@ -407,16 +407,16 @@ def _objects(module: ModuleType, path: Path) -> dict[str, Any]:
                 f"{DECLARATION} is not a dictionary with string keys", where=str(path), fix="map names to classes"
             )
         return dict(declared)
-    found = {name: item for name, item in vars(module).items() if not name.startswith("_") and _is_user_defined(item)}
-    if not found:
+    defined = {name: item for name, item in vars(module).items() if not name.startswith("_") and _is_user_defined(item)}
+    if not defined:
         raise UsageError(
             "does not define any class or function", where=str(path), fix=f"define them, or list them in {DECLARATION}"
         )
-    return found
+    return defined
 
 
 def _is_user_defined(item: Any) -> bool:
-    """Return whether it is a class or a function of the user, not one imported from a library."""
+    """Return whether it is a class or a function of the user, not imported from a library."""
     known = inspect.isclass(item) or inspect.isfunction(item)
     return known and (item.__module__ or "").partition(".")[0] not in LIBRARIES
 
@@ -626,7 +626,7 @@ def _fix(source: ModelFile, what: str) -> str:
 
 
 def _hard_sigmoid(keras: Any) -> Any:
-    """clip(0.2 x + 0.5, 0, 1), as in Keras 2, in the operators that Keras 3 uses for its own."""
+    """Return clip(0.2 x + 0.5, 0, 1), as in Keras 2, computed with the operators of the Keras 3 function."""
 
     def keras_2_hard_sigmoid(x: Any) -> Any:
         return keras.ops.relu6(x * 1.2 + 3.0) / 6.0
@@ -722,7 +722,7 @@ def start_keras(workdir: Path) -> tuple[Any, Any]:
 
     They run on one thread, because sums depend on the number of threads.
     """
-    warnings.simplefilter("ignore")  # in the log they would displace what the user needs to see
+    warnings.simplefilter("ignore")  # in the log, they would displace messages that the user needs to see
     os.environ["KERAS_HOME"] = str(workdir)  # the user's keras.json neither changes the result nor is written
     os.environ.update(ONE_THREAD)
     tf, keras = import_libraries()

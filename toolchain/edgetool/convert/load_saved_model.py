@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetool.convert.file_checks import leads_out
+from edgetool.convert.file_checks import escapes_folder
 from edgetool.convert.float_model import FloatModel, explain_keras_error, input_spec
 from edgetool.convert.input_shapes import OPTION, DeclaredShape, RequestedShapes, resolve_shapes
 from edgetool.convert.samples import default_range
@@ -108,7 +108,7 @@ def _assets(graph: Any) -> Iterator[str]:
 
 def _check_asset(name: str, path: Path) -> None:
     """Raise UnsupportedModelError if an asset is outside the SavedModel."""
-    if leads_out(name):
+    if escapes_folder(name):
         raise UnsupportedModelError(f"its asset {name!r} is outside the SavedModel", where=str(path), fix=AGAIN)
 
 
@@ -219,8 +219,8 @@ def load_saved_model(
     Args:
         input_shapes: shapes without batch for inputs whose shapes are not fixed.
 
-    Raises InvalidModelError for a damaged file, UnsupportedModelError naming what the model lacks, UsageError for a
-    signature that does not exist or a shape that does not match.
+    Raises InvalidModelError for a damaged file, UnsupportedModelError naming what is missing in the model, UsageError
+    for a signature that does not exist or a shape that does not match.
     """
     if not trust_model_code:
         check_graphs(path)

@@ -174,16 +174,16 @@ def _read_header(stream: BinaryIO, max_bytes: int) -> _Header:
     if header_bytes > MAX_HEADER_BYTES:
         raise _BadArrayError(f"has a header of {header_bytes:,} bytes")
     text = stream.read(header_bytes)
-    found = _HEADER.fullmatch(text)
-    if found is None and b"'descr': [" in text:
+    match = _HEADER.fullmatch(text)
+    if match is None and b"'descr': [" in text:
         raise _BadArrayError("contains records instead of numbers", "save an array of numbers")
-    if found is None or None in found.groups():
+    if match is None or None in match.groups():
         raise EOFError
-    shape = tuple(int(size) for size in found["shape"].split(b",") if size.strip())
+    shape = tuple(int(size) for size in match["shape"].split(b",") if size.strip())
     header = _Header(
-        _dtype(found["descr"].decode("ascii")),
+        _dtype(match["descr"].decode("ascii")),
         shape,
-        "F" if found["fortran"] == b"True" else "C",
+        "F" if match["fortran"] == b"True" else "C",
         len(start) + length + header_bytes,
     )
     if len(shape) > MAX_DIMENSIONS or any(size >= MAX_DIMENSION for size in shape):

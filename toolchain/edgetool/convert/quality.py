@@ -1,4 +1,4 @@
-"""Compare the outputs of a quantized model with those of the float model. Pure."""
+"""Compare the outputs of a quantized model with those of the float model. This module is pure."""
 
 from __future__ import annotations
 

@@ -99,11 +99,11 @@ def without_last_outputs(model: Model, count: int) -> Model:
         )
     )
     for tensor in removed:
-        while (maker := draft.producer(tensor)) is not None and maker.code in CONVERSIONS:
+        while (producer := draft.producer(tensor)) is not None and producer.code in CONVERSIONS:
             if draft.consumers(tensor) or tensor in draft.outputs:
                 break
-            draft.replace(maker)
-            tensor = maker.inputs[0]
+            draft.replace(producer)
+            tensor = producer.inputs[0]
     return draft.finish()
 
 
@@ -258,12 +258,13 @@ def _clips_calibrated_range(content: bytes, calibrated: Graph) -> bool:
     """Return whether a tensor's int8 values do not cover its calibrated range."""
     ranges = {tensor.name: tensor.quantization for tensor in calibrated.tensors if tensor.data is None}
     for tensor in read_model(content).main.tensors:
-        own, seen = tensor.per_tensor, ranges.get(tensor.name)
-        if tensor.dtype is not DType.INT8 or own is None or seen is None or not seen.maximum:
+        parameters, expected = tensor.per_tensor, ranges.get(tensor.name)
+        if tensor.dtype is not DType.INT8 or parameters is None or expected is None or not expected.maximum:
             continue
-        scale, zero_point = own
+        scale, zero_point = parameters
         low, high = (scale * (end - zero_point) for end in (-128, 127))
-        if low > MIN_COVERED_RANGE * min(seen.minimum[0], 0.0) or high < MIN_COVERED_RANGE * max(seen.maximum[0], 0.0):
+        minimum, maximum = min(expected.minimum[0], 0.0), max(expected.maximum[0], 0.0)
+        if low > MIN_COVERED_RANGE * minimum or high < MIN_COVERED_RANGE * maximum:
             return True
     return False
 
@@ -282,10 +283,10 @@ def _unhide(model: Model, hidden: Mapping[str, Operator]) -> Model:
     """Restore the hidden operators: in int8 if their result is quantized, otherwise in float."""
     draft = Draft(model)
     for custom in draft.operators.copy():
-        own = hidden.get(custom.custom_code or "")
-        if own is None:
+        original = hidden.get(custom.custom_code or "")
+        if original is None:
             continue
-        form = replace(own, index=custom.index, inputs=custom.inputs, outputs=custom.outputs)
+        form = replace(original, index=custom.index, inputs=custom.inputs, outputs=custom.outputs)
         draft.replace(custom, form)
         readers = draft.consumers(form.outputs[0])
         if len(readers) == 1 and readers[0].code == "QUANTIZE" and form.outputs[0] not in draft.outputs:
@@ -315,12 +316,14 @@ def _make_int8(draft: Draft, operator: Operator, after: Operator) -> None:
         inputs.append(steps[index].outputs[0])
     version = max(operator.version, INT8_VERSION)
     form = replace(operator, inputs=tuple(inputs), outputs=after.outputs, version=version)
-    old = [draft.producer(index) for index in dict.fromkeys(operator.inputs)]
+    producers = [draft.producer(index) for index in dict.fromkeys(operator.inputs)]
     draft.replace(operator, *steps.values(), form)
     draft.replace(after)
-    for maker in old:
-        if maker is not None and not draft.consumers(maker.outputs[0]) and maker.outputs[0] not in draft.outputs:
-            draft.replace(maker)
+    for producer in producers:
+        if producer is None:
+            continue
+        if not draft.consumers(producer.outputs[0]) and producer.outputs[0] not in draft.outputs:
+            draft.replace(producer)
 
 
 def _int8_input(draft: Draft, index: int, common: Quantization) -> int | None:
@@ -330,10 +333,10 @@ def _int8_input(draft: Draft, index: int, common: Quantization) -> int | None:
         scale, zero_point = common.per_tensor
         codes = np.clip(np.round(values / scale) + zero_point, -128, 127)
         return draft.constant(f"{draft.tensors[index].name}_quantized", codes, _without_range(common), DType.INT8)
-    maker = draft.producer(index)
-    if maker is None or maker.code != "DEQUANTIZE" or draft.tensors[maker.inputs[0]].dtype is not DType.INT8:
+    producer = draft.producer(index)
+    if producer is None or producer.code != "DEQUANTIZE" or draft.tensors[producer.inputs[0]].dtype is not DType.INT8:
         return None
-    return maker.inputs[0]
+    return producer.inputs[0]
 
 
 def _without_range(quantization: Quantization) -> Quantization:
@@ -370,10 +373,10 @@ class LayerMap:
         if not operator.outputs:
             return None
         name = graph.tensors[operator.outputs[0]].name
-        found = [scope for part in name.split(";") if (scope := layer_of(part, self.classes)) is not None]
-        weighted = [scope for scope in found if any(word in self.classes[scope] for word in WEIGHTED_LAYERS)]
-        if found:
-            return (weighted or found)[0]
+        scopes = [scope for part in name.split(";") if (scope := layer_of(part, self.classes)) is not None]
+        weighted = [scope for scope in scopes if any(word in self.classes[scope] for word in WEIGHTED_LAYERS)]
+        if scopes:
+            return (weighted or scopes)[0]
         position = _output_position(operator.outputs[0], graph)
         output = None if position is None else model.argument_name(0, graph.outputs[position])
         return self.outputs.get(output or "") or None
@@ -389,7 +392,7 @@ class LayerMap:
         for tensor in operator.outputs:
             position = _output_position(tensor, graph)
             names += [] if position is None else [model.argument_name(0, graph.outputs[position])]
-        ends = [found[1] for name in names if (found := _CUT_END.fullmatch(name or ""))]
+        ends = [match[1] for name in names if (match := _CUT_END.fullmatch(name or ""))]
         return next((scope for scope in self.classes if _signature_name(scope) in ends), None)
 
 
@@ -468,7 +471,7 @@ def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Se
 def quantize(
     tf: Any, settings: QuantizerSettings, calibrated: bytes, *, denied: Sequence[str] = (), verify: bool = False
 ) -> QuantizerOutput:
-    """Quantize a calibrated model as TensorFlow's converter does, and work around its quantizer's refusals.
+    """Quantize a calibrated model as TensorFlow's converter does, and work around cases that its quantizer rejects.
 
     denied: names of the calibrated model's tensors whose operators stay in float. verify: add an operator
     NumericVerify(quantized, float) for each one that was quantized, as in TensorFlow's QuantizationDebugger; inputs

@@ -60,7 +60,7 @@ class ConvertRequest:
     quantize: None leaves a .tflite as it is, and is int8 for other models; "float16" is weights in float16 with
         arithmetic in float32, which stock TFLM does not run.
     io: the type of float inputs and outputs in the .tflite; None for the scheme's own (int8, int16, float32).
-    dense_per_tensor: one scale for all weights of a dense layer (always so for int16x8: CMSIS-NN takes no other).
+    dense_per_tensor: one scale for all weights of a dense layer (always for int16x8: CMSIS-NN supports no other).
     calibration: .npy, .npz, .csv, or a directory of images or .npy files; all of its samples are used.
     mean, std: float inputs become (x - mean) / std; scale, offset: x * scale + offset. One value, or one per
         index of the last axis.
@@ -69,7 +69,7 @@ class ConvertRequest:
     evaluate: an .npz with x (or one array per input name) and y.
     compare: compute the float model's outputs for the calibration samples after converting.
     rnn: how recurrent layers become operators.
-    allow_approximation: use a cheap form of an activation that TFLM does not support instead of an exact one.
+    allow_approximation: approximate an activation that TFLM does not support instead of computing it exactly.
     signature: the SavedModel's signature; None for its serving one.
     custom_objects: a Python module with the model's own layers and functions; code, so only with trust_model_code.
     input_shapes: sizes without batch for inputs whose own are not fixed, by name; None names the only input.
@@ -180,7 +180,7 @@ class Conversion:
     """A converted model, with samples and outputs to judge it.
 
     tflite: the file's bytes. calibrated: whether the user gave calibration data. samples: how many were used.
-    inputs: the calibration samples as the float model takes them, per graph input of the .tflite, each of shape
+    inputs: the calibration samples as the float model receives them, per graph input of the .tflite, each of shape
         (N,) + shape without batch; read-only maps of files in the work directory.
     float_outputs: the float model's outputs for them, per graph output; empty if not requested.
     input_names, output_names: what the Keras model or the SavedModel's signature calls each graph input and output.

@@ -130,7 +130,7 @@ def _read_hdf5(path: Path) -> ModelFile:
 
 @contextmanager
 def time_limit(seconds: int) -> Iterator[None]:
-    """Have the kernel end this process if the block takes longer: no Python code could run during a loop in C."""
+    """Let the kernel end this process if the block takes longer, because no Python code can run during a loop in C."""
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)
     try:

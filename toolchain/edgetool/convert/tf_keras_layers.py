@@ -1,4 +1,6 @@
-"""The layers of Keras 2 files that only tf_keras can load, and the TensorFlow functions that they may call. Pure.
+"""The layers of Keras 2 files that only tf_keras can load, and the TensorFlow functions that they may call.
+
+This module is pure.
 
 A Keras 2 model may call TensorFlow functions outside a layer. Each function allowed is listed: mathematics on tensors
 only. Functions that read or write files, call Python, print, keep state or draw random numbers are left out on purpose.

@@ -81,20 +81,20 @@ class Explanation:
 
 def unsupported_operations(message: str, layers: Mapping[str, str]) -> tuple[UnsupportedOperation, ...]:
     """Return each unsupported operation of a message, once per layer; layers: Keras classes by scope."""
-    found: dict[UnsupportedOperation, None] = {}
+    operations: dict[UnsupportedOperation, None] = {}
     for match in _REFUSED.finditer(message):
         if match["what"].startswith(_NO_COUNTERPART):
-            found[
+            operations[
                 UnsupportedOperation(
                     match["name"], _layer(match["place"] or "", layers), _odd_type(match["name"], message)
                 )
             ] = None
-    named = {item.operator for item in found}
+    named = {item.operator for item in operations}
     for line in _LISTED.findall(message):
         for name in re.split(r",\s*", line.strip()):
             if name not in named:
-                found[UnsupportedOperation(name, None, _odd_type(name, message))] = None
-    return tuple(found)
+                operations[UnsupportedOperation(name, None, _odd_type(name, message))] = None
+    return tuple(operations)
 
 
 def explain_converter_error(
@@ -162,9 +162,9 @@ def _in_layer(layer: str | None, layers: Mapping[str, str]) -> str:
 
 
 def _fix(item: UnsupportedOperation, layers: Mapping[str, str]) -> str:
-    own = next((fix for name, fix in _TYPES.values() if name == item.types and fix), None)
-    if own is not None:
-        return own
+    fix = next((fix for name, fix in _TYPES.values() if name == item.types and fix), None)
+    if fix is not None:
+        return fix
     advice = alternative_to(item.operator, layers.get(item.layer or "", ""))
     return advice if advice != UNKNOWN else "replace the layer, or compute it in the firmware"
 

@@ -202,7 +202,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     arrays = store(samples, model.specs, applied, array_files(workdir, CALIBRATION_INPUTS, inputs))
     if integer:
         check_varied(arrays, model.specs, *_origin(request))
-    # Before the long work, so that a mistake in it is reported at once.
+    # Before the long work, so that an error in the data is reported immediately.
     labelled, labelled_output = _evaluation_samples(tf, request["evaluate"], model, normalisation, workdir)
     with name_file_in_errors(path):
         converted = opened.convert(arrays)
@@ -309,13 +309,13 @@ def _evaluation_samples(
     """Return the evaluation samples, (N, ...) per input, and the output of their labels; labels go to a file."""
     if file is None:
         return (), 0
-    found = read_evaluation(Path(file), model.specs, model.output_names)
+    evaluation = read_evaluation(Path(file), model.specs, model.output_names)
     stored = array_files(workdir, EVALUATION_INPUTS, len(model.specs))
-    arrays = store(found.samples, model.specs, normalisation, stored)
-    shape = output_shape(tf, model, arrays, found.output, workdir)
-    class_indices(found.labels, shape, where=file)
-    np.save(workdir / LABELS_FILE, found.labels, allow_pickle=False)
-    return arrays, found.output
+    arrays = store(evaluation.samples, model.specs, normalisation, stored)
+    shape = output_shape(tf, model, arrays, evaluation.output, workdir)
+    class_indices(evaluation.labels, shape, where=file)
+    np.save(workdir / LABELS_FILE, evaluation.labels, allow_pickle=False)
+    return arrays, evaluation.output
 
 
 if __name__ == "__main__":

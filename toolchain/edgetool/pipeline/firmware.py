@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgetool import __version__
-from edgetool.codegen.c_names import MAX_LENGTH, is_portable, is_taken, model_identifier, model_macro
+from edgetool.codegen.c_names import MAX_LENGTH, is_portable, is_system_name, model_identifier, model_macro
 from edgetool.codegen.cmake.project import cmake_lists
 from edgetool.codegen.header import buffers_source, header, incbin_source, model_data
 from edgetool.codegen.spec import (
@@ -185,7 +185,7 @@ def output_name(path: Path, name: str | None) -> str:
     Raises UsageError if the given name is not a portable C identifier, or if a system header has it.
     """
     if name is not None:
-        if is_taken(name):
+        if is_system_name(name):
             raise UsageError(
                 f"{name}.h would shadow a header of that name, or is not a valid file name on Windows",
                 where=f"--name {name!r}",

@@ -1,1 +1,1 @@
-"""Lowering: before the converter traces a Keras model, layers that TFLM could not run get a call that it can."""
+"""Lowering: replace calls of Keras layers that TFLM could not run, before the converter traces the model."""

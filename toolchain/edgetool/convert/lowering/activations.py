@@ -7,8 +7,8 @@ The converter merges a RELU into the multiplication before it, and only then loo
 exact GELU before a rectifier would leave an operation that TensorFlow Lite does not have (Erfc).
 
 A tensor that is read both by a minimum, maximum, choice or clip and by another operation is requantized. TensorFlow's
-quantizer gives the inputs of these operators the scale of their output. Its range is all that they need of an input,
-but any other reader of the input would find it clipped to that range.
+quantizer gives the inputs of these operators the scale of their output. These operators need no wider range of an
+input, but any other reader of the input would receive values that are clipped to that range.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCALE_PRESERVING = frozenset(
 )
 # The quantizer fixes their scale, and gives it to every tensor that shares it.
 FIXED_SCALE = frozenset(["LogSoftmax", "Sigmoid", "Softmax", "Tanh"])
-# The maximum of their values has the range of all: from 0, which is in every range, to the largest.
+# The maximum of their values has the widest range: from 0, which is in every range, to the largest value.
 NEVER_NEGATIVE = frozenset(["Relu", "Relu6", "Sigmoid", "Softmax"])
 CONSTANT_OPERATIONS = frozenset(["Const", "ReadVariableOp"])
 # The step below 1 in float32. The converter removes a slope of 1, and merges operators of the same input and slope.

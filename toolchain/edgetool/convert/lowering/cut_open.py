@@ -6,9 +6,10 @@ The cut model has further inputs and outputs, with samples for the inputs. After
   reads it, and as its last step writes the layer's new state. TFLM and TensorFlow Lite set a variable to its zero at
   AllocateTensors and on a reset, as Keras does.
 - An LSTM becomes one UNIDIRECTIONAL_SEQUENCE_LSTM, whose states are variable tensors. For a layer that starts each
-  sequence at zero, the graph itself writes zeros into them first, so that every interpreter is right. Sources
-  for tensors and scales: unidirectional_sequence_lstm.cc and lstm_eval.cc of TensorFlow Lite and TFLM. TensorFlow's own
-  fusion is not used: it limits the cell state to 10, and calibrates with states left from other samples.
+  sequence at zero, the graph itself writes zeros into them first, so that every interpreter computes the right result.
+  Sources for tensors and scales: unidirectional_sequence_lstm.cc and lstm_eval.cc of TensorFlow Lite and TFLM.
+  TensorFlow's own fusion is not used: it limits the cell state to 10, and calibrates with the states that other samples
+  have left.
 
 Each operator then gets a bias with the correct scale. With int16 activations, TensorFlow's converter keeps one constant
 for the bias of a layer that is called more than once, as each step of an unrolled GRU is, in the scale of the first
@@ -576,7 +577,7 @@ def _drop_unsuitable(cuts: Cuts, calls_by_layer: dict[str, list[RecordedCall]]) 
 
 def _drop(cuts: Cuts, cut: LstmCut, obstacle: str) -> str:
     del cuts.lstms[cut.name]
-    if cut.demanded:
+    if cut.required:
         raise UnsupportedModelError(
             f"layer {cut.name!r} (LSTM) cannot be converted to one operator: {obstacle}",
             fix="use --rnn auto or --rnn unrolled",

@@ -22,7 +22,7 @@ class LstmCut:
     """An LSTM layer that is to become one operator.
 
     name: its scope. kernel, recurrent: (features, 4 units), (units, 4 units), gates in Keras's order input, forget,
-    cell, output. bias: (4 units,). stateful: its state persists between invocations. demanded: whether it must become
+    cell, output. bias: (4 units,). stateful: its state persists between invocations. required: whether it must become
     one operator, because the user requires it.
     """
 
@@ -31,7 +31,7 @@ class LstmCut:
     recurrent: Array
     bias: Array
     stateful: bool
-    demanded: bool
+    required: bool
 
     @property
     def units(self) -> int:
@@ -58,7 +58,7 @@ class RecordedCall:
 class Cuts:
     """The cuts of one model. `lstms` and `states` are candidates until the float model has run.
 
-    A lowered call asks for its `mode`: "off" (nothing is cut, the layer computes), "recording" (the layer computes, and
+    A lowered call queries its `mode`: "off" (nothing is cut, the layer computes), "recording" (the layer computes, and
     calls `record`), or "open": an LSTM passes its input to `set_cut_outputs`, and returns `cut_inputs` instead of
     computing; a layer with separate states starts from those in `cut_inputs`, and passes its new ones.
     """

@@ -153,10 +153,10 @@ def _convolved(tf: Any, x: Any, factor: Any, shift: Any) -> Any:
 
 
 def _is_absorbed(x: Any) -> bool:
-    maker = x.op
-    while maker.type in PASS_THROUGH:
-        maker = maker.inputs[0].op
-    return maker.type in ABSORBING
+    producer = x.op
+    while producer.type in PASS_THROUGH:
+        producer = producer.inputs[0].op
+    return producer.type in ABSORBING
 
 
 def _per_channel(tensor: Any, x: Any) -> bool:

@@ -108,16 +108,16 @@ def _recurrent(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
 def _lstm(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
     """Cut out an LSTM, to become one operator, if it can; otherwise lower it as any other recurrent layer."""
     obstacle = "--rnn unrolled was specified" if context.options.rnn == "unrolled" else _obstacle(context, layer)
-    demanded = context.options.rnn == "fused"
+    required = context.options.rnn == "fused"
     if obstacle is not None:
-        if demanded:
+        if required:
             context.refuse(f"cannot be converted to one operator: {obstacle}", "use --rnn auto or --rnn unrolled")
         return _recurrent(context, layer)
     name, cuts = context.scope, context.cuts
     cell = layer.cell
     kernel, recurrent = (weights.numpy().astype(np.float32) for weights in (cell.kernel, cell.recurrent_kernel))
     bias = cell.bias.numpy().astype(np.float32) if layer.use_bias else np.zeros(kernel.shape[1], np.float32)
-    cuts.lstms[name] = LstmCut(name, kernel, recurrent, bias, bool(layer.stateful), demanded)
+    cuts.lstms[name] = LstmCut(name, kernel, recurrent, bias, bool(layer.stateful), required)
     plain = _with_separate_state(context, layer) if layer.stateful else _unrolled(context, layer)
 
     def call(sequence: Any, *args: Any, **kwargs: Any) -> Any:
@@ -239,13 +239,13 @@ def _with_separate_state(context: LowerContext, layer: Any) -> Callable[..., Any
 
 
 def _only_loops(context: LowerContext, layer: Any) -> None:
-    """Refuse a layer that cannot be unrolled, unless it can stay a loop, which requires float and no kept state."""
+    """Reject a layer that cannot be unrolled, unless it can stay a loop: in float and without persistent state."""
     if layer.stateful or context.options.quantize in INTEGER:
         context.refuse("from tf_keras can only run in a loop", "save the model with Keras 3, or use --quantize float32")
 
 
 def _bidirectional(context: LowerContext, layer: Any) -> None:
-    """Refuse stateful layers; otherwise the two inner layers are lowered on their own."""
+    """Reject stateful layers; otherwise, the two inner layers are lowered separately."""
     if layer.forward_layer.stateful:
         context.refuse(
             "cannot keep its state from one invocation to the next: its backward layer needs the end of a sequence "
