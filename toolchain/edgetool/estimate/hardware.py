@@ -1,8 +1,8 @@
 """Tables of a run: the profile of its operators, their totals, the achieved performance, and the memory of a batch.
 
 A batch is several samples that a model processes at once, or plain data. The batched model has the batch size as the
-first dimension of every tensor that depends on an input. That is the same function only if each operator treats samples
-independently; a model is rejected if this cannot be established for one of its operators.
+first dimension of every tensor that depends on an input. It computes the same function only if each operator treats
+samples independently; a model is rejected if this cannot be established for one of its operators.
 """
 
 from __future__ import annotations
@@ -392,12 +392,12 @@ BatchRule = Callable[[_BatchOperator], bool]
 
 
 def _has_sample_dimensions(operation: _BatchOperator) -> bool:
-    """Whether there are dimensions besides the batch."""
+    """Return whether there are dimensions besides the batch."""
     return all(len(tensor.shape) > 1 for tensor in operation.inputs)
 
 
 def _by_element(operation: _BatchOperator) -> bool:
-    """Whether all ranks are equal: broadcasting aligns the last dimensions, so only then the first one is the batch."""
+    """Return whether all ranks are equal: only then does broadcasting keep the first dimension as the batch."""
     ranks = {len(tensor.shape) for tensor in (*operation.inputs, *operation.outputs)}
     return len(ranks) == 1
 
@@ -407,7 +407,7 @@ def _matrices(operation: _BatchOperator) -> bool:
 
 
 def _beside_first(axes: tuple[int, ...] | None, rank: int) -> bool:
-    """Whether the axes are known and none of them is the first."""
+    """Return whether the axes are known and none of them is the first."""
     return axes is not None and all(axis % rank != 0 for axis in axes)
 
 
@@ -416,7 +416,7 @@ def _axes_input(position: int) -> BatchRule:
 
 
 def _axis_option(operation: _BatchOperator) -> bool:
-    """Whether tensors are joined or split along another axis; if one input is a batch, all must be."""
+    """Return whether tensors are joined or split along another axis; if one input is a batch, all must be."""
     axis = operation.option("axis")
     rank = max(len(tensor.shape) for tensor in (*operation.inputs, *operation.outputs))
     given = sum(index >= 0 for index in operation.operator.inputs)

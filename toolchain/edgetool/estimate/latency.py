@@ -33,7 +33,7 @@ CALL = "call"  # a pseudo-loop that every path runs exactly once
 class ExecutedInstructions:
     """The instructions of one run of an operator, None if there is no rule or no counted path.
 
-    gives_up: its kernel leaves the output unwritten.
+    gives_up: its kernel does not write the output.
     """
 
     instructions: int | None = None

@@ -1,4 +1,4 @@
-"""The needs of a model in other number formats: parameters, memory and traffic.
+"""The parameters, memory and traffic of a model in other number formats.
 
 Only the types of tensors change. Shapes, lifetimes, index and shape constants remain, and so do tensors that have
 another type on purpose (a float input before its QUANTIZE). The kernels' persistent buffers and the quantization tables
@@ -296,7 +296,7 @@ class _PrecisionModel:
         )
 
     def fits(self, arena_bytes: int | None, live_bytes: int, model_bytes: int, *, exact: bool) -> bool | None:
-        """Whether arena and model fit their regions; None if that is not known of both, or too close to tell."""
+        """Return whether arena and model fit their regions; None if either is unknown or too close to the limit."""
         arena = _within(arena_bytes, self.target.sram_bytes, 0.0 if exact else ARENA_ERROR)
         model = _within(model_bytes, self.target.flash_bytes, 0.0 if exact else MODEL_ERROR)
         if arena_bytes is None and self.target.sram_bytes is not None and live_bytes > self.target.sram_bytes:
@@ -307,7 +307,7 @@ class _PrecisionModel:
 
 
 def _within(needed: int | None, limit: int | None, error: float) -> bool | None:
-    """Whether it is within the limit by more than the error; None if either is not known or that is not certain."""
+    """Return whether it is within the limit; None if either is unknown or the difference is less than the error."""
     if needed is None or limit is None or abs(limit - needed) < error * needed:
         return None
     return needed <= limit

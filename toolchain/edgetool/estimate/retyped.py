@@ -1,4 +1,4 @@
-"""Models with other tensor types: the precision of a model, the role of each tensor, and the needs of the kernels.
+"""Models with other tensor types: the precision of a model, the role of each tensor, and what the kernels request.
 
 Only the types change: the scales are invented, such that every kernel accepts them. An operator's Prepare rule runs
 once for all operators that look the same to it.
@@ -232,7 +232,7 @@ def _precision_of(activation: DType | None, weight: DType | None) -> PrecisionNa
 
 
 def _is_number(tensor: Tensor) -> bool:
-    """Whether it contains real values: others are indices, shapes and masks."""
+    """Return whether it contains real values: others are indices, shapes and masks."""
     return tensor.dtype in FLOATS or (tensor.quantization is not None and bool(tensor.quantization.scales))
 
 

@@ -80,8 +80,8 @@ class OperatorEstimate:
     parameter_bytes are constants, activation_bytes other tensors, each counted once per run; footprint_bytes is the
     memory that it needs at once. stall_cycles are those of the cycles that wait for constants. instructions is None for
     an operator whose kernel has no rule or table: its cycles are then those of moving its bytes, and basis says so.
-    precision is that of its arithmetic. gives_up: its kernel returns an error that TFLM ignores, and leaves the output
-    unwritten.
+    precision is that of its arithmetic. gives_up: its kernel returns an error that TFLM ignores, and does not write the
+    output.
     """
 
     index: int

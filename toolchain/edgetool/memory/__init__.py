@@ -1,1 +1,1 @@
-"""Lifetimes, layout, lower bound, the checker and the offline plan."""
+"""Memory planning: lifetimes, order, layout, lower bounds, the checker and the account of the arena."""

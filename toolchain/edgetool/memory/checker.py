@@ -1,4 +1,4 @@
-"""The independent judge of a layout, which shares only the problem's types with the solvers.
+"""The independent checker of layouts, which shares only the problem's types with the solvers.
 
 Every layout that edgetool outputs is checked here first. Disjointness is tested by a sweep over time with sorted
 offsets; only if that fails are the overlapping pairs listed.
@@ -154,7 +154,7 @@ def _placed_buffers(buffers: Sequence[Buffer], offsets: Sequence[int]) -> list[_
 
 
 def _may_leave_holes(buffers: Sequence[Buffer]) -> bool:
-    """Whether pins or alignments alone may keep every layout above the maximum live bytes."""
+    """Return whether pins or alignments alone may keep every layout above the maximum live bytes."""
     return any(buffer.pinned is not None or buffer.granule % buffer.alignment for buffer in buffers)
 
 
@@ -172,7 +172,7 @@ def _max_live(placed: Sequence[_PlacedBuffer]) -> int:
 
 
 def _disjoint(placed: Sequence[_PlacedBuffer]) -> bool:
-    """Whether no two live buffers overlap.
+    """Return whether no two live buffers overlap.
 
     As long as the live buffers are disjoint, a new one that overlaps any of them overlaps one of its neighbours.
     """

@@ -776,5 +776,5 @@ def _indices(names: Sequence[str], kind: str) -> dict[str, int]:
 
 
 def _short(reference: int | str) -> str:
-    """A name in quotes, or an index."""
+    """Return a name in quotes, or an index."""
     return f"{reference[:MAX_NAME_SHOWN]!a}" if isinstance(reference, str) else shown(reference)

@@ -48,7 +48,7 @@ class Timeline:
 
 
 def needs_planning(tensor: Tensor) -> bool:
-    """Whether the tensor lies in the head: not a constant, not a variable (these are persistent), and not empty."""
+    """Return whether the tensor is in the head: it is no constant, no (persistent) variable, and not empty."""
     return tensor.data is None and not tensor.is_variable and arena_bytes(tensor) > 0
 
 

@@ -1,11 +1,11 @@
 """Plan the memory of a model: operator order, layout of the head, and the arena that TFLM needs with them.
 
 An offline plan fixes the offsets of tensors only: TFLM's own planner places the scratch buffers around them, the
-largest first. So the layout of tensors and scratch buffers together is what an offline plan could reach at best, and
-the layout that counts is the one that TFLM makes from the plan.
+largest first. So a layout of tensors and scratch buffers together is the best that an offline plan can achieve, and the
+actual layout is the one that TFLM makes from the plan.
 
-Several operator orders are worth a layout. The operators of the main graph are ordered by their tensors and by the
-state that they share: variables, resources, tables and random numbers fix the relative order of their readers and
+Layouts are computed for several operator orders. The operators of the main graph are ordered by their tensors and by
+the state that they share: variables, resources, tables and random numbers fix the relative order of their readers and
 writers.
 """
 
@@ -237,13 +237,13 @@ def _results(problem: OrderProblem, search: OrderSearch) -> Iterator[OrderResult
 
 
 def _shared_subgraphs(model: Model) -> bool:
-    """Whether more than one operator of the main graph runs the same subgraph."""
+    """Return whether more than one operator of the main graph runs the same subgraph."""
     runs = Counter(index for operator in model.main.operators for index in reachable_subgraphs(model, operator))
     return any(count > 1 for count in runs.values())
 
 
 def _reads_unwritten(search: OrderSearch) -> bool:
-    """Whether the main graph, or the reader of its outputs, reads a tensor of the head before it is written."""
+    """Return whether the main graph, or the reader of its outputs, reads a tensor of the head before it is written."""
     graph = search.model.main
     written = set(graph.inputs)
     unwritten: set[int] = set()
@@ -255,7 +255,7 @@ def _reads_unwritten(search: OrderSearch) -> bool:
 
 
 def _contained(search: OrderSearch) -> bool:
-    """Whether each tensor of a subgraph is live only while an operator of the main graph runs that subgraph."""
+    """Return whether each tensor of a subgraph is live only while an operator of the main graph runs that subgraph."""
     spans = {
         index: search.times.operators[0, operator.index]
         for operator in search.model.main.operators
@@ -274,7 +274,7 @@ Offsets = Mapping[tuple[int, int], int]
 # How to treat a plan in the file. "use": use it, or make one if there is none. "only": use it, or leave planning to
 # TFLM. "replace": make a new plan unless compiled operators rely on the one in the file.
 FilePlan = Literal["use", "only", "replace"]
-# Whose offsets a plan holds: the input file's, edgetool's, or none, so that TFLM's own planner decides at run time.
+# The origin of a plan's offsets: the input file, edgetool, or none, so that TFLM's own planner decides at run time.
 Planner = Literal["file", "edgetool", "runtime"]
 # Nodes for the first layout of each order: if the layout of one order is hard to find, another order may have an
 # equally low one that is easy to find. The best of them then gets the whole effort.
@@ -285,7 +285,7 @@ _ALWAYS = Lifetime(-2, 2**31)
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What the user asks of a memory plan. If order and strategy are None, the best are searched for.
+    """The user's options for a memory plan. If order and strategy are None, the best are searched for.
 
     sharing: whole buffers that tensors share, one after another, instead of a layout. constants_in_ram: constants are
     buffers too, live while an operator uses them, for firmware that loads them from slow memory. time_limit: seconds
@@ -415,8 +415,8 @@ def _plan_in_file(inputs: _Inputs, fixed: Offsets) -> Plan:
 
 
 def _with_certain_bound(problem: LayoutProblem, layout: Layout) -> Layout:
-    """Replace the lower bound with the size of the largest tensor, because compiled operators overlap tensors on
-    purpose.
+    """Replace the lower bound with the size of the largest tensor, because compiled operators overlap tensors
+    intentionally.
     """
     bound = max((buffer.aligned_bytes for buffer in problem.buffers), default=0)
     return Layout(layout.offsets, layout.height, bound, "bound met" if layout.height == bound else "none")
@@ -441,8 +441,8 @@ def _best_plan(inputs: _Inputs) -> Plan:
             continue
         plan = _plan_in_order(inputs, order, first)
         if result.lower_bound:
-            met = plan.live_bytes == result.lower_bound
-            proof: Proof = "none" if not met else result.proof if result.proof != "none" else "bound met"
+            meets_bound = plan.live_bytes == result.lower_bound
+            proof: Proof = "none" if not meets_bound else result.proof if result.proof != "none" else "bound met"
             plan = replace(plan, live_lower_bound=result.lower_bound, order_proof=proof)
         if best is None or _cost(plan) < _cost(best):
             best = plan
@@ -464,12 +464,12 @@ def _best_plan(inputs: _Inputs) -> Plan:
 
 
 def _is_minimal(plan: Plan) -> bool:
-    """Whether no order and no layout needs less; this is not known if the head does not determine the arena."""
+    """Return whether no order and no layout needs less; this is not known if the head does not determine the arena."""
     return plan.layout.height == plan.live_lower_bound and _head_decides(plan)
 
 
 def _head_decides(plan: Plan) -> bool:
-    """Whether a higher head makes the arena larger: if not, an order with more live bytes may need a smaller one."""
+    """Return whether the head determines the arena; if not, more live bytes do not imply a larger arena."""
     return plan.account is None or plan.account.peak.when == "Invoke"
 
 
@@ -509,7 +509,7 @@ def constant_buffers(model: Model, times: Timeline) -> Iterator[Buffer]:
 
 
 def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> Plan:
-    """Make a plan for an order; its layout has passed the checker."""
+    """Return a plan for an order, whose layout has passed the checker."""
     request = inputs.request
     model, times, prepared = inputs.model, inputs.times, inputs.prepared
     if order != inputs.order:
@@ -557,15 +557,15 @@ def place_tensors(
     proof: Proof = "none"
     if realised.height == joint.lower_bound:
         # TFLM may place scratch buffers better than the search did, and reach a bound that the search did not reach.
-        met: Proof = "bound met" if joint.lower_bound == realised.lower_bound else "search exhausted"
-        proof = met if joint.proof == "none" else joint.proof
+        realised_proof: Proof = "bound met" if joint.lower_bound == realised.lower_bound else "search exhausted"
+        proof = realised_proof if joint.proof == "none" else joint.proof
     return offsets, replace(realised, lower_bound=joint.lower_bound, proof=proof)
 
 
 def _layouts(
     problem: LayoutProblem, joint: Layout, effort: Effort, strategy: LayoutStrategy
 ) -> Iterator[tuple[int, ...]]:
-    """Yield layouts for TFLM to realise: the best one, then those that leave scratch buffers no choice."""
+    """Yield layouts from which TFLM makes its own: the best one, then those that leave scratch buffers no choice."""
     yield joint.offsets
     if strategy != "optimal":
         return
@@ -616,7 +616,7 @@ def _mistaken_for_variables(model: Model) -> set[tuple[int, int]]:
 def fixed_offsets(model: Model, times: Timeline) -> Offsets:
     """Return the offsets that the plan in the file fixes, after a check; empty if it has none.
 
-    Offsets of constants and of empty tensors mean nothing and are omitted. Raises InvalidModelError if two live
+    Offsets of constants and of empty tensors have no effect and are omitted. Raises InvalidModelError if two live
     tensors overlap in the plan, an offset is negative or unaligned, or a variable tensor would lose its contents or its
     memory: TFLM follows any plan, safe or not.
     """
@@ -660,7 +660,7 @@ def _variables_without_memory(model: Model, offsets: Mapping[tuple[int, int], in
 
 
 def _may_overlap(model: Model, first: Buffer, second: Buffer) -> bool:
-    """Whether both are operands of one compiled operator: its compiler overlapped them on purpose."""
+    """Return whether both are operands of one compiled operator, whose compiler overlapped them intentionally."""
     if first.subgraph != second.subgraph:
         return False
     return any(

@@ -35,19 +35,19 @@ class Lifetime:
         return (max(self.first, 0), self.last) if self.last >= 0 else (-1, -1)
 
     def overlaps(self, other: Lifetime) -> bool:
-        """Whether both are alive at some position."""
+        """Return whether both are alive at some position."""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A piece of memory: its contents, its bytes, its lifetime, and the constraints on its offset.
+    """A buffer: its contents, its size, its lifetime, and the constraints on its offset.
 
-    tensor is -1 for a buffer that holds no tensor of a model. operator is the index of the operator that asked for a
+    tensor is -1 for a buffer that holds no tensor of a model. operator is the index of the operator that requested a
     scratch buffer, or for which a constant is loaded; -1 for all others. The offset is a multiple of `alignment`, and
     the size counts as the next multiple of `granule` (TFLM's planner rounds sizes as well as offsets). pinned: its
-    fixed offset, if any. Buffers of one `alias` share one piece of memory, as large as the largest and alive from the
-    first to the last of them.
+    fixed offset, if any. Buffers of one `alias` share the same memory, which is as large as the largest and live from
+    the first to the last of them.
     """
 
     subgraph: int
@@ -63,7 +63,7 @@ class Buffer:
 
     @property
     def is_scratch(self) -> bool:
-        """Whether a kernel asked for it in Prepare: TFLM alone places it."""
+        """Whether a kernel requested it in Prepare: only TFLM places it."""
         return self.tensor < 0 <= self.operator
 
     @property
@@ -81,7 +81,7 @@ class LayoutProblem:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Offsets, one per buffer of the problem, and the height that they need.
+    """Offsets, one per buffer of the problem, and the height of the layout: its peak in bytes.
 
     lower_bound holds for every layout of these buffers; proof says how optimality was established.
     """
@@ -106,10 +106,10 @@ def never() -> bool:
 class Effort:
     """How long a search may take: the same seed and node_limit give the same result unless `stop` ends the search.
 
-    A pure package has no clock: the caller passes `stop`, which is called every few milliseconds, and which must keep
+    This package reads no clock: the caller passes `stop`, which is called every few milliseconds, and which must keep
     returning True once it has (a deadline, or Ctrl-C). node_limit: search nodes (placements tried) until the search
-    gives up; None means no limit. stop_order ends the search for operator orders, which must leave time for their
-    layouts; by default, it is `stop`.
+    ends; None means no limit. stop_order ends the search for operator orders, which must leave time for their layouts;
+    by default, it is `stop`.
     """
 
     seed: int = 0

@@ -47,7 +47,7 @@ class CpSatResult:
 
 
 def available() -> bool:
-    """Whether OR-Tools is installed."""
+    """Return whether OR-Tools is installed."""
     return importlib.util.find_spec("ortools") is not None
 
 

@@ -1,6 +1,6 @@
 """Ejection chains, which lower the peak of large layouts by placing only the surroundings of the highest buffers again.
 
-A chain brings one buffer below a capacity, and the buffers in its way are moved one after another. A buffer that does
+A chain moves one buffer below a capacity, and the buffers in its way are moved one after another. A buffer that does
 not fit anywhere takes the place where the buffers in its way cost least; these are ejected and placed again in the same
 way. Every ejection that a buffer causes raises its own cost, so that the chain does not go in circles, and the buffers
 that are hard to place keep their places in the end (guided ejection search by Nagata and Braysy, where it is used for
@@ -82,7 +82,7 @@ class EjectionChains:
         self.draw = (2 * seed + 1) * 0x9E3779B97F4A7C15 % 2**64
 
     def lower(self, buffer: int, capacity: int, limit: int, policy: ChainPolicy, stop: Callable[[], bool]) -> bool:
-        """Bring a buffer, and all buffers moved for it, to an end <= capacity within `limit` steps; return whether it
+        """Move a buffer, and all buffers in its way, to ends <= capacity within `limit` steps; return whether it
         succeeded.
 
         Pinned buffers stay where they are. A chain that does not find a place undoes its moves.
@@ -291,7 +291,7 @@ def _round(
 
 
 def _below(chains: EjectionChains, capacity: int, limit: int, policy: ChainPolicy, budget: NodeBudget) -> bool:
-    """Bring every buffer below the capacity, the highest first; stop and return False at the first failure."""
+    """Move every buffer below the capacity, the highest first; stop and return False at the first failure."""
     ends = list(map(int.__add__, chains.offsets, chains.instance.sizes))
     for buffer in sorted((i for i, end in enumerate(ends) if end > capacity), key=lambda i: (-ends[i], i)):
         if chains.offsets[buffer] + chains.instance.sizes[buffer] <= capacity:

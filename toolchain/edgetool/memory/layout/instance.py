@@ -98,7 +98,7 @@ def layout_peak(instance: Instance, offsets: Sequence[int]) -> int:
 
 
 def is_searchable(instance: Instance) -> bool:
-    """Whether no pinned buffers overlap: otherwise no layout is valid, and nothing can be proven about it."""
+    """Return whether no pinned buffers overlap: otherwise no layout is valid, and nothing can be proven about it."""
     pinned = sorted((instance.first[i], i) for i, pin in enumerate(instance.pins) if pin >= 0)
     # As long as the live ones are disjoint, a buffer that overlaps any of them overlaps one next to it.
     alive: list[tuple[int, int]] = []

@@ -102,7 +102,7 @@ def compiled(stop: Callable[[], bool], *, wait_until_ready: bool = False) -> Sea
 
 
 def is_loaded() -> bool:
-    """Whether the compiled engine is ready, so that using it costs nothing more."""
+    """Return whether the compiled engine is ready, so that using it costs nothing more."""
     if _compilation.cache_info().currsize == 0:
         return False
     compilation = _compilation()

@@ -61,7 +61,7 @@ def solve(
 
 
 def is_large(instance: Instance) -> bool:
-    """Whether building the tables of a search would take longer than the search is worth."""
+    """Return whether the tables of a search would take longer to build than the search is worth."""
     return len(instance.sizes) > MANY_BUFFERS or pairs(instance) > MANY_PAIRS
 
 
@@ -165,7 +165,7 @@ class _Stages:
             self.update(part, state.offsets, state.bound)
 
     def is_open(self, part: int) -> bool:
-        """Whether the part is too high and the budget is not exhausted."""
+        """Return whether the part is too high and the budget is not exhausted."""
         return self.peaks[part] > self.goal() and not self.budget.over
 
     def eject(self, part: int) -> None:

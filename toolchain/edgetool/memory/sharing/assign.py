@@ -232,7 +232,7 @@ class _SharingSearch:
     def _choices(self, i: int, buffers: tuple[_Buffer, ...]) -> Iterator[tuple[tuple[_Buffer, ...], int]]:
         """Yield the buffers after each way to place the interval, and the number of the buffer that contains it."""
         start, end, size = self.intervals[i]
-        # When a free buffer was last occupied no longer matters.
+        # When a free buffer was last occupied has no effect any more.
         now = [b if b.until >= start else b._replace(until=_BEFORE) for b in buffers]
         tried = set()
         for at, buffer in enumerate(now):
@@ -304,14 +304,14 @@ def assign(
     groups = _groups(filled, shared, buffers, alone)
     require_valid_assignment(filled, groups, static=alone, in_place=in_place)
     optimized = memory_used(filled, groups)
-    apart = memory_used(filled, [(name,) for name in alone])
-    met, proven = optimized == apart + rank_bound, optimized == apart + bound
+    separate = memory_used(filled, [(name,) for name in alone])
+    meets_bound, proven = optimized == separate + rank_bound, optimized == separate + bound
     return Sharing(
         groups=groups,
         baseline_bytes=memory_used(filled, [(name,) for name in filled]),
         optimized_bytes=optimized,
-        lower_bound=apart + bound,
-        proof="bound met" if met else "search exhausted" if proven else "none",
+        lower_bound=separate + bound,
+        proof="bound met" if meets_bound else "search exhausted" if proven else "none",
         cut_short=algorithm != "greedy" and not proven,
     )
 

@@ -1,4 +1,4 @@
-"""The independent judge of an assignment, which shares only the types with the solvers."""
+"""The independent checker of assignments, which shares only the types with the solvers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _interfering(ranges: Ranges, names: list[str], in_place: bool) -> list[Confl
 
 
 def _ends_before(first: LiveRange, second: LiveRange, in_place: bool) -> bool:
-    """Whether the last use of the first is before the definition of the second."""
+    """Return whether the last use of the first is before the definition of the second."""
     if first.used is None or second.defined is None:
         return False
     if first.used == second.defined:

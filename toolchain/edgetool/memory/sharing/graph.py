@@ -263,7 +263,7 @@ def fill_unknowns(ranges: Ranges) -> dict[str, LiveRange]:
 
 
 def is_compatible(candidate: LiveRange, members: Collection[LiveRange], *, in_place: bool = False) -> bool:
-    """Whether a tensor may join a buffer: it interferes with none of its members."""
+    """Return whether a tensor may join a buffer: it interferes with none of its members."""
     named = {str(index): live for index, live in enumerate((candidate, *members))}
     candidate_interval, *others = (interval(live, in_place=in_place) for live in fill_unknowns(named).values())
     return all(other.end < candidate_interval.start or candidate_interval.end < other.start for other in others)
