@@ -1,1 +1,1 @@
-"""What a model is: the .tflite reader and writer, and the types they share."""
+"""Models: the .tflite reader and writer, and the types that they share."""

@@ -1,4 +1,4 @@
-"""What a well-formed file contains besides intact tables: valid indices, shapes, sizes and lengths.
+"""The checks of a well-formed file beyond intact tables: indices, shapes, sizes and lengths.
 
 The reader applies these checks to the tables of tensors, operators and subgraphs (`model/rules.py` has those of each
 operator code). They are the rules by which LiteRT loads a model; TFLM checks none of them on the device.
@@ -35,12 +35,12 @@ def where(name: str, record: Record, field: str) -> str:
 
 
 def invalid(name: str, record: Record, field: str, what: str) -> NoReturn:
-    """Refuse a file that breaks a rule."""
+    """Reject a file that breaks a rule."""
     raise InvalidModelError(what, where=where(name, record, field), fix=DAMAGED)
 
 
 def unsupported(name: str, record: Record, field: str, what: str, fix: str = OTHER_CONVERTER) -> NoReturn:
-    """Refuse a file for content that edgetool does not support."""
+    """Reject a file with content that edgetool does not support."""
     raise UnsupportedModelError(what, where=where(name, record, field), fix=fix)
 
 
@@ -212,7 +212,7 @@ _INDEX_RULES = {
 def check_index_values(name: str, record: Record, operator: Operator, tensors: Sequence[Tensor]) -> None:
     """Check that every constant index points into its tensor, and that segment IDs ascend.
 
-    Raises InvalidModelError. Other checks refuse operators without these tensors.
+    Raises InvalidModelError. Other checks reject operators without these tensors.
     """
     rule = _INDEX_RULES.get(operator.code)
     if rule is None:

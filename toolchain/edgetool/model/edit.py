@@ -30,7 +30,8 @@ def with_metadata(model: Model, name: str, data: bytes) -> Model:
 def without_metadata(model: Model, name: str) -> Model:
     """Return the model without its metadata entries of that name, and without payloads that only these used.
 
-    Other payloads keep their indices: a removed one in the middle becomes empty, one at the end is dropped.
+    Other payloads keep their indices: in the middle of the list, a removed payload becomes empty; at the end, it is
+    dropped.
     """
     gone = {entry.buffer for entry in model.metadata if entry.name == name and not _used_elsewhere(model, entry)}
     payloads = [None if index in gone else payload for index, payload in enumerate(model.data)]

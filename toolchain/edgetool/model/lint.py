@@ -77,7 +77,7 @@ def _odd_quantized_dimension(tensor: Tensor) -> bool:
 
 
 def _used_odd_dimension(tensor: Tensor) -> bool:
-    """Whether the invalid dimension has an effect: kernels read it only if there is a scale per channel."""
+    """Return whether the invalid dimension has an effect: kernels read it only if there is a scale per channel."""
     return _odd_quantized_dimension(tensor) and tensor.quantization is not None and len(tensor.quantization.scales) > 1
 
 
@@ -121,7 +121,7 @@ def _filters_with_zero_point(graph: Graph) -> Iterator[int]:
 
 
 def _vanishing(tensor: Tensor) -> bool:
-    """Whether an activation's range is close to the smallest that TensorFlow's calibrator produces, +-1e-6."""
+    """Return whether an activation's range is close to the smallest that TensorFlow's calibrator produces, +-1e-6."""
     if tensor.is_constant or tensor.quantization is None or tensor.dtype not in _RANGES:
         return False
     low, high = _RANGES[tensor.dtype]

@@ -1,7 +1,7 @@
 """What a well-formed file must contain for each operator: operand counts, and types, shapes and options that agree.
 
-The reader applies these rules to every operator, and refuses the file, naming the table, field and byte, if one is
-broken. They are the rules whose violation makes LiteRT refuse a file, and without which a kernel of TensorFlow Lite
+The reader applies these rules to every operator, and rejects the file, naming the table, field and byte, if one is
+broken. They are the rules whose violation makes LiteRT reject a file, and without which a kernel of TensorFlow Lite
 Micro would access memory outside its tensors: a kernel writes as many elements as the shapes say, and does not compare
 shapes when it runs. What a kernel rejects itself (`operators/legality.py`), such as types and scales, does not make a
 file invalid.
@@ -41,11 +41,11 @@ class Node:
     options: Record | None
 
     def refuse(self, field: str, what: str) -> NoReturn:
-        """Refuse the file for a field of the operator's table."""
+        """Reject the file because of a field of the operator's table."""
         invalid(self.name, self.record, field, f"{self.code} {what}")
 
     def refuse_option(self, field: str, what: str) -> NoReturn:
-        """Refuse the file for a field of the operator's option table."""
+        """Reject the file because of a field of the operator's option table."""
         if self.options is None or field not in self.options.fields:
             self.refuse("builtin_options", f"has no {OPTION_TABLES.get(self.code, 'options')}, so it {what}")
         invalid(self.name, self.options, field, f"{self.code} {what}")
@@ -72,7 +72,7 @@ class Operand:
         return tensors[self.position] if self.position < len(tensors) else None
 
     def refuse(self, node: Node, what: str) -> NoReturn:
-        """Refuse the operator for this tensor."""
+        """Reject the operator because of this tensor."""
         node.refuse(f"{self.side}s", f"has {self.side} {self.position} {what}")
 
 
@@ -256,10 +256,10 @@ def common_shape(shapes: Iterable[Shape]) -> tuple[int, ...] | None:
     """Return the shape to which all shapes broadcast; None if they are incompatible."""
     common = []
     for column in zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
-        found = {size for size in column if size != 1}
-        if len(found) > 1:
+        sizes = {size for size in column if size != 1}
+        if len(sizes) > 1:
             return None
-        common.append(found.pop() if found else 1)
+        common.append(sizes.pop() if sizes else 1)
     return tuple(reversed(common))
 
 
@@ -275,8 +275,8 @@ def _require_output_shape(node: Node, position: int, expected: Shape, input_shap
     """Require the output at the position to have this shape. input_shapes: those of the inputs that produce it."""
     result = node.outputs[position]
     if result.shape != tuple(expected):
-        made = f"of shape {format_shape(result.shape)}, but inputs of {format_shapes(input_shapes)}"
-        Operand("output", position).refuse(node, f"{made} produce {format_shape(expected)}")
+        mismatch = f"of shape {format_shape(result.shape)}, but inputs of {format_shapes(input_shapes)}"
+        Operand("output", position).refuse(node, f"{mismatch} produce {format_shape(expected)}")
 
 
 def _without(shape: Shape, axes: set[int]) -> tuple[int, ...]:
@@ -292,19 +292,19 @@ def _image(node: Node, size: Shape, window: Shape) -> tuple[int, int]:
     """Return the height and width of an image after a window has moved over it."""
     options = node.options.fields if node.options is not None else {}
     padding = options.get("padding")
-    made = []
+    positions = []
     for side, length, width in zip("hw", size, window, strict=True):
         stride = node.number(f"stride_{side}")
         covered = (width - 1) * options.get(f"dilation_{side}_factor", 1) + 1
-        made.append(windows(padding, length, covered, stride))
-        around = (made[-1] - 1) * stride + covered - length
+        positions.append(windows(padding, length, covered, stride))
+        around = (positions[-1] - 1) * stride + covered - length
         if padding == "SAME" and around // 2 > MAX_STEP:
             node.refuse_option("padding", f"has {around} elements of padding, more than twice {MAX_STEP}")
-    return made[0], made[1]
+    return positions[0], positions[1]
 
 
 def convolved(node: Node) -> None:
-    """CONV_2D and DEPTHWISE_CONV_2D: an image for each filter."""
+    """Require the output of a convolution to be an image with a channel for each filter."""
     source, weights = _input(node, 0), _input(node, 1)
     channels = weights.shape[0 if node.code == "CONV_2D" else 3]
     image = _image(node, source.shape[1:3], weights.shape[1:3])
@@ -312,7 +312,7 @@ def convolved(node: Node) -> None:
 
 
 def in_groups(node: Node) -> None:
-    """CONV_2D: the filters take the input's channels in equal groups."""
+    """Require the filters of CONV_2D to divide the input's channels into equal groups."""
     source, weights = _input(node, 0), _input(node, 1)
     groups, rest = divmod(source.shape[3], weights.shape[3])
     if rest or weights.shape[0] % groups:
@@ -320,7 +320,7 @@ def in_groups(node: Node) -> None:
 
 
 def depthwise(node: Node) -> None:
-    """DEPTHWISE_CONV_2D: one filter with depth_multiplier channels for each input channel."""
+    """Require one filter of DEPTHWISE_CONV_2D, with depth_multiplier channels for each input channel."""
     source, weights = _input(node, 0), _input(node, 1)
     if weights.shape[0] != 1:
         node.refuse("inputs", f"has {weights.shape[0]} filters, not 1")
@@ -331,7 +331,7 @@ def depthwise(node: Node) -> None:
 
 
 def pooled(node: Node) -> None:
-    """Pooling: an image with the same number of channels."""
+    """Require the output of pooling to be an image with the same number of channels."""
     source = _input(node, 0)
     window = node.number("filter_height"), node.number("filter_width")
     _require_output_shape(
@@ -340,14 +340,14 @@ def pooled(node: Node) -> None:
 
 
 def transposed_convolution(node: Node) -> None:
-    """TRANSPOSE_CONV: an output whose convolution would be as large as the input."""
+    """Require an output of TRANSPOSE_CONV whose convolution would be as large as the input."""
     weights, source, result = _input(node, 1), _input(node, 2), node.outputs[0]
     if weights.shape[3] != source.shape[3]:
         node.refuse("inputs", f"has {source.shape[3]} channels for filters of shape {format_shape(weights.shape)}")
-    given = constant_numbers(node.inputs[0])
-    if given is not None and given != result.shape:
+    expected = constant_numbers(node.inputs[0])
+    if expected is not None and expected != result.shape:
         Operand("input", 0).refuse(
-            node, f"with values {format_shape(given)}, but the output's shape is {format_shape(result.shape)}"
+            node, f"with values {format_shape(expected)}, but the output's shape is {format_shape(result.shape)}"
         )
     fits = len(result.shape) == 4 and result.shape[::3] == (source.shape[0], weights.shape[0])
     if not fits or _image(node, result.shape[1:3], weights.shape[1:3]) != source.shape[1:3]:
@@ -356,7 +356,7 @@ def transposed_convolution(node: Node) -> None:
 
 
 def multiplied(node: Node) -> None:
-    """FULLY_CONNECTED: one element for each row of the weights and each row of the input."""
+    """Require FULLY_CONNECTED to produce an element for each row of the weights and each row of the input."""
     source, weights = _input(node, 0), _input(node, 1)
     units, depth = weights.shape
     rows, rest = divmod(source.element_count, depth)
@@ -368,7 +368,7 @@ def multiplied(node: Node) -> None:
 
 
 def concatenated(node: Node) -> None:
-    """CONCATENATION: the inputs along one axis, equal in all others; scalars count as vectors of 1 element."""
+    """Require the inputs of CONCATENATION to differ along one axis only; scalars count as vectors of 1 element."""
     parts = [_input(node, position).shape or (1,) for position in range(len(node.inputs))]
     first = parts[0]
     axis = node.number("axis")
@@ -387,14 +387,14 @@ def concatenated(node: Node) -> None:
 
 
 def packed(node: Node) -> None:
-    """PACK: a new dimension, whose size is the number of inputs."""
+    """Require PACK to add a dimension, whose size is the number of inputs."""
     source = _input(node, 0)
     axis = node.number("axis") % (len(source.shape) + 1)
     _require_output_shape(node, 0, (*source.shape[:axis], len(node.inputs), *source.shape[axis:]), (source.shape,))
 
 
 def unpacked(node: Node) -> None:
-    """UNPACK: one output, without the dimension, for each of its indices."""
+    """Require UNPACK to have an output, without the dimension, for each of its indices."""
     source = _input(node, 0)
     axis = node.number("axis") % len(source.shape)
     if source.shape[axis] != len(node.outputs):
@@ -405,7 +405,7 @@ def unpacked(node: Node) -> None:
 
 
 def split(node: Node) -> None:
-    """SPLIT: equal parts along an axis."""
+    """Require the outputs of SPLIT to be equal parts along an axis."""
     axes, source = constant_numbers(node.inputs[0]), _input(node, 1)
     if not axes:
         return
@@ -422,7 +422,7 @@ def split(node: Node) -> None:
 
 
 def split_by_sizes(node: Node) -> None:
-    """SPLIT_V: parts along an axis, whose sizes add up to that of the input."""
+    """Require the outputs of SPLIT_V to be parts along an axis, whose sizes add up to that of the input."""
     source, axes = _input(node, 0), constant_numbers(node.inputs[2])
     if not axes:
         return
@@ -440,21 +440,21 @@ def split_by_sizes(node: Node) -> None:
 
 
 def reduced(node: Node) -> None:
-    """A reduction: the input without the constant axes."""
+    """Require the output of a reduction to have the shape of the input without the constant axes."""
     source, axes = _input(node, 0), constant_numbers(node.inputs[1])
     if axes is None:
         return
-    gone = {axis % len(source.shape) for axis in axes if source.shape}
+    removed = {axis % len(source.shape) for axis in axes if source.shape}
     require_output_elements(
         node,
         0,
-        prod(_without(source.shape, gone)),
+        prod(_without(source.shape, removed)),
         f"inputs of {format_shape(source.shape)} without axes {format_shape(axes)}",
     )
 
 
 def arg_reduced(node: Node) -> None:
-    """ARG_MAX and ARG_MIN: an index instead of an axis, which must not be empty."""
+    """Require ARG_MAX and ARG_MIN to reduce an axis that is not empty."""
     source, axes = _input(node, 0), constant_numbers(node.inputs[1])
     if axes and not source.shape[axes[0]]:
         node.refuse("inputs", f"reduces axis {axes[0]} of {format_shape(source.shape)}, which is empty")
@@ -462,31 +462,32 @@ def arg_reduced(node: Node) -> None:
 
 
 def gathered(node: Node) -> None:
-    """GATHER: slices of the input for each position."""
+    """Require GATHER to produce a slice of the input for each position."""
     source, positions = _input(node, 0), _input(node, 1)
     axis, batches = node.number("axis") % len(source.shape), node.number("batch_dims")
     if 0 <= batches <= min(axis, len(positions.shape)):  # the kernel checks other values
-        made = (*source.shape[:axis], *positions.shape[batches:], *source.shape[axis + 1 :])
+        expected = (*source.shape[:axis], *positions.shape[batches:], *source.shape[axis + 1 :])
         require_output_elements(
-            node, 0, prod(made), f"inputs of {format_shape(source.shape)} at {format_shape(positions.shape)}"
+            node, 0, prod(expected), f"inputs of {format_shape(source.shape)} at {format_shape(positions.shape)}"
         )
 
 
 def gathered_points(node: Node) -> None:
-    """GATHER_ND: a slice of the input for each row of positions."""
+    """Require GATHER_ND to produce a slice of the input for each row of positions."""
     source, positions = _input(node, 0), _input(node, 1)
     depth = positions.shape[-1] if positions.shape else 0
     if source.shape and positions.shape and depth <= len(source.shape):  # the kernel checks other shapes
-        made = (*positions.shape[:-1], *source.shape[depth:])
+        expected = (*positions.shape[:-1], *source.shape[depth:])
         require_output_elements(
-            node, 0, prod(made), f"inputs of {format_shape(source.shape)} at {format_shape(positions.shape)}"
+            node, 0, prod(expected), f"inputs of {format_shape(source.shape)} at {format_shape(positions.shape)}"
         )
 
 
 def blocks_moved(node: Node) -> None:
-    """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: blocks of an image as batches.
+    """Check SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND, which convert between blocks of an image and batches.
 
-    Split the dimensions between batch and channels into blocks after padding, or join blocks and crop the result.
+    The former splits the dimensions between batch and channels into blocks after padding; the latter joins blocks and
+    crops the result.
     """
     source, result = _input(node, 0), node.outputs[0]
     if len(result.shape) != len(source.shape) or result.shape[-1] != source.shape[-1]:
@@ -517,48 +518,48 @@ def blocks_moved(node: Node) -> None:
 
 
 def mirrored(node: Node) -> None:
-    """MIRROR_PAD: each dimension with a mirrored border that is not longer than the dimension."""
+    """Require the border that MIRROR_PAD adds to each dimension not to be longer than the dimension."""
     source, border = _input(node, 0), constant_numbers(node.inputs[1])
     if border is None:
         return
     edge = 1 if node.options is None or node.options["mode"] == "REFLECT" else 0  # without a table, REFLECT
-    made = []
+    padded = []
     for size, before, after in zip(source.shape, border[::2], border[1::2], strict=True):
         if not 0 <= min(before, after) <= max(before, after) <= max(size - edge, 0):
             node.refuse("inputs", f"has padding of {before} before and {after} after a dimension of size {size}")
-        made.append(size + before + after)
-    _require_output_shape(node, 0, made, (source.shape, border))
+        padded.append(size + before + after)
+    _require_output_shape(node, 0, padded, (source.shape, border))
 
 
 def sliced(node: Node) -> None:
-    """SLICE: a number of elements from a start index in each dimension; -1 for all that remain."""
+    """Check SLICE: a number of elements from a start index in each dimension, -1 for all that remain."""
     source, begins, counts = _input(node, 0), constant_numbers(node.inputs[1]), constant_numbers(node.inputs[2])
     if begins is None or counts is None:
         return
-    made = []
+    sizes = []
     for size, begin, count in zip(source.shape, begins, counts, strict=True):
-        taken = size - begin if count == -1 else count
-        if begin < 0 or not 0 <= taken <= size - begin:
+        length = size - begin if count == -1 else count
+        if begin < 0 or not 0 <= length <= size - begin:
             node.refuse("inputs", f"has {count} elements from {begin} in a dimension of size {size}")
-        made.append(taken)
-    require_output_elements(node, 0, prod(made), f"slices of {format_shape(source.shape)}")
+        sizes.append(length)
+    require_output_elements(node, 0, prod(sizes), f"slices of {format_shape(source.shape)}")
 
 
 def resized(node: Node) -> None:
-    """RESIZE_*: an image of the size in the second input."""
-    source, given = _input(node, 0), constant_numbers(node.inputs[1])
-    if given is not None:
-        _require_output_shape(node, 0, (source.shape[0], *given, source.shape[3]), (source.shape,))
+    """Require a resize operator to produce an image of the size in its second input."""
+    source, size = _input(node, 0), constant_numbers(node.inputs[1])
+    if size is not None:
+        _require_output_shape(node, 0, (source.shape[0], *size, source.shape[3]), (source.shape,))
 
 
 def shape_output(node: Node) -> None:
-    """SHAPE: one element for each dimension."""
+    """Require SHAPE to produce one element for each dimension."""
     source = _input(node, 0)
     require_output_elements(node, 0, len(source.shape), f"inputs of {format_shape(source.shape)}")
 
 
 def reshaped(node: Node) -> None:
-    """RESHAPE: as many elements as the input; in old files, a scalar has the shape (0)."""
+    """Require RESHAPE to keep the number of elements; in old files, a scalar has the shape (0)."""
     source = _input(node, 0)
     if node.outputs[0].shape != (0,) or len(node.inputs) > 1:
         require_output_elements(node, 0, source.element_count, f"inputs of {format_shape(source.shape)}")
@@ -661,7 +662,7 @@ def _one_output_per_input(node: Node) -> None:
 
 
 def _outputs_for_weights_format(node: Node) -> None:
-    """FULLY_CONNECTED: a second output only for shuffled weights."""
+    """Require FULLY_CONNECTED to have a second output only for shuffled weights."""
     shuffled = node.options is not None and node.options["weights_format"] == "SHUFFLED4x16INT8"
     if len(node.outputs) != 1 + shuffled:
         node.refuse("outputs", f"has {len(node.outputs)} outputs, not {1 + shuffled}")
@@ -796,9 +797,9 @@ def check_counts(node: Node) -> None:
     counts = COUNTS.get(node.code)
     if counts is None:
         return
-    for field, indices, (least, most) in (("inputs", inputs, counts.inputs), ("outputs", outputs, counts.outputs)):
-        if not least <= len(indices) <= most:
-            span = f"{least}" if least == most else f"{least} or more" if most >= 2**31 else f"{least} to {most}"
+    for field, indices, (low, high) in (("inputs", inputs, counts.inputs), ("outputs", outputs, counts.outputs)):
+        if not low <= len(indices) <= high:
+            span = f"{low}" if low == high else f"{low} or more" if high >= 2**31 else f"{low} to {high}"
             node.refuse(field, f"has {len(indices)} {field if len(indices) != 1 else field[:-1]}, not {span}")
     if -1 in inputs[: counts.needed]:
         node.refuse("inputs", f"lacks its required input {inputs.index(-1)}")

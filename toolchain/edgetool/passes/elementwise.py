@@ -121,17 +121,17 @@ def _fused(operator: Operator) -> str:
 
 
 def is_function(operator: Operator) -> bool:
-    """Whether `apply` can compute the operator's result for each element."""
+    """Return whether `apply` can compute the operator's result for each element."""
     return (operator.code in FUNCTIONS or operator.code in _WITH_OPTIONS) and _fused(operator) in FUSED
 
 
 def is_real(tensor: Tensor) -> bool:
-    """Whether the tensor's elements represent real numbers by one scale, or are float32 or bool."""
+    """Return whether the tensor's elements represent real numbers by one scale, or are float32 or bool."""
     return tensor.dtype in _REAL or is_quantized(tensor)
 
 
 def is_quantized(tensor: Tensor) -> bool:
-    """Whether the tensor has elements of 8 or 16 bits and one scale for all."""
+    """Return whether the tensor has elements of 8 or 16 bits and one scale for all."""
     quantization = tensor.per_tensor
     return tensor.dtype in _QUANTIZED and quantization is not None and quantization[0] > 0
 
@@ -221,7 +221,7 @@ def _better(region: Region, best: Region | None) -> bool:
 
 
 def _is_elementwise(draft: Draft, operator: Operator) -> bool:
-    """Whether each element of the result depends on one element of each input that is not constant."""
+    """Return whether each element of the result depends on one element of each input that is not constant."""
     if not is_function(operator) or not is_real(draft.tensors[operator.outputs[0]]):
         return False
     shape = draft.tensors[operator.outputs[0]].shape
@@ -328,7 +328,7 @@ def remove_unread(draft: Draft, region: Region) -> None:
 
 
 def is_int8(tensor: Tensor) -> bool:
-    """Whether it is an int8 tensor with one scale."""
+    """Return whether it is an int8 tensor with one scale."""
     return tensor.dtype is DType.INT8 and is_quantized(tensor) and not tensor.is_variable
 
 

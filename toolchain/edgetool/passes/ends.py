@@ -142,7 +142,7 @@ def _output_end(draft: Draft, index: int) -> GraphEnd | None:
 
 
 def _same_representation(first: Tensor, second: Tensor) -> bool:
-    """Whether both store values in the same way: with one scale and zero point, or without."""
+    """Return whether both store values in the same way: with one scale and zero point, or without."""
     by_channel = any(tensor.quantization and tensor.quantization.per_channel for tensor in (first, second))
     return first.dtype is second.dtype and not by_channel and first.per_tensor == second.per_tensor
 
@@ -234,7 +234,7 @@ def _narrow(draft: Draft, tensor: Tensor, casts: list[Operator], narrow: DType) 
 
 
 def _only_to_quantize(draft: Draft, casts: list[Operator]) -> bool:
-    """Whether the results of the casts are float32 and read only by QUANTIZE to int8."""
+    """Return whether the results of the casts are float32 and read only by QUANTIZE to int8."""
     outputs = [cast.outputs[0] for cast in casts]
     if any(draft.tensors[index].dtype is not DType.FLOAT32 or index in draft.outputs for index in outputs):
         return False
@@ -342,7 +342,7 @@ def _longest_chain(draft: Draft, index: int) -> _Chain | None:
 
 
 def _is_code_of(codes: Reals, values: Reals, quantization: ScaleAndZeroPoint) -> bool:
-    """Whether each real value, (256, ...), is that of its code, (256,)."""
+    """Return whether each real value, (256, ...), is that of its code, (256,)."""
     scale, zero_point = quantization
     nearest = np.rint(values / scale) + zero_point
     return bool((nearest == codes.reshape(-1, *[1] * (nearest.ndim - 1))).all())

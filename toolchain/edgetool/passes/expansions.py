@@ -9,9 +9,9 @@ formula.
 
 Float islands contain operators that the runtime supports only in float32. They are used for int16 (a table would have
 65536 values), and operators with several inputs. They need four bytes for each element of each tensor in between, and
-on cores without a floating-point unit a lot of time. They lose nothing: values that pass from one island to the next
-are neither rounded to a tensor's quantized values nor saturated to its range, so results may be closer to the float
-model's than those of integer kernels.
+on cores without a floating-point unit a lot of time. They lose no accuracy: values that pass from one island to the
+next are neither rounded to a tensor's quantized values nor saturated to its range, so results may be closer to the
+float model's than those of integer kernels.
 """
 
 from __future__ import annotations
@@ -387,7 +387,7 @@ class _Island:
         ]
 
     def is_supported(self, context: Context) -> bool:
-        """Whether the runtime supports all operators, or will after expansion."""
+        """Return whether the runtime supports all operators, or will after expansion."""
         return all(
             operator.code in EXPANDED or context.is_supported(self.draft, operator) for operator in self.operators
         )
@@ -404,7 +404,7 @@ def in_float(draft: Draft, operator: Operator, context: Context) -> Applied | No
 
 
 def _has_quantized_operand(draft: Draft, operator: Operator) -> bool:
-    """Whether the operator has a quantized operand, which an island can convert."""
+    """Return whether the operator has a quantized operand, which an island can convert."""
     return any(index >= 0 and is_quantized(draft.tensors[index]) for index in (*operator.inputs, *operator.outputs))
 
 

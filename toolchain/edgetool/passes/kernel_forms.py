@@ -149,7 +149,7 @@ def _quantize(draft: Draft, operator: Operator, context: Context) -> Applied | N
 
 
 def _clamps_nothing(tensor: Tensor, lowest: float, highest: float) -> bool:
-    """Whether every code of the tensor lies within the bounds, as rounded by kernels."""
+    """Return whether every code of the tensor lies within the bounds, as rounded by kernels."""
     quantization, limits = tensor.per_tensor, np.iinfo(STORED[tensor.dtype])
     if quantization is None:
         return False

@@ -25,7 +25,7 @@ _SIDE_EFFECTS = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "CALL", "CUSTOM", "HA
 
 
 def is_dead(draft: Draft, operator: Operator) -> bool:
-    """Whether the operator can be removed: its outputs are not read, and it changes no state."""
+    """Return whether the operator can be removed: its outputs are not read, and it changes no state."""
     if operator.code in _SIDE_EFFECTS or not operator.outputs:
         return False
     for output in operator.outputs:

@@ -163,7 +163,7 @@ def shorten(draft: Draft, operator: Operator, context: Context) -> Applied | Non
 
 
 def _may_stop(draft: Draft, operator: Operator) -> bool:
-    """Whether it is an int8 RSQRT of values that rounding may make negative: TFLM then ends Invoke with an error."""
+    """Return whether it is an int8 RSQRT whose input may be negative after rounding; TFLM then fails in Invoke."""
     source = draft.tensors[operator.inputs[0]]
     return operator.code == "RSQRT" and is_int8(source) and scale_and_zero_point(source)[1] > CODES[0]
 

@@ -24,7 +24,7 @@ from edgetool.passes.validation import is_consistent
 
 
 def same_values(first: Tensor, second: Tensor) -> bool:
-    """Whether equal elements of two tensors represent the same values."""
+    """Return whether equal elements of two tensors represent the same values."""
     if first.dtype is not second.dtype:
         return False
     one, other = first.quantization, second.quantization
@@ -154,7 +154,7 @@ def _moved(draft: Draft, operator: Operator, index: Index) -> Index | None:
 
 
 def _is_upsampled(index: Index, image: tuple[int, ...]) -> bool:
-    """Whether an array of indices into an image (N, H, W, C) repeats its rows and columns."""
+    """Return whether an array of indices into an image (N, H, W, C) repeats its rows and columns."""
     batch, height, width, channels = image
     if index.ndim != 4 or index.shape[::3] != (batch, channels):
         return False

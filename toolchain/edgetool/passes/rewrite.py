@@ -22,7 +22,7 @@ class Context:
     allow_approximation: bool = False
 
     def is_supported(self, draft: Draft, operator: Operator) -> bool:
-        """Whether the runtime supports the operator for tensors of these types, ranks and scales."""
+        """Return whether the runtime supports the operator for tensors of these types, ranks and scales."""
         return supports(operator, draft, self.runtime)
 
 
@@ -175,7 +175,7 @@ class OperatorBuilder:
         return [tensor, self.constant(list(shape))] if shape else [tensor]
 
     def is_supported(self, context: Context) -> bool:
-        """Whether the runtime supports all new operators."""
+        """Return whether the runtime supports all new operators."""
         return all(context.is_supported(self.draft, operator) for operator in self.operators)
 
     def finish(self, rewrite: str, *results: int, error: float | None = None) -> Applied:

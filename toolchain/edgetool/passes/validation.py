@@ -45,7 +45,7 @@ FIRST_INPUT_AND_OUTPUTS_SAME_TYPE |= {"TILE", "TRANSPOSE", "UNPACK"}
 
 
 def is_in_order(draft: Draft) -> bool:
-    """Whether each tensor is written by at most one operator, before any other reads it; variables may change again.
+    """Return whether at most one operator writes each tensor, before any other reads it; variables may change again.
 
     In other graphs, the inputs of an operator are not well-defined.
     """
