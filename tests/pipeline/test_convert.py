@@ -37,11 +37,11 @@ from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Si
 from edgetool.model.writer import write_model
 from edgetool.pipeline.convert import (
     WORSE_DB,
-    RnnPrice,
+    FormCost,
     cheapest,
     convert_file,
     only_fused_finding,
-    price_of,
+    cost_of,
     rnn_finding,
 )
 from edgetool.pipeline.source import Source
@@ -286,26 +286,26 @@ def test_a_search_cut_short_names_the_option_of_this_command(tmp_path: Path) -> 
     assert "search-cut-short" not in {finding.rule for finding in left.report.findings}
 
 
-prices = st.builds(
-    RnnPrice, st.sampled_from(["fused", "unrolled"]), st.none() | st.integers(0, 9), st.integers(1, 9), st.just(1)
+costs = st.builds(
+    FormCost, st.sampled_from(["fused", "unrolled"]), st.none() | st.integers(0, 9), st.integers(1, 9), st.just(1)
 )
 qualities = st.none() | st.floats(-10, 60)
 
 
-@given(st.lists(prices, min_size=1, max_size=4))
-def test_the_cheapest_is_never_beaten(several: list[RnnPrice]) -> None:
+@given(st.lists(costs, min_size=1, max_size=4))
+def test_the_cheapest_is_never_beaten(several: list[FormCost]) -> None:
     chosen = cheapest(several)
     for other in several:
         if other.total_bytes is not None:
             assert chosen.total_bytes is not None
             assert chosen.total_bytes <= other.total_bytes
     if chosen.total_bytes is None:
-        assert chosen.file_bytes == min(price.file_bytes for price in several)
+        assert chosen.file_bytes == min(cost.file_bytes for cost in several)
 
 
-@given(st.lists(st.tuples(prices, qualities), min_size=1, max_size=4))
-def test_what_is_much_worse_than_the_best_is_not_taken(several: list[tuple[RnnPrice, float | None]]) -> None:
-    given_ = [replace(price, sqnr_db=quality) for price, quality in several]
+@given(st.lists(st.tuples(costs, qualities), min_size=1, max_size=4))
+def test_what_is_much_worse_than_the_best_is_not_taken(several: list[tuple[FormCost, float | None]]) -> None:
+    given_ = [replace(cost, sqnr_db=quality) for cost, quality in several]
     chosen = cheapest(given_)
     for other in given_:
         if chosen.sqnr_db is not None and other.sqnr_db is not None:
@@ -313,13 +313,13 @@ def test_what_is_much_worse_than_the_best_is_not_taken(several: list[tuple[RnnPr
 
 
 def test_the_first_wins_a_tie() -> None:
-    fused, unrolled = RnnPrice("fused", 3, 5, 1), RnnPrice("unrolled", 4, 4, 9)
+    fused, unrolled = FormCost("fused", 3, 5, 1), FormCost("unrolled", 4, 4, 9)
     assert cheapest([fused, unrolled]) is fused
     assert cheapest([unrolled, fused]) is unrolled
 
 
 def test_the_finding_tells_both_prices() -> None:
-    fused, unrolled = RnnPrice("fused", 2048, 4640, 4, 37.25), RnnPrice("unrolled", None, 50328, 175)
+    fused, unrolled = FormCost("fused", 2048, 4640, 4, 37.25), FormCost("unrolled", None, 50328, 175)
     finding = rnn_finding(fused, [unrolled], ["lstm"])
     assert (finding.rule, finding.level, finding.where) == ("rnn-form", "note", None)
     assert finding.message.startswith("layer 'lstm' was converted to one operator per LSTM (--rnn fused)")
@@ -334,8 +334,8 @@ def test_the_finding_tells_both_prices() -> None:
 
 
 def test_the_finding_names_the_layers() -> None:
-    price = RnnPrice("fused", 2048, 4640, 4)
-    assert rnn_finding(price, [], ["a", "b", "c"]).message.startswith("layers 'a', 'b' and 'c' were converted to")
+    cost = FormCost("fused", 2048, 4640, 4)
+    assert rnn_finding(cost, [], ["a", "b", "c"]).message.startswith("layers 'a', 'b' and 'c' were converted to")
     assert only_fused_finding([f"l{i}" for i in range(9)], "300 copies").message == (
         "layers 'l0', 'l1', 'l2', 'l3', 'l4', 'l5' and 3 more were converted to one operator per LSTM: "
         "one copy per time step (--rnn unrolled) does not work: 300 copies"
@@ -343,7 +343,7 @@ def test_the_finding_names_the_layers() -> None:
 
 
 def test_a_form_that_is_left_out_is_told() -> None:
-    fused, unrolled = RnnPrice("fused", 10, 10, 4, -0.1), RnnPrice("unrolled", 99, 99, 40, 35.0)
+    fused, unrolled = FormCost("fused", 10, 10, 4, -0.1), FormCost("unrolled", 99, 99, 40, 35.0)
     assert cheapest([fused, unrolled]) is unrolled
     finding = rnn_finding(unrolled, [fused], ["lstm"])
     assert finding.message.endswith("4 operators and an SQNR of -0.1 dB (rejected: more than 6 dB worse)")
@@ -369,9 +369,9 @@ def test_a_carried_state_is_priced_and_written() -> None:
     assert Counter(operator.label for operator in model.main.operators) == {"ADD": 1, "QUANTIZE": 1}
     blob = write_model(model)
     assert read_model(blob) == model
-    price = price_of("unrolled", Source("m.tflite", blob, model), load_target("cortex-m7"), sqnr_db=40.0)
-    assert price.arena_bytes is not None
-    assert price.arena_bytes > 0
-    assert price.file_bytes >= len(blob)
-    assert price.operators == 2
-    assert np.isfinite(price.total_bytes or np.nan)
+    cost = cost_of("unrolled", Source("m.tflite", blob, model), load_target("cortex-m7"), sqnr_db=40.0)
+    assert cost.arena_bytes is not None
+    assert cost.arena_bytes > 0
+    assert cost.file_bytes >= len(blob)
+    assert cost.operators == 2
+    assert np.isfinite(cost.total_bytes or np.nan)

@@ -32,7 +32,7 @@ MAX_ARENA_BYTES = 2**31 - 1  # TFLM's planner holds offsets and sizes in an int 
 
 
 def arena_findings(plan: Plan, target: Target | None, *, reported: Collection[tuple[int, int]] = ()) -> list[Finding]:
-    """Report why the arena is not exact, if it is not, and whether its size is derived instead of measured.
+    """Report why the arena is not exact, if it is not, and whether its size is derived rather than measured.
 
     Args:
         plan: The memory plan whose arena is reported.

@@ -418,7 +418,7 @@ def _model_info(source: Source, measurement: Measurement, before: Target, after:
 
 
 def _control_flow_findings(source: Source) -> tuple[Finding, ...]:
-    """Report a model whose control flow depends on its data: its time says little about cycles per instruction."""
+    """Report a model whose control flow depends on its data: its time hardly determines the cycles per instruction."""
     codes = {operator.code for graph in source.model.subgraphs for operator in graph.operators}
     if "IF" not in codes and None not in subgraph_runs(source.model):
         return ()
@@ -472,7 +472,7 @@ def _calibrated(target: Target, calibration: Calibration, name: str) -> Target:
     region = target.flash_region
     timing = replace(calibration.timing, basis=_profile_line(calibration.timing.basis))
     calibrated = replace(target, name=name, timings=(timing, *others))
-    if target.board is None:  # its sources are those of the core, which brings them itself
+    if target.board is None:  # its sources are those of the core, whose profile contains them
         calibrated = replace(calibrated, board=name, sources=())
     if region is None or calibration.stall_cycles_per_byte in (None, region.stall_cycles_per_byte):
         return calibrated

@@ -282,7 +282,7 @@ def write_lock(
                 merged.setdefault(name, {}).update(targets)
             text = lock_text(merged)
             if text != newest.text:
-                write_file(path, text.encode("ascii"), force=True, inputs=inputs, alone=True)
+                write_file(path, text.encode("ascii"), force=True, inputs=inputs, already_locked=True)
     except OutputError as error:
         raise OutputError(error.what, where=str(store.path), fix="choose another --lock") from error
     except OSError as error:

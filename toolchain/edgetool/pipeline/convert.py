@@ -172,8 +172,8 @@ WORSE_DB = 6.0  # one bit: a form whose SQNR is this much below the best form's 
 
 
 @dataclass(frozen=True, slots=True)
-class RnnPrice:
-    """What one form of a model costs on the device.
+class FormCost:
+    """The memory and accuracy of one form of a model on the device.
 
     Attributes:
         form: "fused" or "unrolled".
@@ -195,15 +195,15 @@ class RnnPrice:
         return None if self.arena_bytes is None else self.arena_bytes + self.file_bytes
 
 
-def price_of(
+def cost_of(
     form: str,
     source: Source,
     target: Target,
     *,
     custom: Mapping[str, OperatorEntry] | None = None,
     sqnr_db: float | None = None,
-) -> RnnPrice:
-    """Return the price of a model, planned for the target as it would be delivered.
+) -> FormCost:
+    """Return the cost of a model, planned for the target as it would be delivered.
 
     The size of the arena is unknown if the model cannot be planned.
     """
@@ -211,34 +211,34 @@ def price_of(
     try:
         planned = planned_for(source, target, custom=custom)
     except (UnsupportedModelError, InvalidModelError):
-        return RnnPrice(form, None, len(source.blob), operators, sqnr_db)
+        return FormCost(form, None, len(source.blob), operators, sqnr_db)
     account = planned.analysis.plan.account
     exact = account is not None and not account.is_lower_bound
     arena = account.bytes if account is not None and exact else None
-    return RnnPrice(form, arena, len(planned.source.blob), operators, sqnr_db)
+    return FormCost(form, arena, len(planned.source.blob), operators, sqnr_db)
 
 
-def cheapest(prices: Sequence[RnnPrice]) -> RnnPrice:
+def cheapest(costs: Sequence[FormCost]) -> FormCost:
     """Return the form with the fewest bytes of arena and flash in total, without forms that are much less accurate.
 
     A form whose arena is unknown is the last choice; the first of equal forms is returned.
     """
-    accurate = [price for price in prices if not is_worse(price, prices)]
+    accurate = [cost for cost in costs if not is_worse(cost, costs)]
     return min(accurate, key=_size)
 
 
-def _size(price: RnnPrice) -> tuple[bool, int]:
-    return price.total_bytes is None, price.total_bytes or price.file_bytes
+def _size(cost: FormCost) -> tuple[bool, int]:
+    return cost.total_bytes is None, cost.total_bytes or cost.file_bytes
 
 
-def is_worse(price: RnnPrice, prices: Sequence[RnnPrice]) -> bool:
+def is_worse(cost: FormCost, costs: Sequence[FormCost]) -> bool:
     """Return whether the SQNR of a form is more than WORSE_DB below that of the best form."""
-    measured = [other.sqnr_db for other in prices if other.sqnr_db is not None]
-    return price.sqnr_db is not None and price.sqnr_db < max(measured) - WORSE_DB
+    measured = [other.sqnr_db for other in costs if other.sqnr_db is not None]
+    return cost.sqnr_db is not None and cost.sqnr_db < max(measured) - WORSE_DB
 
 
-def rnn_finding(chosen: RnnPrice, others: Sequence[RnnPrice], layers: Sequence[str]) -> Finding:
-    """Report the form of the layers, the price of the whole model, and its price in the other forms."""
+def rnn_finding(chosen: FormCost, others: Sequence[FormCost], layers: Sequence[str]) -> Finding:
+    """Report the form of the layers, the cost of the whole model, and its cost in the other forms."""
     text = f"{_layer_names(layers)} converted to {FORM_NAMES[chosen.form]} (--rnn {chosen.form}): {_figures(chosen)}"
     for other in others:
         text += f"; {FORM_NAMES[other.form]} (--rnn {other.form}) would take {_figures(other)}"
@@ -263,10 +263,10 @@ def _layer_names(layers: Sequence[str]) -> str:
     return f"layers {', '.join(first)} and {last} were" if first else f"layer {last} was"
 
 
-def _figures(price: RnnPrice) -> str:
-    arena = "an arena of unknown size" if price.arena_bytes is None else f"{price.arena_bytes:,} bytes of arena"
-    quality = "" if price.sqnr_db is None else f" and an SQNR of {price.sqnr_db:.1f} dB"
-    return f"{arena} and {price.file_bytes:,} bytes of flash, with {price.operators} operators{quality}"
+def _figures(cost: FormCost) -> str:
+    arena = "an arena of unknown size" if cost.arena_bytes is None else f"{cost.arena_bytes:,} bytes of arena"
+    quality = "" if cost.sqnr_db is None else f" and an SQNR of {cost.sqnr_db:.1f} dB"
+    return f"{arena} and {cost.file_bytes:,} bytes of flash, with {cost.operators} operators{quality}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +320,9 @@ def best_form(
         return replace(first, findings=(*first.findings, only_fused_finding(layers, error.what)))
     progress("comparing the forms of recurrent layers")
     forms = {"fused": first, "unrolled": second}
-    prices = [price_of(kind, form.source, target, custom=custom, sqnr_db=form.sqnr_db) for kind, form in forms.items()]
-    chosen = cheapest(prices)
-    others = [price for price in prices if price is not chosen]
+    costs = [cost_of(kind, form.source, target, custom=custom, sqnr_db=form.sqnr_db) for kind, form in forms.items()]
+    chosen = cheapest(costs)
+    others = [cost for cost in costs if cost is not chosen]
     form = forms[chosen.form]
     return replace(form, findings=(*form.findings, rnn_finding(chosen, others, layers)))
 

@@ -29,7 +29,7 @@ MAX_NOTES = 20  # of each kind; only the last ones are reported
 _MARK = "edgetool-profile "
 _LINE = re.compile(r"edgetool-profile (\d{1,6}) ([a-z]{1,16})((?: [a-z_0-9]{1,16}=[!-~]{1,64}){0,8}) \*([0-9a-f]{4})")
 _ESCAPES = re.compile(r"\x1b\[[0-?]{0,32}[ -/]{0,8}[@-~]|\x1b[@-Z\\-_]|\x00")
-_BREAKS = re.compile(r"\r+\n?")  # matches a whole run at once: a log may consist of nothing else
+_BREAKS = re.compile(r"\r+\n?")  # matches a whole run at once, because a log may contain nothing else
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 # The lines of a profile in order, with the keys of each; there is one "event" line for each operator.
@@ -291,7 +291,7 @@ def _number(line: _Line, key: str) -> int:
 
 
 def _check(profile: DeviceProfile) -> None:
-    """Refuse times that contradict each other, such as operators that take longer than the enclosing operator."""
+    """Reject times that contradict each other, such as operators that take longer than the enclosing operator."""
     if profile.runs < 1 or not profile.min_ticks <= profile.mean_ticks <= profile.max_ticks:
         raise _InvalidProfileError("its total is inconsistent")
     if profile.varies:

@@ -269,7 +269,7 @@ def write_files(
     force: bool = False,
     inputs: tuple[Path, ...] = (),
     option: str = "--output",
-    alone: bool = False,
+    already_locked: bool = False,
 ) -> tuple[Path, ...]:
     """Write the files into the directory, which is created if necessary, and return their paths.
 
@@ -284,7 +284,7 @@ def write_files(
         force: Whether to replace existing files.
         inputs: Files that must not be overwritten, even with force.
         option: The option with which the user can choose another directory, for error messages.
-        alone: Whether the caller already holds the lock of the directory with `writing_in`.
+        already_locked: Whether the caller already holds the lock of the directory with `writing_in`.
 
     Raises:
         OutputError: A file exists (without force), would overwrite one of `inputs`, or cannot be written.
@@ -297,7 +297,7 @@ def write_files(
                 if not directory.exists():
                     _create_directory(parent, directory, files)
                     return tuple(directory / name for name in files)
-        with nullcontext() if alone else writing_in(directory) as lock:
+        with nullcontext() if already_locked else writing_in(directory) as lock:
             for name in files:
                 _refuse_collision(directory / name, force=force, inputs=inputs, option=option)
             _replace_files(directory, files, lock)
@@ -313,7 +313,7 @@ def write_file(
     force: bool = False,
     inputs: tuple[Path, ...] = (),
     option: str = "--output",
-    alone: bool = False,
+    already_locked: bool = False,
 ) -> Path:
     """Write one file into an existing directory, and return its path; otherwise as `write_files` does."""
     directory = path.parent
@@ -321,7 +321,9 @@ def write_file(
         raise OutputError(
             "the directory does not exist", where=str(directory), fix="create it, or choose another directory"
         )
-    return write_files(directory, {path.name: content}, force=force, inputs=inputs, option=option, alone=alone)[0]
+    return write_files(
+        directory, {path.name: content}, force=force, inputs=inputs, option=option, already_locked=already_locked
+    )[0]
 
 
 def check_writable(
@@ -339,7 +341,7 @@ def check_writable(
         if not nearest.is_dir():
             raise OutputError("is not a directory", where=str(nearest), fix=f"choose another {option}")
         probe = Path(tempfile.mkdtemp(prefix=PREFIX, dir=nearest))
-        with contextlib.suppress(FileNotFoundError):  # another run may have taken it for that of a killed run
+        with contextlib.suppress(FileNotFoundError):  # another run may have mistaken it for that of a killed run
             probe.rmdir()
     except OSError as error:
         raise _unwritable(directory, error, option) from error

@@ -1,8 +1,8 @@
 """Measure the loss of quantization, and report its causes and remedies.
 
 The quantized model runs on LiteRT's reference kernels and is compared with its float original. Findings report outputs
-and layers that lose much, and what the figures of the whole model hide: an input with too coarse steps, and an output
-that hardly varies.
+and layers that lose much accuracy, and problems that the figures of the whole model hide: an input with too coarse
+steps, and an output that hardly varies.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def _layer_loss(entry: Mapping[str, Any]) -> LayerLoss:
 def loss_findings(
     quantization: QuantizationInfo, *, dense_per_tensor: bool = False, approximated: bool = False
 ) -> tuple[Finding, ...]:
-    """Warn of each output that lost much; if layers were measured, also of those that cause it, with remedies.
+    """Warn about each output that lost much accuracy; if layers were measured, also about those that cause it, with
+    remedies.
 
     In float32, nothing is lost: an output that differs is an error, unless the user allowed approximations.
     """
@@ -182,7 +183,7 @@ MAX_CHANNELS_NAMED = 3
 def variation_findings(
     qualities: Sequence[OutputQuality], float_outputs: Sequence[Array], quantized: Sequence[Array]
 ) -> tuple[Finding, ...]:
-    """Warn of each output whose good SQNR mostly reflects a constant part, while its variation is lost.
+    """Warn about each output whose good SQNR mostly reflects a constant part, while its variation is lost.
 
     float_outputs and quantized have one array of shape (N, ...) for each output.
     """
@@ -212,7 +213,7 @@ def input_findings(
     *,
     measured: bool,
 ) -> tuple[Finding, ...]:
-    """Warn of each 8-bit input with channels (its last axis) that use few steps.
+    """Warn about each 8-bit input with channels (its last axis) that use few steps.
 
     Inputs are reported if an output lost much, or if layers were measured, which is meant to show every loss.
 

@@ -2,9 +2,9 @@
 
 The staging directory is inside the files' destination directory. Its `new` has the files, `old` those that they
 replace, and `absent` an empty file for each name that does not exist yet. Renaming `new` to `ready` is the commit: from
-then on, whoever finds the staging directory completes it. Run as a program in its own session, this module outlives the
-process that started it; after a power cut or the end of a container, the next writer in the directory settles what
-remains. It imports nothing else from edgetool.
+then on, any process that finds the staging directory completes it. Run as a program in its own session, this module
+outlives the process that started it; after a power cut or the end of a container, the next writer in the directory
+completes it or rolls it back. It imports nothing else from edgetool.
 """
 
 from __future__ import annotations

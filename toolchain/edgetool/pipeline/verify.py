@@ -1,7 +1,8 @@
 """Verify a memory plan: run a .tflite with and without its plan on real TFLM, on random samples and those of a file.
 
 The outputs must be bit-identical, and the planned file must run in exactly the arena that was predicted. The original
-also runs on LiteRT for comparison. Of two runs, the first difference in bits and the largest distance are reported.
+also runs on LiteRT for comparison. For each pair of runs, the first difference in bits and the largest distance are
+reported.
 """
 
 from __future__ import annotations
@@ -101,27 +102,27 @@ def first_difference(one: Sequence[Array], other: Sequence[Array]) -> FirstDiffe
     Bits are compared, not values: 0.0 and -0.0 differ, a NaN equals itself. Raises ValueError if shapes or dtypes
     differ.
     """
-    found: FirstDifference | None = None
+    first: FirstDifference | None = None
     for output, (a, b) in enumerate(zip(one, other, strict=True)):
         if a.shape != b.shape or a.dtype != b.dtype:
             raise ValueError(f"output {output} is {a.dtype} {a.shape} and {b.dtype} {b.shape}")
         unequal = np.argwhere((_bytes(a) != _bytes(b)).any(axis=-1))
-        if len(unequal) and (found is None or unequal[0][0] < found.sample):
+        if len(unequal) and (first is None or unequal[0][0] < first.sample):
             index = tuple(int(i) for i in unequal[0])
-            found = FirstDifference(index[0], output, index[1:], (a[index].item(), b[index].item()))
-    return found
+            first = FirstDifference(index[0], output, index[1:], (a[index].item(), b[index].item()))
+    return first
 
 
 def distance(one: Array, other: Array) -> Distance:
     """Return the distance between two arrays of the same shape and dtype; NaN in the same place is no difference."""
     if one.dtype.kind != "f":
-        apart = np.abs(one.astype(object) - other.astype(object)) if one.dtype.kind in "iu" else one != other
-        return Distance("lsb", float(apart.max(initial=0)), int(np.count_nonzero(apart)), one.size)
+        differences = np.abs(one.astype(object) - other.astype(object)) if one.dtype.kind in "iu" else one != other
+        return Distance("lsb", float(differences.max(initial=0)), int(np.count_nonzero(differences)), one.size)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     with np.errstate(invalid="ignore"):
-        apart = np.abs(one[~same].astype(np.float64) - other[~same].astype(np.float64))
-    largest = float(apart.max(initial=0))
-    return Distance("absolute", largest if np.isfinite(largest) else None, apart.size, one.size)
+        differences = np.abs(one[~same].astype(np.float64) - other[~same].astype(np.float64))
+    largest = float(differences.max(initial=0))
+    return Distance("absolute", largest if np.isfinite(largest) else None, differences.size, one.size)
 
 
 def _bytes(array: Array) -> npt.NDArray[np.uint8]:
@@ -463,7 +464,7 @@ def _run_checks(
 
 
 def _with_version_hint(checks: list[CheckInfo]) -> tuple[CheckInfo, ...]:
-    """If the prediction was not tested with the installed TFLM, say so in the failed checks of the arena."""
+    """Add a hint to failed checks of the arena if the prediction was not tested with the installed TFLM."""
     installed = installed_version()
     if installed is None or is_tested(installed):
         return tuple(checks)

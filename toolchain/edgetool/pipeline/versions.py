@@ -75,7 +75,8 @@ def _installed(package: str) -> str | None:
         return None
 
 
-# For each name in the keys of jobs: the distributions that contain the package; the first one installed counts.
+# For each name in the keys of jobs: the distributions that contain the package; the first one that is installed is
+# used.
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "tensorflow": ("tensorflow-cpu", "tensorflow"),
     "keras": ("keras",),

@@ -13,9 +13,9 @@ from edgetool.report.json import plain
 class SideInfo:
     """One of the two sides. kind: "model" (a file, planned now) or "report" (that `command` wrote about a model).
 
-    name and sha256 are those of the model's file. planner: whose memory plan determines the arena, "file" or "runtime"
-    (TFLM's own planner, because the file has no plan); null if that is not known. clock_hz is null if the report does
-    not state it.
+    name and sha256 are those of the model's file. planner: the origin of the memory plan that determines the arena,
+    "file" or "runtime" (TFLM's own planner, because the file has no plan); null if that is not known. clock_hz is null
+    if the report does not state it.
     """
 
     kind: str

@@ -317,7 +317,7 @@ class RuntimeInfo:
 
 @dataclass(frozen=True, slots=True)
 class VerifyInfo:
-    """The original compared with the planned file on TFLM. planner: whose plan ran: file, edgetool or runtime."""
+    """The original compared with the planned file on TFLM. planner: the plan is from the file, edgetool or runtime."""
 
     passed: bool
     original: VerifiedFile
