@@ -86,7 +86,7 @@ def searched(proposer: OptunaProposer, answer: Callable[[list[Row]], list[Row]] 
     rows: list[Row] = []
     while batch := proposer.propose():
         rows += [row(len(rows) + place, variant) for place, variant in enumerate(batch, 1)]
-        proposer.tell(answer(rows))
+        proposer.receive(answer(rows))
     return [item.variant for item in rows]
 
 
@@ -148,7 +148,7 @@ def test_each_target_has_its_trials_in_constant_batches_and_starts_with_the_same
         names = [(variant.parameters, variant.level, variant.precision) for variant in batch]
         if len(sizes) == 1:
             assert names[:4] == names[4:]
-        proposer.tell([row(1, variant) for variant in batch])
+        proposer.receive([row(1, variant) for variant in batch])
     assert sizes == [8, 8, 4]
     assert capfd.readouterr() == ("", "")
     assert proposer.note == "the search tries 10 of 2,000 variants per target to optimize accuracy and latency_ms"
@@ -203,7 +203,7 @@ def test_whatever_becomes_of_them_variants_are_of_the_grid_and_proposed_once(dat
             sqnr_db = None if fate in ("infinite", "silent") else 20.0
             quality = {"sqnr_db": sqnr_db, "equal": fate == "infinite"}
             made = None if fate == "failed" else made_metrics(latency_ms=latency, quality=quality)
-            proposer.tell([Row(len(variants) + 1, variant, "failed" if made is None else "done", metrics=made)])
+            proposer.receive([Row(len(variants) + 1, variant, "failed" if made is None else "done", metrics=made)])
             variants.append(variant)
     assert len(variants) == len(set(variants)) == 34
     assert set(variants) <= set(grid(asked))

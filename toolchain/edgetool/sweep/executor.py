@@ -4,14 +4,14 @@ JobRunner takes jobs from the queue, runs them in a pool, and records each outco
 Executor as defined by concurrent.futures: LocalPool a ThreadPoolExecutor, because each job is a child process already
 (run_job), and ClusterPool the Executor of a Dask client.
 
-Some tasks are beyond these executors, so the pools contain code for them:
+These executors do not support some tasks, so the pools contain code for them:
 
 - A future that runs cannot be cancelled. LocalPool kills the children of running jobs when it closes. On a cluster, a
   thread beside each job kills its child when Dask has released the task (_killed_when_released).
 - A Dask client does not report that the scheduler is lost or that there are no workers: the futures just never finish.
   ClusterPool checks for both.
 - An argument is sent with each call. ClusterPool sends each input once, as a task whose result other tasks use.
-- A worker without edgetool would die of a function that it cannot import. ClusterPool sends calls as data (_opener).
+- A worker without edgetool would crash on a function that it cannot import. ClusterPool sends calls as data (_opener).
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def run_job(
     """Run a job in a child process and return its outcome; can be called from any thread.
 
     A model that cannot be built, pruned, converted or run, and a process that crashes or exceeds its time, result in an
-    outcome with the reason. The child and its files are gone when this returns or raises.
+    outcome with the reason. The child has ended and its files are removed when this returns or raises.
 
     Args:
         on_start: is passed a function that kills the child.
@@ -314,12 +314,12 @@ def _input_path(folder: Path, role: str, content: Content) -> Path:
 
 
 def _directory_name(role: str) -> str:
-    """The builder's files share one directory, as on the user's disk, so that they can import each other."""
+    """Return the directory for a role: the builder's files share one, so that they can import each other."""
     return "builder" if role.startswith(BUILDER_FILE) else role
 
 
 def _without_folder(error: EdgetoolError, folder: Path, contents: Mapping[str, Content]) -> EdgetoolError:
-    """Return the same error with the user's file names in place of paths in the working directory, which is gone."""
+    """Return the error with the user's file names instead of paths in the removed working directory."""
     roots = dict.fromkeys((str(folder.resolve()), str(folder)))
     replacements = [
         *((str(content.path), content.name) for content in contents.values() if content.path is not None),
@@ -502,8 +502,7 @@ WATCH_SECONDS = 0.5
 
 @contextlib.contextmanager
 def _killed_when_released(worker: Any, task_key: str) -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Within the block, kill the child that is started when its task is cancelled or its client is gone; Dask itself
-    lets running tasks run on."""
+    """Kill the child of the block if its task is cancelled or its client is lost: Dask lets running tasks continue."""
     is_over = threading.Event()
     threads: list[threading.Thread] = []
 
@@ -707,7 +706,7 @@ def _opener() -> Callable[..., bytes]:
     """Return the function that a worker runs: it loads a call, runs it, and returns its pickled result.
 
     Dask sends a function without an importable name as a whole. So a worker without edgetool raises an error when it
-    loads the call; it would die of a function that it cannot import.
+    loads the call; it would crash on a function that it cannot import.
     """
 
     def edgetool_job(call: bytes, *data: bytes) -> bytes:

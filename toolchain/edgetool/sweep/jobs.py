@@ -203,11 +203,11 @@ class VariantJobs:
         return {role: self._inputs[role] for role in roles if role in self._inputs}
 
     def _trust(self) -> dict[str, bool]:
-        """built: whether the user's builder creates the model, so that data can fit one variant but not another."""
+        """Return whether code is trusted; and whether a builder creates the models, only some of which data may fit."""
         return {"trust_model_code": self._spec.trust_model_code, "built": self._spec.builder is not None}
 
     def _samples(self) -> dict[str, Any]:
-        """Everything but the files that determines the samples; without calibration data, the seed does."""
+        """Return what determines the samples besides files; without calibration data, this includes the seed."""
         spec = self._spec
         has_data = "calibration" in self._inputs or "evaluate" in self._inputs
         synthetic = {"samples": spec.samples, "seed": spec.seed} if "calibration" not in self._inputs else {}
@@ -236,7 +236,7 @@ def _of_builder(role: str) -> bool:
 
 
 def _inputs_for_key(inputs: Inputs) -> dict[str, Any]:
-    """The inputs as they enter the key: the user's files by content and format, wherever they are."""
+    """Return the inputs as part of the key: the user's files by content and format, regardless of their paths."""
     return {
         role: {"key": item.key, "blob": item.blob}
         if isinstance(item, JobOutput)

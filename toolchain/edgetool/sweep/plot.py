@@ -272,7 +272,7 @@ def _all_lines(axis_name: str, limits: SweepLimits, rows: Sequence[Row]) -> Iter
 def _memory_lines(
     of: Sequence[BudgetedMemory], limits: SweepLimits, reserve_bytes: int, sizes: dict[str, int]
 ) -> Iterator[ReferenceLine]:
-    """Limits of the arena or of the model; a tracked budget of the arena alone includes no reserve."""
+    """Return the limits of the arena or of the model; a tracked budget of the arena alone includes no reserve."""
     less = f" less {format_size(reserve_bytes)}" if reserve_bytes else ""
     for name, size_bytes in sizes.items():
         yield ReferenceLine(size_bytes - reserve_bytes, f"{name} {format_size(size_bytes)}{less}", MEMORY)
@@ -310,7 +310,7 @@ def _original_accuracy(quality: Quality) -> float | None:
 
 Direction = Literal["x", "y"]
 
-MANY_POINTS = 400  # of a target; with more of them, bands are omitted, because they would hide all else
+MANY_POINTS = 400  # of a target; with more of them, bands are omitted, because they would hide everything else
 
 
 @dataclass(frozen=True)

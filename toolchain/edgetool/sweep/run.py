@@ -33,7 +33,7 @@ from edgetool.sweep.table import rows
 
 
 def snapshot(spec: SweepSpec, folder: Path) -> dict[str, InputFile]:
-    """Copy every file or directory that the sweep reads into `folder`, and return the copies with their hashes by role.
+    """Copy every file or directory that the sweep reads into `folder`; return the copies by role, with their hashes.
 
     Roles are "model", or "builder" and "builder_file:NAME", and if present "calibration", "evaluate" and "fine_tune".
 
@@ -198,7 +198,7 @@ def _run(
         store.add(entries)
         proposed += len(variants)
         runner.run(descriptions, unproposed=max(limit - proposed, 0) / proposed)
-        proposer.tell(rows(store))
+        proposer.receive(rows(store))
 
 
 def describe(job: Job, variant: Variant) -> str:

@@ -45,7 +45,7 @@ class Proposer(Protocol):
     def propose(self) -> tuple[Variant, ...]:
         """Return the next variants, none of which was proposed before; an empty tuple if there are no more."""
 
-    def tell(self, rows: Sequence[Row]) -> None:
+    def receive(self, rows: Sequence[Row]) -> None:
         """Receive the rows of all variants proposed so far, in their order."""
 
 
@@ -60,7 +60,7 @@ class Grid:
         variants, self._variants = self._variants, ()
         return variants
 
-    def tell(self, rows: Sequence[Row]) -> None:
+    def receive(self, rows: Sequence[Row]) -> None:
         """Do nothing: the results do not change the grid."""
 
 
@@ -217,7 +217,7 @@ class OptunaProposer:
     """
 
     def __init__(self, spec: SweepSpec) -> None:
-        """Raises UsageError for an unknown objective, MissingExtraError without Optuna."""
+        """Create the proposer. Raises UsageError for an unknown objective, MissingExtraError without Optuna."""
         for name in spec.search.objectives:
             axis(name)
         self._space = space_of(spec)
@@ -249,7 +249,7 @@ class OptunaProposer:
             proposed += (self._space.variant(point, target) for point in new)
         return tuple(proposed)
 
-    def tell(self, rows: Sequence[Row]) -> None:
+    def receive(self, rows: Sequence[Row]) -> None:
         """Receive rows of proposed variants, in any order; rows received before may be included."""
         self._rows.update((row.variant, row) for row in rows)
 

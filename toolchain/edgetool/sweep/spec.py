@@ -1,7 +1,7 @@
 """Read a sweep.toml into a SweepSpec, with resolved paths.
 
 read_spec is strict: before anything runs, it checks that every key is known, every value is possible, and every file
-exists. Functions such as whole, level and path_in parse the value of one key, and raise UsageError if it is invalid;
+exists. Functions such as integer, level and path_in parse the value of one key, and raise UsageError if it is invalid;
 value_of and list_of note such errors with the key. read_targets resolves each target at once, so that an error about a
 target names its key too.
 """
@@ -232,7 +232,7 @@ def list_of(section: Section, name: str, parse: Callable[[object], T], example: 
     return tuple(values) if len(section.problems) == before else None
 
 
-def word(choices: Collection[str]) -> Callable[[object], str]:
+def choice(choices: Collection[str]) -> Callable[[object], str]:
     """Return a parser for one of the choices."""
 
     def parse(value: object) -> str:
@@ -244,7 +244,7 @@ def word(choices: Collection[str]) -> Callable[[object], str]:
     return parse
 
 
-def whole(low: int, high: int) -> Callable[[object], int]:
+def integer(low: int, high: int) -> Callable[[object], int]:
     """Return a parser for an integer from low to high."""
 
     def parse(value: object) -> int:
@@ -255,7 +255,7 @@ def whole(low: int, high: int) -> Callable[[object], int]:
     return parse
 
 
-def between(low: float, high: float) -> Callable[[object], float]:
+def number_between(low: float, high: float) -> Callable[[object], float]:
     """Return a parser for a number from low to high."""
 
     def parse(value: object) -> float:
@@ -588,7 +588,7 @@ def _spec(top: Section, path: Path, *, trust_model_code: bool) -> SweepSpec:
         name=top.text("name", required=False) or path.stem,
         model=model,
         builder=builder,
-        precisions=list_of(top, "precisions", word(PRECISIONS), 'as in precisions = ["int8"]') or ("int8",),
+        precisions=list_of(top, "precisions", choice(PRECISIONS), 'as in precisions = ["int8"]') or ("int8",),
         targets=read_targets(top, folder),
         pruning=_pruning(top, model),
         fine_tune=_fine_tune(top, data),
@@ -601,9 +601,9 @@ def _spec(top: Section, path: Path, *, trust_model_code: bool) -> SweepSpec:
                 "calibration": ("calibration", file),
                 "evaluate": ("evaluate", data),
                 **{name: (name, numbers) for name in NORMALISATION},
-                "samples": ("samples", whole(1, MAX_SAMPLES)),
-                "seed": ("seed", whole(0, MAX_SEED)),
-                "strategy": ("strategy", word(get_args(Strategy))),
+                "samples": ("samples", integer(1, MAX_SAMPLES)),
+                "seed": ("seed", integer(0, MAX_SEED)),
+                "strategy": ("strategy", choice(get_args(Strategy))),
                 "job_timeout": ("job_seconds", job_seconds),
             },
         ),
@@ -668,7 +668,7 @@ def _pruning(top: Section, model: Path | None) -> Pruning:
         return Pruning()
     levels = list_of(section, "levels", level, "as in levels = [0, 0.25, 0.5]")
     exclude = list_of(section, "exclude", pattern, 'as in exclude = ["head_*"]')
-    method = _fields(section, {"method": ("method", word(PRUNING_METHODS))})
+    method = _fields(section, {"method": ("method", choice(PRUNING_METHODS))})
     section.finish()
     if model is not None and model.is_dir() and any(levels or ()):
         section.note("levels", "a SavedModel cannot be pruned", "provide the model as .keras or .h5, or omit levels")
@@ -685,9 +685,9 @@ def _fine_tune(top: Section, data: Callable[[object], Path]) -> FineTune | None:
     fields = _fields(
         section,
         {
-            "epochs": ("epochs", whole(1, 100_000)),
-            "learning_rate": ("learning_rate", between(1e-12, 1e3)),
-            "batch_size": ("batch_size", whole(1, 10**6)),
+            "epochs": ("epochs", integer(1, 100_000)),
+            "learning_rate": ("learning_rate", number_between(1e-12, 1e3)),
+            "batch_size": ("batch_size", integer(1, 10**6)),
             "loss": ("loss", pattern),
         },
     )
@@ -701,9 +701,9 @@ def _search(top: Section) -> Search:
         return Search()
     fields = _fields(
         section,
-        {"trials": ("trials", whole(1, MAX_GRID)), "batch": ("batch", whole(1, 1000))},
+        {"trials": ("trials", integer(1, MAX_GRID)), "batch": ("batch", integer(1, 1000))},
     )
-    objectives = list_of(section, "objectives", word(AXES), 'as in objectives = ["accuracy", "latency_ms"]')
+    objectives = list_of(section, "objectives", choice(AXES), 'as in objectives = ["accuracy", "latency_ms"]')
     section.finish()
     return Search(objectives=objectives or Search().objectives, **fields)
 

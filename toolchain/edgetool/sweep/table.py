@@ -260,7 +260,7 @@ def _unpruned_note(layers: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector: none of hundreds of thousands of new objects is garbage, but checking takes long."""
+    """Pause the garbage collector: checking hundreds of thousands of new objects, none of them garbage, takes long."""
     enabled = gc.isenabled()
     gc.disable()
     try:

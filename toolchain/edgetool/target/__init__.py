@@ -1,1 +1,1 @@
-"""What a device is: cores, boards, runtimes, and the strict loading of their profiles."""
+"""Devices: cores, boards, runtimes, and the strict loading of their profiles."""

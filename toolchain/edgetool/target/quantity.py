@@ -44,14 +44,14 @@ TIME_EXPECTED = "a time with a unit, such as 12.3ms, 350us or 1s"
 LONG_TIME_EXPECTED = "a time with a unit, such as 90s, 30min or 1h"
 ENERGY_EXPECTED = "an energy with a unit, such as 500uJ or 1.2mJ"
 
-MAX_CHARACTERS = 40  # no honest quantity is longer, and long digits are slow to convert
+MAX_CHARACTERS = 40  # no genuine quantity is longer, and long digit strings are slow to convert
 _QUANTITY = re.compile("([0-9]+)(?:[.]([0-9]+))? ?([A-Za-z\u00b5\u03bc]*)")
 
 
 def parse_size(text: str) -> int:
     """Return the bytes of "65536", "64KiB", "64 kB", "1.5MiB"; units in any case. Raises UsageError.
 
-    "64K" is refused: it is read as 64,000 by some and as 65,536 by others.
+    "64K" is rejected, because some read it as 64,000 and others as 65,536.
     """
     number, scale, unit = _split(text, SIZE_EXPECTED)
     if unit.lower() in {"k", "m", "g"}:

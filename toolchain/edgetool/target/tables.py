@@ -66,7 +66,7 @@ def load_instructions(core_name: str, kernels: Kernels) -> LoopInstructions:
     Raises TargetError if there is no such table.
 
     Args:
-        core_name: the core whose table is meant, Core.instructions.
+        core_name: the core of the table, Core.instructions.
     """
     where = f"targets/cores/instructions/{core_name}.{kernels}.csv"
     if core_name not in profile_names("cores"):

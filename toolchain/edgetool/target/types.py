@@ -219,7 +219,8 @@ class OperatorLimit:
 
 @dataclass(frozen=True, slots=True)
 class RankLimit:
-    """The maximum number of dimensions of a kernel whose Prepare does not check it: beyond it, Invoke fails or is void.
+    """The maximum number of dimensions of a kernel whose Prepare does not check it: beyond it, Invoke fails or its
+    result is undefined.
 
     kernels: the set that contains the kernel, None for every set; dtype: the first input's type, None for any.
     """
@@ -348,7 +349,7 @@ class Target:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether the timing was measured on this very board, so that it includes the costs of its memories."""
+        """Whether the timing was measured on this board, so that it includes the costs of its memories."""
         return self.timing is not None and self.timing.status == "calibrated"
 
     @property

@@ -33,7 +33,7 @@ NonzeroReasons = npt.NDArray[np.object_]
 
 
 class Channels:
-    """The channels of a model as symbols: which can only be removed together, and why some must stay."""
+    """The channels of a model as symbols: which must be removed together, and why some must stay."""
 
     def __init__(self) -> None:
         self._parents: list[int] = []
@@ -1120,9 +1120,9 @@ def _no_layer(pattern: str, paths: Sequence[tuple[str, ...]]) -> UsageError:
 
 
 def _removed(traced: Trace, units: frozenset[int]) -> dict[str, tuple[int, ...]]:
-    gone = np.array(sorted(units), dtype=np.int64)
+    removed_units = np.array(sorted(units), dtype=np.int64)
     indices = {
-        facts.label: tuple(np.flatnonzero(np.isin(layer_units(traced, facts), gone)).tolist())
+        facts.label: tuple(np.flatnonzero(np.isin(layer_units(traced, facts), removed_units)).tolist())
         for facts in producers(traced)
     }
     return {label: channels for label, channels in indices.items() if channels}

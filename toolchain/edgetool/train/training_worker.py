@@ -181,8 +181,8 @@ def _as_numbers(targets: Array, shape: tuple[int | None, ...]) -> Any:
     return targets.astype(np.float32) if _fits(targets.shape[1:], shape) else None
 
 
-def _fits(found: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
-    return len(found) == len(expected) and all(size in (None, own) for own, size in zip(found, expected, strict=True))
+def _fits(actual: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(actual) == len(expected) and all(size in (None, own) for own, size in zip(actual, expected, strict=True))
 
 
 def _text(shape: tuple[int | None, ...]) -> str:
@@ -228,16 +228,16 @@ def read_training_data(
             "training data must be an .npz file with x and y", where=str(path), fix="use numpy.savez"
         )
     arrays = load_npz(path)
-    found = find_labels(path, arrays, specs, [output.name for output in outputs])
-    labels = None if found is None else arrays.pop(found[0])
+    label_array = find_labels(path, arrays, specs, [output.name for output in outputs])
+    labels = None if label_array is None else arrays.pop(label_array[0])
     samples = from_arrays(path, arrays, specs)
     inputs = _stacked(samples, specs, normalisation)
-    if found is None or labels is None:
+    if label_array is None or labels is None:
         if len(specs) != 1 or specs[0].shape != outputs[0].shape or not specs[0].is_float:
             raise CalibrationError("has no labels: there is no array named 'y'", where=str(path), fix=SAVE)
         note = f"{path.name} has no array y: {outputs[0].name} was trained to reproduce {specs[0].name}"
         return TrainingData(inputs, inputs[0], 0, reproduces=True, notes=(*samples.notes, note))
-    name, output = found
+    name, output = label_array
     if labels.dtype.kind not in "fiub" or labels.ndim < 1 or len(labels) != samples.count:
         raise CalibrationError(
             f"has labels {name} of shape {labels.shape} and type {labels.dtype} for {samples.count} samples",
@@ -353,7 +353,7 @@ def _epoch(head: Any, task: TrainingTask, batch_size: int, rng: np.random.Genera
 
 @contextmanager
 def _explain_errors(task: TrainingTask, step: str) -> Iterator[None]:
-    """Name loss and step where Keras refuses: a loss for other outputs, an operation without a gradient."""
+    """Add loss and step to errors from Keras, such as a loss for other outputs or an operation without a gradient."""
     try:
         yield
     except MemoryError:
@@ -438,11 +438,11 @@ def _working_in(user_files: UserFiles) -> Iterator[None]:
 
 
 def _function(module: ModuleType, user_files: UserFiles, name: str) -> Any:
-    found = getattr(module, name, None)
-    if callable(found):
-        return found
-    own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
-    functions = [key for key in own if callable(getattr(module, key)) and not key.startswith("_")]
+    function = getattr(module, name, None)
+    if callable(function):
+        return function
+    defined = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    functions = [key for key in defined if callable(getattr(module, key)) and not key.startswith("_")]
     raise UsageError(
         f"has no function {name!r}",
         where=str(user_files.source),
@@ -530,7 +530,7 @@ Message = Mapping[str, Any]
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
-    """Make the requested model, write it to a file in workdir, and return its description."""
+    """Create the requested model, write it to a file in workdir, and return its description."""
     result = KINDS[request["kind"]](request, workdir.resolve(), progress)  # the user's builder changes the directory
     return {"file": MODEL, **result}
 
