@@ -40,8 +40,8 @@ from edgetool.pipeline.convert import (
     FormCost,
     cheapest,
     convert_file,
-    only_fused_finding,
     cost_of,
+    only_fused_finding,
     rnn_finding,
 )
 from edgetool.pipeline.source import Source

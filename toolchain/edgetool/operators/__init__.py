@@ -1,1 +1,1 @@
-"""What each TFLite operator is and needs, one entry per operator."""
+"""The operators of TensorFlow Lite: one entry for each, with what its kernel requests and executes."""

@@ -1,4 +1,4 @@
-"""Activation functions as operators of their own: Prepare and loop counts.
+"""Activation functions that are separate operators: Prepare and loop counts.
 
 Their tables and parameters are in what Init allocates. Sources of Prepare: activations_common.cc,
 leaky_relu_common.cc, prelu_common.cc, elu.cc, hard_swish_common.cc, logistic_common.cc, tanh.cc.

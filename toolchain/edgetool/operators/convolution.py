@@ -115,7 +115,7 @@ def _prepare_conv_2d(call: Call) -> Iterator[Request]:
 
 
 def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
-    """Yield the requests with CMSIS-NN kernels, which look up the bias among the outputs and so never find one."""
+    """Yield the requests with CMSIS-NN kernels, which look for the bias among the outputs and never find it."""
     source, weights, result = operand_tensors(call, CONV)
     yield from request_output_last(call, CONV)
     check_same_type(call, source, result)

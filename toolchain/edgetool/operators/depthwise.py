@@ -102,7 +102,7 @@ def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
 def _depthwise_parameters(call: Call) -> Iterator[Request]:
     """Yield the requests of CalculateOpData.
 
-    The kernel releases a third input even if it is omitted, and so passes a null pointer.
+    The kernel releases a third input even if it is omitted, and then passes a null pointer.
     """
     require(
         call,

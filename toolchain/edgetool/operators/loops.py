@@ -35,8 +35,8 @@ from edgetool.operators.call import Call, integer_option, require, scale, zero_p
 if TYPE_CHECKING:
     from statistics import NormalDist
 
-# Rules iterate along the sides of images and the windows on them. No device supports as many steps as this, and a
-# larger number would let a file keep edgetool busy for any length of time.
+# Rules iterate along the sides of images and the windows on them. No device supports as many steps as this, and with a
+# larger limit, a file could keep edgetool busy for any length of time.
 MAX_STEPS = 2**18
 
 

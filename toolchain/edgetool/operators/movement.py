@@ -340,7 +340,7 @@ def _resize_nearest(call: Call) -> LoopCounts:
     loops: Loops = {
         "row": rows,
         "pixel": rows * result.shape[2],
-        # Each row and pixel divides the sides again; without an FPU, one binary digit at a time up to the last.
+        # Each row and pixel divides the sides again; without an FPU, one binary digit at a time up to the last one.
         "digit of a row": rows * _significant_bits(_scale(call, source.shape[1], result.shape[1])),
         "digit of a pixel": rows * result.shape[2] * _significant_bits(_scale(call, source.shape[2], result.shape[2])),
     }

@@ -145,7 +145,7 @@ def _scales_down(source: Tensor, beta: float) -> bool:
 
 
 def _expected_exponentials(source: Tensor, beta: float) -> int:
-    """Return how many int8 values should be so close to their row's maximum that an exponential is computed."""
+    """Return the expected number of int8 values so close to their row's maximum that an exponential is computed."""
     _, left_shift = frexp(beta * scale(source) * 2 ** (31 - INTEGER_BITS))
     radius = int((2**INTEGER_BITS - 1) * 2.0 ** (31 - INTEGER_BITS - left_shift))
     return round(prod(source.shape[:-1]) * count_near_largest(source.shape[-1], radius))

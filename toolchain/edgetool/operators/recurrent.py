@@ -72,7 +72,7 @@ def _prepare_svdf(call: Call) -> Iterator[Request]:
     output_rank(0, 2)(call)
     batch, units = source.shape[0], filters // rank
     bias = call.input(3)
-    # The kernel releases the bias even if it is omitted, and so passes a null pointer.
+    # The kernel releases the bias even if it is omitted, and then passes a null pointer.
     require(call, bias is not None, "crashes if the bias is omitted")
     shapes = (
         result.shape == (batch, units)

@@ -107,7 +107,7 @@ def loop_counts_of(call: Call) -> LoopCounts | None:
     Return None if there is no rule for the operator, or if a side of a tensor is longer than MAX_SIDE.
 
     Raises KernelRefusal if the tensors' shapes do not match each other: a kernel that accepts them reads beyond their
-    ends, and what it executes cannot be derived from their shapes.
+    ends, and its loop counts cannot be derived from their shapes.
     """
     operator = call.operator
     entry = entry_of(operator)
