@@ -1,4 +1,7 @@
-"""The fuzz run itself: nothing that a file does to a worker is lost, and what is done is not done again."""
+"""The fuzz run itself: nothing that a file does to a worker is lost, and what is done is not done again.
+
+Hostile files through everything that follows the reader: the first 20,000 inputs of the fuzz run.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.fuzz import judge as judging
 from benchmarks.fuzz import worker
 from benchmarks.fuzz.inputs import Seed, inputs
+from benchmarks.fuzz.judge import BreachError, judge, way_of
 from benchmarks.fuzz.run import BLOCK, Plan, run
 
+from edgetool.errors import ModelError, UnsupportedModelError
 from tests.fuzz import odd_judge as odd
 from tests.model.builders import conv_model_bytes
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
 
 
 def plan(state: Path, count: int) -> Plan:
     return Plan("tests.fuzz.odd_judge", first=0, count=count, seed=1, jobs=2, state=state, stall_seconds=2.0)
 
 
+@on_linux
 @pytest.mark.slow
 def test_every_way_to_end_is_told(tmp_path: Path) -> None:
     total = run(plan(tmp_path, 20))
@@ -33,6 +40,7 @@ def test_every_way_to_end_is_told(tmp_path: Path) -> None:
     assert 0.9 * odd.LARGE_BYTES < total.largest[0] < 1.5 * odd.LARGE_BYTES
 
 
+@on_linux
 @pytest.mark.slow
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     wanted = plan(tmp_path, 3 * BLOCK)
@@ -52,6 +60,7 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert again.count == 3 * BLOCK
 
 
+@on_linux
 def test_a_run_over_other_inputs_is_not_mixed_in(tmp_path: Path) -> None:
     wanted = plan(tmp_path, BLOCK)
     wanted.log.write_text('{"digest": "of another"}\n', encoding="utf-8")
@@ -59,11 +68,13 @@ def test_a_run_over_other_inputs_is_not_mixed_in(tmp_path: Path) -> None:
         run(wanted)
 
 
+@on_linux
 def test_a_worker_that_cannot_start_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="by no file's doing"):
         run(replace(plan(tmp_path, 10), judge="tests.fuzz.no_judge"))
 
 
+@on_linux
 def test_python_code_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "ALARM_SECONDS", 0.2)
 
@@ -77,6 +88,7 @@ def test_python_code_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) 
     assert "test_run.py" in block.breaches[0]["text"]
 
 
+@on_linux
 def test_what_takes_too_long_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "SLOW_SECONDS", 0.05)
 
@@ -90,6 +102,7 @@ def test_what_takes_too_long_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [(breach["number"], breach["kind"]) for breach in block.breaches] == [(1, "slow")]
 
 
+@on_linux
 def test_what_took_long_but_once_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "SLOW_SECONDS", 0.1)
     seen = []
@@ -106,6 +119,7 @@ def test_what_took_long_but_once_is_none(monkeypatch: pytest.MonkeyPatch) -> Non
     assert block.slowest[0] < 0.1
 
 
+@on_linux
 def test_inputs_are_the_same_for_the_same_number() -> None:
     one, again, other = inputs(1), inputs(1), inputs(2)
     assert [one[number] for number in (5, 0, 7)] == [again[number] for number in (5, 0, 7)]
@@ -113,7 +127,69 @@ def test_inputs_are_the_same_for_the_same_number() -> None:
     assert len({one[number] for number in range(200)}) > 150
 
 
+@on_linux
 def test_long_models_are_taken_less_often() -> None:
     assert Seed("", conv_model_bytes()).weight > 0.5
     weights = {seed.name: seed.weight for seed in inputs(1).seeds}
     assert weights["chain"] < weights["conv"] / 5
+
+
+COUNT = 20_000
+MAX_EXTRA_BYTES = 200_000_000
+
+
+@pytest.mark.slow
+@on_linux
+def test_every_input_is_served_or_refused(tmp_path: Path) -> None:
+    total = run(Plan("edgetool", first=0, count=COUNT, seed=1, jobs=1, state=tmp_path))
+    assert total.breaches == []
+    assert total.largest[0] < MAX_EXTRA_BYTES
+    refused = sum(total.refused.values())
+    assert total.accepted + refused == COUNT
+    assert min(total.accepted, refused) > COUNT / 10
+    assert set(total.refused) == {"InvalidModelError", "UnsupportedModelError"}
+
+
+def test_all_sound_files_are_accepted() -> None:
+    for seed in inputs().seeds:
+        assert judge(seed.blob, way_of(0)) == "", seed.name
+
+
+def test_ways_differ() -> None:
+    ways = {way_of(number) for number in range(500)}
+    assert len({way.target for way in ways}) == len(judging.TARGETS)
+    assert {way.request.project for way in ways} == {"header", "cmake"}
+    assert {way.plan.sharing for way in ways} == {None, "greedy", "dynamic-programming"}
+    assert {way.plan.file_plan for way in ways} == {"use", "replace"}
+    assert all(any(getattr(way, name) for way in ways) for name in ("buffers", "again"))
+
+
+@pytest.mark.parametrize(
+    ("text", "breach"), [("an escape \x1b[2J", "terminal"), ("it is odd; please report this", "report this")]
+)
+def test_refusals_that_are_no_answer_are_breaches(text: str, breach: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: bytes) -> ModelError:
+        raise UnsupportedModelError(text)
+
+    monkeypatch.setattr(judging, "read_model", refuse)
+    with pytest.raises(BreachError, match=breach):
+        judge(conv_model_bytes(), way_of(0))
+
+
+def test_a_layout_that_the_checker_refuses_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "check_layout", lambda *_: [type("Violation", (), {"message": "overlap"})])
+    with pytest.raises(BreachError, match="overlap"):
+        judge(conv_model_bytes(), way_of(0))
+
+
+def test_a_file_that_reads_back_otherwise_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "planned_source", lambda source, *_: source)
+    monkeypatch.setattr(judging, "renumbered", lambda _: None)
+    with pytest.raises(BreachError, match="read back"):
+        judge(conv_model_bytes(), way_of(0))
+
+
+def test_files_with_more_than_plain_text_are_breaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "firmware_files", lambda *_, **__: {"mutant.h": b"/* \x1b */\n"})
+    with pytest.raises(BreachError, match=r"mutant\.h"):
+        judge(conv_model_bytes(), way_of(0))
