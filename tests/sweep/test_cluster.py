@@ -1,6 +1,9 @@
+"""Sweeps on a cluster, and a cluster's worker without a cluster."""
+
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import operator
 import os
@@ -10,17 +13,20 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from edgetool.errors import CalibrationError, ClusterError, InternalError, UsageError
+from edgetool.child import OnStart
+from edgetool.errors import CalibrationError, ClusterError, InternalError, OutputError, UsageError
 from edgetool.pipeline.convert import hash_of_path
-from edgetool.sweep.executor import KEPT_CONTENTS, ClusterPool, JobPool
+from edgetool.sweep.executor import KEPT_CONTENTS, ClusterPool, JobPool, packed, run_remotely, to_message
 from edgetool.sweep.jobs import Content, Job, Outcome, PreparedJob
 from edgetool.sweep.run import run_sweep
 from edgetool.sweep.store import open_store
@@ -271,3 +277,64 @@ def test_a_worker_without_edgetool_is_told_of(lonely: tuple[str, subprocess.Pope
         pool.submit(task("00000a"))
         with pytest.raises(UsageError, match="does not have edgetool, or has a different version"):
             ended_of(pool, 1)
+
+
+@pytest.fixture
+def running_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = SimpleNamespace(address="tcp://here:1", state=SimpleNamespace(tasks={}), get_current_task=lambda: "a task")
+    monkeypatch.setattr(distributed, "get_worker", lambda: one)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The worker's directory for temporary files."""
+    (made := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(made))
+    return made
+
+
+@pytest.fixture
+def contents(tmp_path: Path) -> dict[str, Content]:
+    (images := tmp_path / "images").mkdir()
+    (images / "labels.txt").write_text("cat")
+    return {"images": Content("images", "", path=images)}
+
+
+def where_it_lies(task: PreparedJob, on_start: OnStart) -> Outcome:
+    path = task.contents["images"].path
+    assert path is not None
+    assert (path / "labels.txt").read_text() == "cat"
+    return Outcome({"path": str(path)})
+
+
+def done(contents: dict[str, Content]) -> Outcome:
+    task = PreparedJob(Job("0" * 64, "convert", {}, {}), contents, 60.0)
+    return run_remotely(where_it_lies, to_message(task), *map(packed, contents.values()))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("running_worker")
+@pytest.mark.skipif(os.name != "posix", reason="locks on folders are POSIX's")
+def test_what_a_killed_worker_left_is_removed_by_the_next(
+    place: Path, contents: dict[str, Content], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Path(done(contents).value["path"])
+    assert list(place.iterdir()) == []
+    left.mkdir(parents=True)  # as a SIGKILL leaves it
+    done(contents)
+    assert left.exists()  # so new a folder may lack its lock yet
+    monkeypatch.setattr("edgetool.child.folder.NEW_SECONDS", -1.0)
+    done(contents)
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.usefixtures("running_worker")
+def test_a_worker_without_room_for_the_contents_says_so(
+    place: Path, contents: dict[str, Content], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def extractall(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", extractall)
+    with pytest.raises(OutputError, match="temporary: there is no space for temporary files: No space left"):
+        done(contents)
+    assert list(place.iterdir()) == []

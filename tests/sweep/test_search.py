@@ -19,7 +19,7 @@ from edgetool.errors import MissingExtraError, UsageError
 from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
 from edgetool.sweep.judge import judge
-from edgetool.sweep.metrics import Metrics, Row, Variant
+from edgetool.sweep.metrics import PRECISIONS, Metrics, Row, Variant
 from edgetool.sweep.search import OptunaProposer, constraints, grid, limit_overruns, space_of
 from edgetool.sweep.spec import Builder, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
 from tests.sweep.made_rows import metrics as made_metrics
@@ -40,7 +40,7 @@ BLOCKS = {
     "squeeze": (0.5, 0.005),
     "inverted": (0.45, 0.015),
 }
-PRECISIONS = {"int16x8": (2, 0.002, 2.0), "int8": (1, 0.01, 1.0)}
+PRECISION_EFFECTS = {"int16x8": (2, 0.002, 2.0), "int8": (1, 0.01, 1.0)}
 
 
 def spec(*, trials: int = 120, batch: int = 4, seed: int = 0, targets: tuple[str, ...] = ("board",)) -> SweepSpec:
@@ -48,7 +48,7 @@ def spec(*, trials: int = 120, batch: int = 4, seed: int = 0, targets: tuple[str
         name="made",
         model=None,
         builder=Builder(Path("model.py"), "model", "build", (), PARAMETERS),
-        precisions=tuple(PRECISIONS),
+        precisions=tuple(PRECISION_EFFECTS),
         targets=tuple(TargetSpec(name, name) for name in targets),
         pruning=Pruning((0.0, 0.25, 0.5, 0.75)),
         seed=seed,
@@ -61,7 +61,7 @@ def spec(*, trials: int = 120, batch: int = 4, seed: int = 0, targets: tuple[str
 def measured(variant: Variant) -> Metrics:
     """A landscape with the usual shape: what is larger is better, with less and less to gain, and costs more."""
     chosen = dict(variant.parameters)
-    byte, loss, slow = PRECISIONS[variant.precision]
+    byte, loss, slow = PRECISION_EFFECTS[variant.precision]
     work, gain = BLOCKS[str(chosen["block"])]
     width, depth = float(chosen["width"]) * (1 - variant.level), int(chosen["depth"])
     macs = int(2e6 * width * width * depth * work) + 1000
@@ -329,3 +329,32 @@ def test_an_excess_is_a_share_of_its_limit() -> None:
             "accuracy": 0.05,
         }
     )
+
+
+TARGETS = tuple(TargetSpec(name, name) for name in ("cortex-m4", "cortex-m0plus"))
+
+
+def test_the_target_changes_fastest_and_parameters_slowest() -> None:
+    builder = Builder(Path("model.py"), "model", "build", (), (("width", (1, 2)), ("wide", (True, False))))
+    spec = SweepSpec("s", None, builder, ("int8", "float32"), TARGETS, Pruning((0.0, 0.5)))
+    variants = grid(spec)
+    assert len(variants) == len(set(variants)) == 2 * 2 * 2 * 2 * 2
+    assert variants[0] == Variant((("width", 1), ("wide", True)), 0.0, "int8", "cortex-m4")
+    assert [variant.target for variant in variants[:2]] == ["cortex-m4", "cortex-m0plus"]
+    assert [variant.precision for variant in variants[::2][:2]] == ["int8", "float32"]
+    assert [variant.level for variant in variants[::4][:2]] == [0.0, 0.5]
+    assert [dict(variant.parameters) for variant in variants[::8]] == [
+        {"width": width, "wide": wide} for width in (1, 2) for wide in (True, False)
+    ]
+
+
+@given(
+    st.lists(st.sampled_from(sorted(PRECISIONS)), min_size=1, unique=True),
+    st.lists(st.floats(0, 0.99), min_size=1, unique=True),
+    st.integers(1, 2),
+)
+def test_a_model_file_has_every_combination_once(precisions: list[str], levels: list[float], targets: int) -> None:
+    spec = SweepSpec("s", Path("m.h5"), None, tuple(precisions), TARGETS[:targets], Pruning(tuple(sorted(levels))))
+    variants = grid(spec)
+    assert len(set(variants)) == len(variants) == len(precisions) * len(levels) * targets
+    assert all(variant.parameters == () for variant in variants)
