@@ -59,7 +59,7 @@ def gone(pid: int) -> bool:
     return False
 
 
-def test_the_answer_comes_back_and_chatter_does_not(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_result_is_returned_without_other_output(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     steps: list[str] = []
     result = run(tmp_path, steps=steps, do="answer", value={"a": [1, "ü"]})
     assert result["echo"] == {"a": [1, "ü"]}
@@ -76,14 +76,14 @@ def test_our_errors_arrive_as_they_were_raised(tmp_path: Path) -> None:
     assert caught.value.details == ("one", "two")
 
 
-def test_a_foreign_exception_is_a_conversion_error_with_the_log(tmp_path: Path) -> None:
+def test_any_other_exception_becomes_a_conversion_error_with_the_log(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match="RuntimeError: first line") as caught:
         run(tmp_path, do="raise")
     assert "last words" in caught.value.details
 
 
 @pytest.mark.parametrize(("do", "cause"), [("crash", "SIGSEGV"), ("exit", "exit status 7")])
-def test_a_dead_child_is_told_with_its_cause_step_and_log(tmp_path: Path, do: str, cause: str) -> None:
+def test_a_dead_child_is_reported_with_its_cause_step_and_log(tmp_path: Path, do: str, cause: str) -> None:
     with pytest.raises(ConversionError, match=f"{cause} while starting") as caught:
         run(tmp_path, do=do)
     assert "last words" in caught.value.details
@@ -135,7 +135,7 @@ def test_what_a_child_of_a_child_starts_ends_with_the_outer_one(tmp_path: Path) 
 @pytest.mark.parametrize(
     "request_", [{"do": "answer", "value": 0}, {"do": "exit"}, {"do": "sleep", "seconds": 60}], ids=str
 )
-def test_only_a_number_that_is_still_the_childs_is_killed(
+def test_a_reused_process_id_is_not_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: dict[str, object]
 ) -> None:
     """As soon as a process was waited for, its number can be another's, even a group's."""
@@ -172,7 +172,7 @@ def test_only_a_number_that_is_still_the_childs_is_killed(
     assert children[0].stdout.closed
 
 
-def test_a_greedy_child_reaches_its_limit(tmp_path: Path) -> None:
+def test_a_child_that_allocates_too_much_reaches_its_limit(tmp_path: Path) -> None:
     limits = child.ProcessLimits(memory_bytes=300 * 2**20)
     with pytest.raises(ConversionError, match="memory limit"):
         run(tmp_path, limits=limits, do="allocate", bytes=2**30)
@@ -193,7 +193,7 @@ def test_ctrl_c_leaves_no_child(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal is Linux's")
-def test_a_killed_parent_takes_its_child_along(tmp_path: Path) -> None:
+def test_a_killed_parent_also_ends_its_child(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from edgetool import child\n"
         f"child.run({MODULE!r}, {{'do': 'sleep', 'seconds': 60}}, workdir=Path(sys.argv[1]), "
@@ -270,7 +270,7 @@ def test_a_trusted_child_reaches_what_the_user_does(tmp_path: Path, secret: Path
     assert secret.read_text() == "mine now"
 
 
-def test_of_the_environment_only_what_python_needs_comes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_variables_that_python_needs_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     monkeypatch.setenv("LC_TIME", "C")
     given = run(tmp_path, do="read environment")["environment"]
@@ -282,7 +282,7 @@ def test_of_the_environment_only_what_python_needs_comes_along(tmp_path: Path, m
     assert (trusted["AWS_SECRET_ACCESS_KEY"], trusted["HOME"]) == ("hush", os.environ.get("HOME"))
 
 
-def test_what_some_systems_cannot_do_without_comes_along(tmp_path: Path) -> None:
+def test_variables_that_some_systems_need_are_passed_on(tmp_path: Path) -> None:
     """Path.home() is USERPROFILE on Windows; on ARM64 TensorFlow may need its libraries loaded before others."""
     given = {"LD_PRELOAD": "libgomp.so.1", "USERPROFILE": "C:\\Users\\me", "APPDATA": "C:\\Users\\me\\AppData"}
     kept = environment(given, tmp_path, trusted=False)
@@ -314,7 +314,7 @@ def test_a_file_that_grows_beyond_its_limit_is_an_error(tmp_path: Path) -> None:
         run(tmp_path, limits=child.ProcessLimits(file_bytes=2**20), do="fill", bytes=2**21)
 
 
-def test_what_a_child_says_that_is_no_message_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_child_that_is_not_a_message_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "MAX_MESSAGE_BYTES", 10_000)
     for word in ("[", "x"):  # too deep for a parser, and too long
         assert run(tmp_path, do="babble", text=word * 20_000)["echo"] == "said"
@@ -331,7 +331,7 @@ def test_of_a_long_log_only_the_end_is_read(tmp_path: Path) -> None:
 # ---- folders to work in
 
 
-def test_a_folder_to_work_in_is_gone_at_the_end(tmp_path: Path) -> None:
+def test_a_work_folder_is_removed_at_the_end(tmp_path: Path) -> None:
     with child.work_folder(tmp_path) as folder:
         (folder / "deep").mkdir()
         (folder / "deep" / "file").touch()
@@ -368,6 +368,6 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, monke
     assert sorted(path.name for path in tmp_path.iterdir()) == others
 
 
-def test_no_place_for_a_folder_is_an_unwritable_output(tmp_path: Path) -> None:
+def test_a_work_folder_that_cannot_be_created_is_an_output_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot create a directory"), child.work_folder(tmp_path / "none"):
         pass

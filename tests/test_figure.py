@@ -19,7 +19,7 @@ from edgetool.figure import in_text
         (1234.5, 6, "1,234.5"),
     ],
 )
-def test_it_has_so_many_digits(value: float, digits: int, text: str) -> None:
+def test_it_has_the_requested_number_of_digits(value: float, digits: int, text: str) -> None:
     assert in_text(value, digits) == text
 
 

@@ -36,7 +36,7 @@ def on_the_way(error: Exception, other: Exception) -> Exception:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_lack_of_room_is_seen_in_every_form(code: int) -> None:
+def test_a_full_disk_is_recognized_in_every_form(code: int) -> None:
     said = os.strerror(code)
     for error in (
         OSError(code, said),
@@ -47,11 +47,11 @@ def test_a_lack_of_room_is_seen_in_every_form(code: int) -> None:
         assert folder.disk_full_reason(error) == said
 
 
-def test_numpy_says_it_without_a_number() -> None:
+def test_numpy_reports_it_without_an_errno() -> None:
     assert folder.disk_full_reason(OSError("49000 requested and 16256 written")) is not None
 
 
-def test_other_errors_are_none_of_it() -> None:
+def test_other_errors_are_not_disk_errors() -> None:
     hidden = on_the_way(ValueError("never mind"), OSError(errno.ENOSPC, "full"))
     hidden.__suppress_context__ = True
     for error in (
@@ -72,12 +72,12 @@ def test_other_errors_are_none_of_it() -> None:
         ("/home/me/mine", "/home/me/mine"),
     ],
 )
-def test_named_is_the_directory_that_the_user_knows(worked_in: str, place: str) -> None:
+def test_the_error_names_the_directory_that_the_user_knows(worked_in: str, place: str) -> None:
     assert folder.temporary_parent(Path(worked_in)) == Path(place)
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_child_that_finds_no_room_says_so(tmp_path: Path, code: int) -> None:
+def test_a_child_on_a_full_disk_reports_it(tmp_path: Path, code: int) -> None:
     with child.work_folder(tmp_path) as folder, pytest.raises(OutputError) as caught:
         run(folder, do="fail", errno=code)
     assert (caught.value.where, caught.value.exit_code) == (str(tmp_path), 2)
@@ -85,13 +85,13 @@ def test_a_child_that_finds_no_room_says_so(tmp_path: Path, code: int) -> None:
     assert "TMPDIR" in (caught.value.fix or "")
 
 
-def test_a_child_whose_log_has_no_room_says_so(tmp_path: Path) -> None:
+def test_a_child_whose_log_fills_the_disk_reports_it(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="File too large"):
         run(tmp_path, limits=child.ProcessLimits(file_bytes=1), do="raise")
 
 
 @pytest.mark.parametrize("do", ["crash", "exit", "raise"])
-def test_what_ends_a_child_on_a_full_disk_is_the_disks(
+def test_a_crash_on_a_full_disk_is_attributed_to_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, do: str
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=4096))
@@ -101,7 +101,7 @@ def test_what_ends_a_child_on_a_full_disk_is_the_disks(
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_parent_that_finds_no_room_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_a_parent_on_a_full_disk_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def write_text(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
@@ -115,14 +115,14 @@ def test_a_parent_that_finds_no_room_says_so(tmp_path: Path, monkeypatch: pytest
                 run(tmp_path, do="answer", value=1)
 
 
-def test_an_error_of_the_work_stays_what_it_is(tmp_path: Path) -> None:
+def test_an_error_of_the_task_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(PermissionError), child.work_folder(tmp_path):
         raise PermissionError(errno.EACCES, "no")
     with pytest.raises(ConversionError, match="RuntimeError"):
         run(tmp_path, do="raise")
 
 
-def test_nowhere_to_write_at_all_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_temporary_directory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def gettempdir() -> str:
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 

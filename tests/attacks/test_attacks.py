@@ -69,7 +69,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_the_sound_file_is_sound() -> None:
+def test_the_undamaged_file_is_accepted() -> None:
     assert read_model(sound()) == sound_model()
 
 
@@ -89,7 +89,7 @@ def test_an_attack_is_refused(name: str, reader: Reader, files: Path) -> None:
     assert min(seconds) < CPU_SECONDS
 
 
-def test_the_files_are_those_that_the_script_makes(files: Path) -> None:
+def test_the_script_creates_the_same_files(files: Path) -> None:
     kept = {path.name: path.read_bytes() for path in FILES.iterdir()}
     made = {path_of(files, name).name: path_of(files, name).read_bytes() for name in ATTACKS if not ATTACKS[name].large}
     assert kept == made, "run python -m tests.attacks.make"

@@ -108,7 +108,7 @@ def test_from_a_log_to_a_profile(folder: Path) -> None:
         (("--log", "a=b.tflite"), "contains no line"),
     ],
 )
-def test_logs_that_are_none(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_invalid_logs_are_rejected(folder: Path, arguments: tuple[str, ...], words: str) -> None:
     result = edgetool("calibrate", *BOARD, *arguments, "-o", "own.toml", cwd=folder)
     assert (result.returncode, result.stdout) == (2, "")
     assert words in result.stderr
@@ -132,7 +132,7 @@ def test_logs_that_are_none(folder: Path, arguments: tuple[str, ...], words: str
         ((), "--measured"),
     ],
 )
-def test_what_cannot_be_is_one_clear_line(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_impossible_values_are_reported_in_one_line(folder: Path, arguments: tuple[str, ...], words: str) -> None:
     result = edgetool("calibrate", *BOARD, *arguments, "-o", "own.toml", cwd=folder)
     assert (result.returncode, result.stdout) == (2, "")
     assert words in result.stderr
@@ -200,16 +200,16 @@ def test_the_view_of_a_target_without_a_timing_before() -> None:
 @pytest.mark.parametrize(
     ("written", "argument"), [("x/mine", "x/mine"), ("mine", "./mine"), ("my board.toml", "'my board.toml'")]
 )
-def test_the_view_tells_a_target_that_the_command_line_takes(written: str, argument: str) -> None:
+def test_the_view_shows_a_target_that_the_command_line_accepts(written: str, argument: str) -> None:
     assert view(INFO, written)[-1].endswith(f"--target {argument}")
 
 
-def test_no_deviation_has_no_sign_of_its_own() -> None:
+def test_no_deviation_is_shown_without_a_sign() -> None:
     models = (replace(INFO.models[0], residual=-3.1e-5),)
     assert any(line.endswith("+0.0 %") for line in view(replace(INFO, models=models)))
 
 
-def test_the_view_tells_what_is_doubtful() -> None:
+def test_the_view_shows_doubtful_measurements() -> None:
     finding = FindingInfo("measurements-disagree", "warning", "the measurements hardly agree", "kws.tflite")
     target = TargetInfo("nucleo-l4r5zi", "cortex-m4", "L4R5ZI", "tflm-2026-08", "cmsis-nn")
     report = CalibrationReport(Provenance("edgetool", {}, {}, False), target, INFO, (finding,))
@@ -225,7 +225,7 @@ OPERATORS = (
 )
 
 
-def test_the_view_shows_the_operators_that_the_estimate_is_farthest_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_view_shows_the_operators_with_the_largest_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     info = replace(INFO, models=(replace(INFO.models[0], device=DEVICE, operators=OPERATORS), INFO.models[1]))
     lines = view(info)

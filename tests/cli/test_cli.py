@@ -68,7 +68,7 @@ def test_estimate_of_several_targets_is_one_document(tflite: Path) -> None:
         assert report["estimate"]["validation"] == "extrapolated"
 
 
-def test_the_document_tells_what_decided_its_figures(tflite: Path) -> None:
+def test_the_document_states_what_determined_its_figures(tflite: Path) -> None:
     arguments = ("--target", "cortex-m4", "--clock", "100MHz", "--sram", "64KiB")
     options = json.loads(edgetool("estimate", tflite, *arguments, "--json").stdout)["provenance"]["options"]
     assert (options["target"], options["clock_hz"], options["sram_bytes"]) == ("cortex-m4", 100_000_000, 65536)
@@ -88,7 +88,7 @@ def test_emit_writes_c_files_together(tflite: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_a_tflite_converts_to_all_files_and_twice_the_same(tflite: Path, tmp_path: Path) -> None:
+def test_a_tflite_converts_to_all_files_reproducibly(tflite: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         result = edgetool("convert", tflite, "--target", "cortex-m7", "-o", tmp_path / name)
         assert result.returncode == 0, result.stderr
@@ -162,7 +162,7 @@ def test_output_that_cannot_be_written(tflite: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_device_is_the_users_problem(tflite: Path) -> None:
+def test_a_full_disk_is_an_output_error(tflite: Path) -> None:
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
             [sys.executable, "-m", "edgetool", "plan", str(tflite)], stdout=full, stderr=subprocess.PIPE, text=True
@@ -171,7 +171,7 @@ def test_a_full_device_is_the_users_problem(tflite: Path) -> None:
     assert "No space left" in result.stderr
 
 
-def test_a_deleted_current_directory_is_no_bug(tflite: Path, tmp_path: Path) -> None:
+def test_a_deleted_current_directory_is_not_an_internal_error(tflite: Path, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     script = f"rmdir {gone} && exec {sys.executable} -m edgetool emit '{tflite}'"
@@ -179,7 +179,7 @@ def test_a_deleted_current_directory_is_no_bug(tflite: Path, tmp_path: Path) -> 
     assert result.returncode == 2, result.stderr
 
 
-def test_names_come_from_the_path_as_given_and_not_from_where_a_link_leads(tflite: Path, tmp_path: Path) -> None:
+def test_names_come_from_the_given_path_not_from_the_target_of_a_link(tflite: Path, tmp_path: Path) -> None:
     (tmp_path / "ds-cnn v1.tflite").symlink_to(tflite)
     (tmp_path / "日本.tflite").symlink_to(tflite)
     assert edgetool("emit", "ds-cnn v1.tflite", "-q", cwd=tmp_path).returncode == 0
@@ -195,7 +195,7 @@ def test_strict_fails_a_model_that_the_runtime_cannot_run(tmp_path: Path) -> Non
     assert (result.returncode, "does not support GELU" in result.stdout) == (1, True)
 
 
-def test_a_closed_pipe_is_no_error(tflite: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tflite: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "edgetool", "inspect", str(tflite), "--json"],
         stdout=subprocess.PIPE,
@@ -220,7 +220,7 @@ def test_a_report_never_replaces_the_model(tflite: Path, tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "0", "1e11"])
-def test_senseless_time_limits_are_refused(tmp_path: Path, limit: str) -> None:
+def test_invalid_time_limits_are_rejected(tmp_path: Path, limit: str) -> None:
     (tmp_path / "m.h5").write_bytes(b"x")
     result = edgetool("convert", "m.h5", "-t", "cortex-m7", "--time-limit", limit, cwd=tmp_path)
     assert result.returncode == 2
@@ -263,7 +263,7 @@ def test_wrong_settings_name_file_and_key(tflite: Path, tmp_path: Path, text: st
     assert named in result.stderr
 
 
-def test_one_target_in_the_settings_serves_commands_that_take_several(tflite: Path, tmp_path: Path) -> None:
+def test_one_target_in_the_settings_works_for_commands_that_accept_several(tflite: Path, tmp_path: Path) -> None:
     (tmp_path / "edgetool.toml").write_text('target = "cortex-m4"\n')
     document = json.loads(edgetool("estimate", tflite, "--json", cwd=tmp_path).stdout)
     assert document["target"]["core"] == "cortex-m4"

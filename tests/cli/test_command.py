@@ -139,7 +139,7 @@ def test_a_missing_target_can_be_set_in_a_file() -> None:
     assert done.stderr.startswith("edgetool: error: convert: --target is missing; add --target NAME, or set target =")
 
 
-def test_a_hostile_word_stays_one_short_line() -> None:
+def test_a_hostile_argument_is_reported_in_one_short_line() -> None:
     for arguments in (
         ("x" * 10**5,),
         ("plan", "m", f"--{'y' * 10**5}"),
@@ -171,7 +171,7 @@ def test_a_single_value_is_never_given_twice(path: tuple[str, ...], parameter: c
     assert f"{name} was specified 2 times but takes only one value; specify it only once" in done.stderr
 
 
-def test_the_commands_that_take_one_target_are_those_that_are_known() -> None:
+def test_the_list_of_commands_with_a_single_target_is_complete() -> None:
     assert {named(path) for path, parameter in SINGLE if parameter.name == "target"} == {
         *("convert", "emit", "verify", "compare", "calibrate", "sweep best")
     }
@@ -214,7 +214,7 @@ TFLITE_COMMANDS = [
 
 
 @pytest.mark.parametrize(("name", "options"), TFLITE_COMMANDS)
-def test_a_keras_model_is_sent_to_convert(tmp_path: Path, name: str, options: tuple[str, ...]) -> None:
+def test_the_error_for_a_keras_model_suggests_convert(tmp_path: Path, name: str, options: tuple[str, ...]) -> None:
     model = keras_file(tmp_path / "my lstm.keras")
     done = run(name, model, *options)
     assert (done.returncode, done.stdout) == (3, "")
@@ -228,7 +228,7 @@ def test_a_keras_model_is_sent_to_convert(tmp_path: Path, name: str, options: tu
     assert f"edgetool convert {folder} --target NAME" in done.stderr
 
 
-def test_compare_sends_them_to_convert_too(tmp_path: Path, tflite: Path) -> None:
+def test_compare_suggests_convert_for_keras_models_too(tmp_path: Path, tflite: Path) -> None:
     model = keras_file(tmp_path / "lstm.keras")
     for pair in ((model, tflite), (tflite, model)):
         done = run("compare", *pair, "-t", "m4")
@@ -240,7 +240,7 @@ def fail_to_load() -> None:
 
 
 @pytest.mark.parametrize(("arrived", "code", "said"), [(True, INTERRUPTED, "interrupted"), (False, BUG, "a bug")])
-def test_what_fails_after_a_signal_was_interrupted(
+def test_a_failure_after_a_signal_counts_as_interrupted(
     arrived: bool, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Terminated, "arrived", arrived)

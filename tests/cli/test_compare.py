@@ -124,7 +124,7 @@ def test_every_figure_has_a_label() -> None:
     assert list(LABELS) == [name for name, _, _ in FIGURES]
 
 
-def test_changes_are_told_in_their_units(tmp_path: Path) -> None:
+def test_changes_are_shown_in_their_units(tmp_path: Path) -> None:
     a = whole_report()
     b = arena(whole_report(), bytes=124_500, stock_bytes=124_500)
     assert b.quantization is not None
@@ -143,12 +143,12 @@ def test_changes_are_told_in_their_units(tmp_path: Path) -> None:
     assert row(view(tmp_path, b, a), "MACs") == "MACs 0 7,489,664 +7,489,664 new"
 
 
-def test_overlapping_bands_are_not_sure(tmp_path: Path) -> None:
+def test_changes_with_overlapping_bands_are_not_certain(tmp_path: Path) -> None:
     lines = view(tmp_path, whole_report(), whole_report(estimate=estimate(latency_ms=Band(310.0, 280.0, 340.0))))
     assert any(line.startswith("    band") and line.rstrip().endswith("uncertain") for line in lines)
 
 
-def test_a_change_too_small_to_be_seen_is_not_made_large(tmp_path: Path) -> None:
+def test_a_change_below_the_displayed_digits_is_shown_as_about_0(tmp_path: Path) -> None:
     b = whole_report(estimate=estimate(latency_ms=Band(300.0001, 270.0, 335.0), bandwidth_utilization=0.009931))
     lines = view(tmp_path, whole_report(), b)
     assert row(lines, "latency") == "latency 300 ms 300 ms about 0 <0.1 %"
@@ -163,13 +163,13 @@ def test_the_smallest_times_fit_the_screen(tmp_path: Path) -> None:
     assert any(" ".join(line.split()).startswith("band 0.00050 to 0.0020 ms 990 to 1,100 ms certain") for line in lines)
 
 
-def test_an_arena_known_from_below_says_so(tmp_path: Path) -> None:
+def test_an_arena_that_is_a_lower_bound_is_marked(tmp_path: Path) -> None:
     lines = view(tmp_path, whole_report(), arena(whole_report(), is_lower_bound=True, bytes=90_000))
     assert row(lines, "arena") == "arena 99,600 B >= 90,000 B -9,600 B -9.6 %"
     assert any(">=: a lower bound only" in line for line in lines)
 
 
-def test_what_is_missing_is_a_dash(tmp_path: Path) -> None:
+def test_missing_values_are_shown_as_a_dash(tmp_path: Path) -> None:
     lines = view(tmp_path, whole_report(), whole_report(estimate=None, quantization=None))
     assert row(lines, "latency") == "latency 300 ms - -"
     assert row(lines, "accuracy") == "accuracy 96.0 % - -"

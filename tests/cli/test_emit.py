@@ -55,7 +55,7 @@ def test_each_project_has_its_files(tflite: Path, tmp_path: Path, options: tuple
     assert {path.name for path in (tmp_path / "out").iterdir()} == files
 
 
-def test_an_arena_that_is_not_known_is_to_be_given(tflite: Path, tmp_path: Path) -> None:
+def test_an_unknown_arena_size_must_be_defined(tflite: Path, tmp_path: Path) -> None:
     reported = "compile my_model_runner.cc with -DMY_MODEL_ARENA_BYTES=..."
     assert reported in " ".join(edgetool("emit", tflite, "-o", tmp_path / "a").stdout.split())
     assert reported not in " ".join(edgetool("emit", tflite, "-o", tmp_path / "b", "-t", "cortex-m7").stdout.split())
@@ -63,12 +63,12 @@ def test_an_arena_that_is_not_known_is_to_be_given(tflite: Path, tmp_path: Path)
     assert reported not in " ".join(header.split())
 
 
-def test_the_assembler_takes_in_the_very_file(tflite: Path, tmp_path: Path) -> None:
+def test_the_assembler_includes_the_file_itself(tflite: Path, tmp_path: Path) -> None:
     edgetool("emit", tflite, "-o", tmp_path, "--data", "incbin", "-q")
     assert (tmp_path / "my_model.tflite").read_bytes() == tflite.read_bytes()
 
 
-def test_the_model_may_lie_where_its_files_go(tflite: Path, tmp_path: Path) -> None:
+def test_the_model_may_be_in_the_output_directory(tflite: Path, tmp_path: Path) -> None:
     here = tmp_path / "my_model.tflite"
     here.write_bytes(tflite.read_bytes())
     before = here.stat().st_mtime_ns
@@ -86,7 +86,9 @@ def test_the_model_may_lie_where_its_files_go(tflite: Path, tmp_path: Path) -> N
         (("--shared-arena",), "at least two models, not 1"),
     ],
 )
-def test_what_cannot_go_together(tflite: Path, tmp_path: Path, options: tuple[str, ...], reported: str) -> None:
+def test_conflicting_options_are_rejected(
+    tflite: Path, tmp_path: Path, options: tuple[str, ...], reported: str
+) -> None:
     result = edgetool("emit", tflite, "-o", tmp_path / "out", *options)
     assert result.returncode == 2
     assert reported in result.stderr
@@ -103,7 +105,7 @@ def test_a_program_for_an_operator_that_tflm_lacks_is_refused(foreign: Path, tmp
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_convert_leaves_such_a_program_out_and_says_so(foreign: Path, tmp_path: Path) -> None:
+def test_convert_omits_such_a_program_and_reports_it(foreign: Path, tmp_path: Path) -> None:
     result = edgetool("convert", foreign, "-t", "cortex-m7", "-o", tmp_path / "out")
     assert result.returncode == 0
     assert "no TFLM program was written" in " ".join(result.stdout.split())
@@ -142,7 +144,7 @@ def test_several_models_need_to_share(tflite: Path, other: Path, tmp_path: Path)
         ("pyproject.toml", "[tool.ruff]\n", False),
     ],
 )
-def test_a_build_is_told_of_settings_and_profiles(
+def test_the_depfile_lists_settings_and_profiles(
     tflite: Path, tmp_path: Path, settings: str, content: str, read: bool
 ) -> None:
     (tmp_path / settings).write_text(content)
@@ -170,7 +172,7 @@ def test_the_files_compile_and_link(tflite: Path, tmp_path: Path, arguments: tup
     assert subprocess.run([tmp_path / "program"], check=False, timeout=60).returncode == 0
 
 
-def test_the_document_tells_of_the_buffers(tflite: Path, tmp_path: Path) -> None:
+def test_the_document_lists_the_shared_buffers(tflite: Path, tmp_path: Path) -> None:
     result = edgetool("emit", tflite, "--arena-style", "buffers", "-o", tmp_path / "out", "--json")
     document = json.loads(result.stdout)
     (note,) = [finding for finding in document["findings"] if finding["rule"] == "shared-buffers"]

@@ -26,7 +26,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_first_screen_answers_what_one_asks(chain: Path) -> None:
+def test_the_first_screen_answers_the_main_questions(chain: Path) -> None:
     shown = edgetool("estimate", chain, *BOARD, COLUMNS="80", NO_COLOR="")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "\x1b" not in shown.stdout  # piped
@@ -79,7 +79,7 @@ def test_a_figure_that_no_device_has_names_its_option(tflite: Path, option: str,
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "nan", "1000000"])
-def test_a_number_of_runs_that_cannot_be(tflite: Path, value: str) -> None:
+def test_an_impossible_number_of_runs_is_rejected(tflite: Path, value: str) -> None:
     result = edgetool("estimate", tflite, *BOARD, f"--benchmark={value}")
     assert (result.returncode, "--benchmark" in result.stderr) == (2, True)
 
@@ -169,7 +169,7 @@ def test_the_search_for_a_plan_has_a_time_limit(tmp_path: Path) -> None:
     assert (refused.returncode, "--time-limit" in refused.stderr) == (2, True)
 
 
-def test_options_can_stand_in_the_settings(tflite: Path, tmp_path: Path) -> None:
+def test_options_can_be_set_in_the_settings(tflite: Path, tmp_path: Path) -> None:
     (tmp_path / "edgetool.toml").write_text(
         'target = "nucleo-l4r5zi"\n[estimate]\nmeasured-ms = 2.5\nby = "order"\ninterval-ms = 10\n'
     )

@@ -73,7 +73,7 @@ def test_json_and_csv_have_the_same_boards(tflite: Path) -> None:
     assert [line.split(",")[0] for line in csv.splitlines()[1:]] == [board["target"]["name"] for board in boards]
 
 
-def test_a_file_gets_the_form_and_stdout_the_table(tflite: Path) -> None:
+def test_output_goes_to_the_file_and_the_table_to_stdout(tflite: Path) -> None:
     done = captured("fit", tflite, "--csv", "-o", "boards.csv", "--board", "pico")
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == "a model.tflite on 2 boards"
@@ -84,7 +84,7 @@ def test_a_file_gets_the_form_and_stdout_the_table(tflite: Path) -> None:
     assert tflite.read_bytes() == conv_model_bytes()
 
 
-def test_settings_hold_for_fit_as_they_do_for_check(tflite: Path) -> None:
+def test_settings_apply_to_fit_as_to_check(tflite: Path) -> None:
     Path("edgetool.toml").write_text('target = "rpi-pico"\nmax-arena = "10B"\n[fit]\ncore = "cortex-m4"\n')
     done = captured("fit", tflite)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "Fits none of the 20 boards")

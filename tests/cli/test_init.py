@@ -81,7 +81,7 @@ def test_an_entry_that_cannot_be_added_is_printed(project: Path) -> None:
     assert "was not added" in quiet.stderr
 
 
-def test_a_folder_that_cannot_be_made_is_named(project: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(project: Path) -> None:
     Path(".github").touch()
     done = captured("init", "-t", "rpi-pico")
     assert done.returncode == 2

@@ -32,7 +32,7 @@ def hard_instance(path: Path) -> Path:
     return path
 
 
-def test_it_shows_height_proof_and_where_each_buffer_lies() -> None:
+def test_it_shows_peak_proof_and_the_offset_of_each_buffer() -> None:
     result = edgetool("layout", AUDIO)
     assert (result.returncode, result.stderr) == (0, "")
     for words in ("audio.csv: 9 buffers", "1,120 B", "2,624 B", "2.34 times", "optimal (meets", "samples"):
@@ -40,7 +40,7 @@ def test_it_shows_height_proof_and_where_each_buffer_lies() -> None:
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
-def test_json_is_one_document_and_twice_the_same(tmp_path: Path) -> None:
+def test_json_is_one_reproducible_document(tmp_path: Path) -> None:
     arguments = ("layout", GRAPH, "--constants-in-ram", "--capacity", "32KiB", "--json", "-o", "a.json")
     first = edgetool(*arguments, cwd=tmp_path)
     again = edgetool(*arguments, "--force", cwd=tmp_path)

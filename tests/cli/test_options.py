@@ -25,7 +25,7 @@ def test_positive_numbers_are_taken_as_they_are(number: float) -> None:
 @pytest.mark.parametrize(
     "value", ["0", "-1", "nan", "inf", "-inf", "1e300", "1e-300", "12.3ms", "", "1,5", True, 10**400, None]
 )
-def test_what_no_device_has_is_refused(value: object) -> None:
+def test_values_that_no_device_has_are_rejected(value: object) -> None:
     with pytest.raises(click.BadParameter, match=r"is not a (plain )?number"):
         Positive().convert(value, None, None)
 
@@ -44,7 +44,7 @@ def test_a_measurement_is_a_path_and_a_time(text: str, path: str, ms: float) -> 
 
 
 @pytest.mark.parametrize("text", ["kws.tflite", "=12ms", "kws.tflite=", "kws.tflite=12", "kws.tflite=-1ms", "m=nanms"])
-def test_what_is_no_measurement_is_refused(text: str) -> None:
+def test_invalid_measurements_are_rejected(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"for example kws.tflite=12.3ms|a time with a unit"):
         MeasurementType().convert(text, None, None)
 
@@ -79,7 +79,7 @@ def read(text: object) -> tuple[str | None, Sizes]:
         ("(3,)", None, (3,)),
     ],
 )
-def test_shapes_as_people_write_them(text: str, name: str | None, sizes: Sizes) -> None:
+def test_shapes_are_parsed_in_common_spellings(text: str, name: str | None, sizes: Sizes) -> None:
     assert read(text) == (name, sizes)
     assert read((name, sizes)) == (name, sizes)
 
@@ -97,6 +97,6 @@ def test_anything_else_is_refused(text: object) -> None:
     st.none() | st.text(min_size=1).map(str.strip).filter(bool),
     st.lists(st.integers(1, 10**6), min_size=1, max_size=6).map(tuple),
 )
-def test_whatever_is_written_is_read(name: str | None, sizes: Sizes) -> None:
+def test_any_shape_is_parsed_or_rejected(name: str | None, sizes: Sizes) -> None:
     text = ("" if name is None else f"{name}=") + ",".join(map(str, sizes))
     assert read(text) == (name, sizes)

@@ -49,13 +49,13 @@ def test_without_a_target_the_arena_is_not_known(tflite: Path) -> None:
     assert "--explain needs a target" in " ".join(shown.stdout.split())
 
 
-def test_explain_tells_every_part_of_the_arena(tflite: Path) -> None:
+def test_explain_lists_every_part_of_the_arena(tflite: Path) -> None:
     shown = edgetool("plan", tflite, "--target", "cortex-m7", "--explain").stdout
     for words in ("GreedyMemoryPlanner", "operator 0 CONV_2D", "per-channel multipliers", "Invoke", "smaller than"):
         assert words in shown
 
 
-def test_plan_writes_a_model_that_carries_the_plan(tflite: Path, tmp_path: Path) -> None:
+def test_plan_writes_a_model_with_the_plan(tflite: Path, tmp_path: Path) -> None:
     output = tmp_path / "planned model.tflite"
     assert edgetool("plan", tflite, "-o", output, "-q").returncode == 0
     metadata = json.loads(edgetool("inspect", output, "--json").stdout)["metadata"]
@@ -66,7 +66,7 @@ def test_plan_writes_a_model_that_carries_the_plan(tflite: Path, tmp_path: Path)
     assert (over.returncode, "would overwrite the input" in over.stderr) == (2, True)
 
 
-def test_emit_tells_of_the_plan_in_the_file(tflite: Path, tmp_path: Path) -> None:
+def test_emit_reports_the_plan_in_the_file(tflite: Path, tmp_path: Path) -> None:
     small = read_model(tflite.read_bytes())
     plan = plan_memory(small)
     assert plan.offsets is not None
@@ -95,7 +95,7 @@ def test_a_plan_in_the_file_is_honoured_unless_replan(tflite: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_plan_made_for_another_build_is_told(tflite: Path, tmp_path: Path) -> None:
+def test_a_plan_made_for_another_build_is_reported(tflite: Path, tmp_path: Path) -> None:
     edgetool("plan", tflite, "-t", "cortex-m7", "-o", tmp_path / "m7.tflite", "-q")
     for target, reported in (("cortex-m7", False), ("cortex-m0plus", True)):
         document = json.loads(edgetool("plan", "m7.tflite", "-t", target, "--json", cwd=tmp_path).stdout)
@@ -128,7 +128,7 @@ def test_plan_starts_without_heavy_libraries(tflite: Path) -> None:
     assert result.stdout.strip() == "[]"
 
 
-def test_the_order_is_told_and_can_be_kept(tmp_path: Path) -> None:
+def test_the_order_is_reported_and_can_be_kept(tmp_path: Path) -> None:
     model = tmp_path / "two branches.tflite"
     model.write_bytes(write_model(branches_model()))
     best = edgetool("plan", model, "--target", "cortex-m7").stdout
@@ -207,7 +207,7 @@ def explained(folder: Path, model: Model, monkeypatch: pytest.MonkeyPatch) -> li
     )
 
 
-def test_several_scratch_buffers_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_scratch_buffers_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = " ".join(" ".join(explained(tmp_path, custom_model(), monkeypatch)).split())
     assert "head: 320 B scratch (buffer 0), 80 B scratch (buffer 1)" in shown
 
@@ -218,7 +218,7 @@ def test_the_head_fits_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert max(map(len, lines)) <= COLUMNS + len("\x1b[1m\x1b[0m")
 
 
-def test_tensors_of_later_subgraphs_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_of_later_subgraphs_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = explained(tmp_path, if_model(), monkeypatch)
     head = lines[next(i for i, line in enumerate(lines) if "at its peak" in line) :]
     assert any("subgraph 1: tensor 0" in line for line in head)

@@ -18,7 +18,7 @@ ODD = (
 )
 
 
-def test_any_value_of_any_option_is_taken_or_refused_by_its_key(
+def test_any_value_of_any_option_is_accepted_or_rejected_with_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

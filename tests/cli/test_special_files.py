@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("kind", ["pipe", "loop", "device", "made-up", "folder", "large"])
-def test_what_is_no_file_is_told_at_once(folder: Path, kind: str, command: str) -> None:
+def test_special_files_are_reported_immediately(folder: Path, kind: str, command: str) -> None:
     def late(signum: int, frame: object) -> None:
         raise AssertionError("it waits")
 

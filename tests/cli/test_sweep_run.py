@@ -70,7 +70,7 @@ def instead(monkeypatch: pytest.MonkeyPatch, work: Callable[..., Outcome]) -> No
     monkeypatch.setattr(library, "run_sweep", functools.partial(library.run_sweep, run=work))
 
 
-def test_it_shows_table_and_summary_and_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_shows_table_and_summary_and_continues_an_interrupted_run(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work()
     instead(monkeypatch, work)
     done = sweep("run", "--jobs", "1")
@@ -98,7 +98,7 @@ def test_other_limits_compute_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(work.kinds) == 7
 
 
-def test_a_failure_is_told_and_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_reported_and_does_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(lambda task: "it refused" if task.job.request.get("quantize") == "int8" else None)
     instead(monkeypatch, work)
     done = sweep("run")
@@ -111,7 +111,7 @@ def test_a_failure_is_told_and_harms_no_other(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("-q",)])
-def test_where_all_fail_it_exits_with_4(monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]) -> None:
+def test_it_exits_with_4_if_all_fail(monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]) -> None:
     instead(monkeypatch, Work(lambda task: "it is no model"))
     done = sweep("run", *form)
     assert done.code == 4
@@ -120,7 +120,7 @@ def test_where_all_fail_it_exits_with_4(monkeypatch: pytest.MonkeyPatch, form: t
         assert done.err.startswith("edgetool: error: sweep.toml: every variant failed; the first reason: running")
 
 
-def test_where_the_cluster_goes_away_it_exits_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_exits_with_4_if_the_cluster_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(task: PreparedJob, **others: Any) -> Outcome:
         raise ClusterError("lost the connection to the scheduler", where="tcp://host:1")
 
@@ -158,7 +158,7 @@ def test_progress_is_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all("/7 jobs" in text for text in shown)
 
 
-def test_an_advance_is_what_the_library_tells() -> None:
+def test_the_displayed_progress_is_that_of_the_library() -> None:
     spec = {"done", "total", "failed", "running", "seconds_left"}
     assert set(SweepProgress.__dataclass_fields__) == spec
 

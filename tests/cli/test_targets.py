@@ -58,7 +58,7 @@ def test_lists_are_filtered_by_core_and_memory() -> None:
     assert set(found) < set(names("--core", "cortex-m4"))
 
 
-def test_nothing_found_is_said() -> None:
+def test_an_empty_result_is_reported() -> None:
     done = edgetool("targets", "list", "--core", "cortex-m0plus", "--min-sram", "1GiB")
     assert (done.returncode, done.stdout) == (0, "no target matches; 'edgetool targets list' shows all\n")
     assert json.loads(edgetool("targets", "list", "--min-sram", "1GiB", "--json").stdout)["targets"] == []
@@ -79,7 +79,7 @@ def test_a_wrong_filter_is_refused(arguments: tuple[str, ...], said: str) -> Non
     assert "Traceback" not in done.stderr
 
 
-def test_the_table_fits_a_terminal_and_says_how_sure_each_is() -> None:
+def test_the_table_fits_a_terminal_and_shows_how_well_each_time_is_known() -> None:
     lines = [click.unstyle(line) for line in target_table(selected_targets())]
     assert max(map(len, lines)) <= 80
     assert {line.split()[0] for line in lines[1 : lines.index("")]} == set(list_targets())
@@ -171,7 +171,7 @@ def test_a_view_names_other_runtimes_speeds() -> None:
     assert "other runtime" not in edgetool("targets", "show", "cortex-m3").stdout
 
 
-def test_a_bandwidth_is_all_there_is() -> None:
+def test_a_device_with_only_a_bandwidth_is_shown() -> None:
     text = " ".join(edgetool("targets", "show", "jetson-nano").stdout.split())
     assert "25.6 GB/s; nothing else is known about the speed of this device" in text
     assert "Timing" not in text
@@ -188,7 +188,7 @@ def test_the_document_of_a_target() -> None:
     assert [item["name"] for item in listed["targets"]] == [t.name for t in selected_targets(core="cortex-m7")]
 
 
-def test_a_valid_profile_is_named_with_what_it_leaves_open(tmp_path: Path) -> None:
+def test_a_valid_profile_is_reported_with_its_unverified_figures(tmp_path: Path) -> None:
     path = tmp_path / "my board.toml"
     path.write_text(PROFILE, encoding="utf-8")
     done = edgetool("targets", "validate", path)

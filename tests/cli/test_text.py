@@ -22,7 +22,7 @@ def test_printable_keeps_plain_names_and_shows_both_ends_of_long_ones() -> None:
     assert printable("\x1b[31mred") == "\\x1b[31mred"
 
 
-def test_printable_is_no_command_to_a_ci_runner() -> None:
+def test_printable_text_contains_no_commands_for_ci_runners() -> None:
     assert printable("a ::add-mask::b ##[error]c x:0") == "a :\\x3aadd-mask:\\x3ab #\\x23[error]c x:0"
     assert printable(":::::") == ":\\x3a:\\x3a:"
 
@@ -89,7 +89,7 @@ def test_a_table_with_a_short_row_is_a_bug() -> None:
         table(("a", "b"), [("1", "2", "3")], "<<")
 
 
-def test_a_styled_fact_is_wrapped_by_what_one_sees() -> None:
+def test_a_styled_fact_is_wrapped_by_its_visible_width() -> None:
     plain = fact("Label", "word " * 30)
     styled = fact("Label", "word " * 30, style={"fg": "red"})
     assert [click.unstyle(line) for line in styled] == plain

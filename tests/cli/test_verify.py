@@ -106,7 +106,7 @@ def test_damage_is_exit_code_1_and_says_where(how: tuple[str, ...], folder: Path
         assert "Verified    no" in forced.stdout
 
 
-def test_a_file_that_is_no_model(folder: Path) -> None:
+def test_a_file_that_is_not_a_model_is_rejected(folder: Path) -> None:
     (folder / "text.tflite").write_text("hello")
     result = edgetool("verify", "text.tflite", cwd=folder)
     assert (result.returncode, result.stdout) == (3, "")

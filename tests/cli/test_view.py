@@ -144,14 +144,14 @@ def test_a_dumb_terminal_gets_no_progress(monkeypatch: pytest.MonkeyPatch, capsy
     assert capsys.readouterr().err == ""
 
 
-def test_quality_on_synthetic_samples_says_what_it_is_worth() -> None:
+def test_quality_on_synthetic_samples_is_qualified() -> None:
     quantized = QuantizationInfo("int8", False, 100, (OutputQuality("out", 40.0, 0.9999, 1.0),))
     words = " ".join(" ".join(plain(quantization_facts(quantized))).split())
     assert "same top-1 class in 100.0 %, on the same synthetic samples: says nothing about real data" in words
     assert "says nothing" not in " ".join(quantization_facts(replace(quantized, calibrated=True)))
 
 
-def test_the_note_on_the_profile_is_one_line_for_those_who_ask() -> None:
+def test_the_note_on_the_profile_is_one_line_shown_with_v() -> None:
     text = "5 values not checked against public documentation: flash.cache, sram.wait_states"
     note = FindingInfo("unverified-profile", "note", text, "nucleo-l4r5zi")
     assert finding_lines([note]) == []
@@ -247,7 +247,7 @@ BINS = Histogram(-114.0, 135.25, (1, 3, 0, 5) * 7 + (10000, 0, 1, 2))
 LAYER = LayerLoss("block/bad", "Conv2D", "DEPTHWISE_CONV_2D", 0.04, 0.16, 0.97, -113.6, 134.9, 8, 0, 455.0, BINS)
 
 
-def test_nothing_where_nothing_was_measured() -> None:
+def test_nothing_is_shown_if_nothing_was_measured() -> None:
     assert layer_lines(()) == []
 
 
@@ -264,7 +264,7 @@ def test_the_table_and_the_histograms_of_the_worst() -> None:
     assert all(len(line) <= 80 and line.isascii() for line in lines)
 
 
-def test_bars_are_dark_where_values_are() -> None:
+def test_bars_are_dark_for_frequent_values() -> None:
     (line,) = bars(BINS)
     shades = line[line.index("|") + 1 : line.rindex("|")]
     assert line.startswith("  -114 |")

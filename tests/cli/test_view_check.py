@@ -30,7 +30,7 @@ def lines_of(*reports: Report, everything: bool = False) -> list[str]:
     return lines
 
 
-def test_failures_come_first_with_causes_and_advice_told_once() -> None:
+def test_failures_come_first_with_causes_and_advice_reported_once() -> None:
     again = replace(TOO_LARGE, rule="max-arena")
     lines = lines_of(judged(FITS, TOO_SLOW, TOO_LARGE, again))
     marks = [line.split()[:2] for line in lines if line.startswith(("  FAIL", "  pass", "  ?"))]
@@ -53,14 +53,14 @@ def test_marks(item: JudgementInfo, mark: str) -> None:
     assert any(line.split()[:2] == [mark, item.rule] for line in lines_of(judged(item)))
 
 
-def test_the_verdict_has_what_failed_where_it_has_room() -> None:
+def test_the_verdict_names_the_failed_rules_if_there_is_room() -> None:
     assert lines_of(judged(TOO_LARGE, path="a.tflite"))[0] == "a.tflite on nucleo-l4r5zi FAILS: arena"
     long = lines_of(judged(TOO_LARGE, path="models/" * 30 + "a.tflite"))[0]
     assert long.endswith("a.tflite on nucleo-l4r5zi FAILS")
     assert len(long) == 80
 
 
-def test_several_are_counted() -> None:
+def test_several_reports_are_counted() -> None:
     assert lines_of(judged(FITS), judged(TOO_LARGE))[-1] == "1 of 2 fail"
     assert lines_of(judged(FITS), judged(FITS))[-1] == "all 2 pass"
 
@@ -86,7 +86,7 @@ def test_everything_shows_passing_rules_of_several_in_full() -> None:
     assert sum(line.split()[:2] == ["pass", "flash"] for line in lines) == 2
 
 
-def test_what_several_leave_open_is_printed_once_after_them() -> None:
+def test_open_judgements_of_several_reports_are_printed_once_at_the_end() -> None:
     note = FindingInfo("kernels-not-modelled", "warning", "these kernels are not modelled", None)
     reports = [judged(FITS, UNKNOWN, path="a.tflite", target=name, findings=(note,)) for name in ("one", "two")]
     reports.append(judged(FITS, path="b.tflite", target="one", findings=()))
@@ -113,20 +113,20 @@ def test_a_single_failing_report_ends_with_its_verdict() -> None:
     assert lines_of(judged(FITS, path="a.tflite"))[-1] != "a.tflite on nucleo-l4r5zi passes"
 
 
-def test_the_lock_tells_changes_and_what_else_differs() -> None:
+def test_the_lock_shows_changes_and_other_differences() -> None:
     text = " ".join(" ".join(lines_of(judged(FITS, lock=LOCK))).split())
     assert "lock differs from the lock file - the model file changed" in text
     assert "arena_bytes 95,504 B to 99,600 B +4,096 B: operator 7 CONV_2D scratch" in text
     assert "latency_ms unknown to 300 ms" in text
 
 
-def test_causes_of_a_growth_that_fails_are_told_once() -> None:
+def test_causes_of_a_growth_that_fails_are_reported_once() -> None:
     growth = JudgementInfo("growth", False, "error", "the arena has grown", causes=LOCK.changes[0].causes)
     lines = lines_of(judged(growth, lock=LOCK))
     assert sum("operator 7 CONV_2D scratch" in line for line in lines) == 1
 
 
-def test_budgets_are_told_by_name() -> None:
+def test_budgets_are_reported_by_name() -> None:
     made = judged(FITS)
     assert made.memory is not None
     budgets = (BudgetInfo("64KiB", 65_536, True, "ram", "violates_64kib"),)
@@ -134,7 +134,7 @@ def test_budgets_are_told_by_name() -> None:
     assert any("violates_64kib: yes (ram, 65,536 B)" in line for line in lines)
 
 
-def test_notes_are_for_those_who_ask_and_what_was_judged_is_not_told_again() -> None:
+def test_notes_are_shown_with_v_without_repeating_judgements() -> None:
     findings = (
         FindingInfo("unverified-profile", "note", "a note", None),
         FindingInfo("kernels-not-modelled", "warning", "a warning", None),
@@ -148,7 +148,7 @@ def test_notes_are_for_those_who_ask_and_what_was_judged_is_not_told_again() -> 
     assert "again" not in everything
 
 
-def test_names_from_files_do_no_harm() -> None:
+def test_names_from_files_are_escaped() -> None:
     item = JudgementInfo("arena", False, "error", HOSTILE, causes=(HOSTILE,), advice=(HOSTILE,))
     lock = LockInfo("changed", (HOSTILE,), (ChangeInfo(HOSTILE, "", 1, 2, True, (HOSTILE,)),))
     lines = lines_of(judged(item, path=HOSTILE, lock=lock), everything=True)

@@ -42,7 +42,7 @@ def table_of(lines: Sequence[str], number: int) -> str:
     return found
 
 
-def test_the_heading_says_what_was_asked_and_how_far_it_is() -> None:
+def test_the_heading_shows_the_request_and_the_progress() -> None:
     head = text(view(sweep_rows()))
     assert head.startswith("keyword-spotting (keyword_spotting.h5) Variants 16 variants: 14 done, 1 failed, 1 pending,")
     assert "the arena at most 24KiB; 1 KiB of RAM reserved; latency at most 100 ms" in head
@@ -56,7 +56,7 @@ def test_a_table_per_target_with_memories_and_budgets() -> None:
     assert any(line.startswith("nucleo: ") for line in lines[place:])
 
 
-def test_the_mark_says_in_what_also_where_less_is_known_of_a_target() -> None:
+def test_the_mark_names_its_axes_even_if_a_target_has_fewer_figures() -> None:
     all_rows = sweep_rows()
     whole = text(view(marked(all_rows)))
     assert "is at least as good in accuracy, latency, arena and model and better in at least one" in whole
@@ -83,12 +83,12 @@ def test_every_variant_has_its_line_with_mark_and_verdict() -> None:
     assert "  failed conve" in table_of(lines, 16)
 
 
-def test_a_failure_is_told_once_with_all_who_had_it() -> None:
+def test_a_failure_is_reported_once_with_all_its_variants() -> None:
     rows = [row(n, status="failed", reason="the converter refused it\nbecause") for n in (2, 3, 4, 7)]
     assert "warning: variants 2-4, 7 failed: the converter refused it because" in text(view([row(1), *rows]))
 
 
-def test_notes_are_grouped_and_many_are_left_for_v() -> None:
+def test_notes_are_grouped_and_long_lists_are_shown_with_v() -> None:
     rows = [row(n, notes=("layer word is left alone: it makes the output", f"note {n}")) for n in range(1, 10)]
     shown = text(view(rows))
     assert "note: layer word is left alone: it makes the output (variants 1-9)" in shown
@@ -97,7 +97,7 @@ def test_notes_are_grouped_and_many_are_left_for_v() -> None:
     assert "note: note 9 (variant 9)" in text(view(rows, everything=True))
 
 
-def test_v_tells_every_reason_in_full_and_every_column() -> None:
+def test_v_shows_every_reason_in_full_and_every_column() -> None:
     rows = [row(1, metrics=Metrics(quality(), cost(9.0, errors=("the runtime has no GELU",)))), row(2)]
     shown = text(view(rows, everything=True))
     for words in (
@@ -120,7 +120,9 @@ def test_it_fits_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> 
         assert line.isascii()
 
 
-def test_what_has_no_room_is_named_and_the_least_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_without_room_are_named_and_the_least_important_are_dropped_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def header(columns: int) -> tuple[str, str]:
         monkeypatch.setenv("COLUMNS", str(columns))
         lines = view(sweep_rows())
@@ -145,7 +147,7 @@ def test_a_terminal_of_any_width_shows_every_variant(monkeypatch: pytest.MonkeyP
             assert table_of(lines, item.number)
 
 
-def test_columns_that_tell_nothing_are_left_out() -> None:
+def test_uninformative_columns_are_omitted() -> None:
     rows = [row(n, metrics=Metrics(quality(), cost(1.0, energy_uj=None))) for n in (1, 2)]
     lines = view(rows, everything=True)
     assert "energy" not in text(lines)
@@ -194,7 +196,7 @@ def test_savings_stay_when_only_some_rows_are_shown() -> None:
     assert "16 variants: 14 done, 1 failed, 1 pending, 8 accepted; 4 shown" in text(lines)
 
 
-def test_what_all_share_is_told_once_and_takes_no_column() -> None:
+def test_values_that_all_variants_share_are_shown_once_without_a_column() -> None:
     lines = view([row(1), row(2)])
     assert "  All         int8, not pruned" in lines
     header = next(line for line in lines if line.endswith("verdict"))
@@ -241,7 +243,7 @@ def test_an_empty_sweep() -> None:
 
 
 @given(st.sets(st.integers(1, 60)))
-def test_runs_of_numbers_say_all_and_only_these(numbers: set[int]) -> None:
+def test_ranges_of_numbers_contain_exactly_the_given_numbers(numbers: set[int]) -> None:
     said: set[int] = set()
     for part in filter(None, numbers_text(numbers).split(", ")):
         first, _, last = part.partition("-")
@@ -323,7 +325,9 @@ def test_progress_in_words() -> None:
         (20, "12/36, 3 m"),
     ],
 )
-def test_a_narrow_line_names_a_job_as_a_whole_or_not(columns: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_line_names_a_job_completely_or_not_at_all(
+    columns: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     running = ("convert level 0.25, int8", "prune level 0.5")
     assert progress_text(SweepProgress(12, 36, 0, running, 170.0)) == said
@@ -357,6 +361,6 @@ def test_time_left(seconds: float, said: str) -> None:
     assert not math.isnan(seconds)
 
 
-def test_a_band_is_told_with_v() -> None:
+def test_a_band_is_reported_with_v() -> None:
     made = Metrics(quality(), cost(1.0, latency_ms=Band(0.5, 0.4, 0.75)))
     assert "0.40-0.75" in table_of(view([row(1, metrics=made), replace(row(2), number=2)], everything=True), 1)

@@ -33,7 +33,7 @@ def test_a_command_runs_and_the_table_has_its_files(command: str, tmp_path: Path
         assert generic in reported, path.name
 
 
-def test_the_function_takes_what_the_text_says() -> None:
+def test_the_function_accepts_the_documented_arguments() -> None:
     config = (CMAKE_DIR / "edgetoolConfig.cmake").read_text(encoding="utf-8")
     synopsis = re.compile(r"edgetool_add_model\(<target> [^)]*\)")
     (in_docs,), (in_config,) = synopsis.findall(DOCS), synopsis.findall(config)

@@ -60,7 +60,9 @@ int main(void)
 
 @pytest.mark.parametrize("arrays", [("gcc", "c99"), ("gcc", "c2x"), ("g++", "c++11"), ("g++", "c++20")])
 @pytest.mark.parametrize("user", [("gcc", "c99"), ("g++", "c++17")])
-def test_the_table_says_where_every_tensor_lies(tmp_path: Path, arrays: tuple[str, str], user: tuple[str, str]) -> None:
+def test_the_table_contains_the_place_of_every_tensor(
+    tmp_path: Path, arrays: tuple[str, str], user: tuple[str, str]
+) -> None:
     write(tmp_path, SHARED)
     (tmp_path / "main.c").write_text(MAIN)
     assert compile_in(tmp_path, *arrays, "-c", "shared_buffers.c", "-o", "arrays.o").stderr == ""
@@ -120,7 +122,7 @@ def test_the_header_has_no_arena_and_no_offsets() -> None:
     assert "/* buffer 1: tensors 0, 6 */" in text
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_inconsistent_specifications_are_rejected() -> None:
     with pytest.raises(ValueError, match="is not in any buffer"):
         replace(KWS, buffers=BuffersSpec((16,), 0, 0))
     with pytest.raises(ValueError, match="too small for it"):

@@ -60,7 +60,7 @@ def test_no_file_of_a_model_hides_a_header_of_the_system(name: str) -> None:
 
 
 @given(st.lists(names.filter(lambda name: not c_names.is_portable(name)), unique=True, max_size=20))
-def test_different_names_that_do_not_pass_differ(several: list[str]) -> None:
+def test_different_invalid_names_get_different_identifiers(several: list[str]) -> None:
     assert len({c_names.identifier(name, "t") for name in several}) == len(several)
 
 
@@ -72,12 +72,12 @@ def test_different_names_that_do_not_pass_differ(several: list[str]) -> None:
         *("", "a" * 32, "a\n", "é", "٣"),
     ],
 )
-def test_what_does_not_pass(name: str) -> None:
+def test_invalid_names(name: str) -> None:
     assert HASHED.fullmatch(c_names.identifier(name, "t"))
 
 
 @pytest.mark.parametrize("name", ["kws", "vww_96", "pretrainedResnet", "E1", "embedded", "a" * 31, "l2", "input_1"])
-def test_what_passes(name: str) -> None:
+def test_valid_names(name: str) -> None:
     assert c_names.identifier(name, "t") == name
     assert c_names.macro_name(name, "t") == name.upper()
 

@@ -92,7 +92,7 @@ def built(source: Path, *arguments: str) -> set[str]:
     return {path.name for path in files if path.suffix == ".a" or (not path.suffix and path.stat().st_mode & 0o100)}
 
 
-def test_without_tflm_it_says_so_and_builds_the_data(project: Path) -> None:
+def test_without_tflm_it_reports_that_and_builds_the_data(project: Path) -> None:
     assert "without TFLM only the model data is built: set -DTFLM_DIR=/path/to/tflm" in configured(project)
     assert built(project) == {"libkws_model.a"}
 
@@ -141,7 +141,7 @@ def test_several_models_in_one_arena_by_the_assembler(project: Path, tmp_path: P
     assert built(project) == {*libraries, "libjoint_arena.a", "libtflm.a", "joint_main"}
 
 
-def test_what_the_user_gives(project: Path, tmp_path: Path) -> None:
+def test_variables_that_the_user_sets(project: Path, tmp_path: Path) -> None:
     """The size of an arena that is not known, and the operators of the user's own."""
     write(project, OWN)
     write_main(project, [OWN])

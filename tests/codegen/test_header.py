@@ -102,7 +102,7 @@ def test_macros_of_a_known_arena() -> None:
     assert "!!!" not in header(KWS)
 
 
-def test_what_is_not_known_is_said_loudly() -> None:
+def test_unknown_sizes_are_stated_prominently() -> None:
     text, macros = header(SEQUENCE), values_of(SEQUENCE)
     prefix = c_names.model_macro(SEQUENCE.name)
     assert "!!! UNCALIBRATED" in text
@@ -207,7 +207,7 @@ any_text = st.text(st.characters(codec=None), max_size=40)
     any_text,
     st.lists(any_text, max_size=3),
 )
-def test_no_name_gets_out_of_its_comment(names: list[str], model: str, notes: list[str]) -> None:
+def test_no_name_escapes_from_its_comment(names: list[str], model: str, notes: list[str]) -> None:
     spec = replace(
         HOSTILE,
         name=model,
@@ -238,7 +238,7 @@ def test_no_name_gets_out_of_its_comment(names: list[str], model: str, notes: li
     assert len([key for key in defined if key.startswith(f"{macro}_TENSOR_")]) == 3 * len(names) + counted
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_inconsistent_specifications_are_rejected() -> None:
     with pytest.raises(ValueError, match="lower bound"):
         replace(KWS, arena_bytes=None)
     with pytest.raises(ValueError, match="SHA-256"):
@@ -254,13 +254,13 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), 1e39, 1e-46])
-def test_a_scale_that_is_none_is_the_models_fault(scale: float) -> None:
+def test_an_invalid_scale_is_an_error_in_the_model(scale: float) -> None:
     with pytest.raises(errors.InvalidModelError, match="scale"):
         IoSpec(0, "x", (1,), DType.INT8, scale, 0)
 
 
 @pytest.mark.parametrize(("dtype", "zero_point"), [(DType.INT8, 128), (DType.UINT8, -1), (DType.INT32, 2**31)])
-def test_a_zero_point_outside_its_type_is_the_models_fault(dtype: DType, zero_point: int) -> None:
+def test_a_zero_point_outside_its_type_is_an_error_in_the_model(dtype: DType, zero_point: int) -> None:
     with pytest.raises(errors.InvalidModelError, match="zero point"):
         IoSpec(0, "x", (1,), dtype, 0.5, zero_point)
 
@@ -277,12 +277,12 @@ def test_inputs_and_outputs_can_be_found_by_their_name_in_the_model() -> None:
 STREAM = replace(KWS, name="stream", state=RecurrentState((("gru/state_0", 16), ("lstm/cell_state", 32))))
 
 
-def test_no_state_is_not_spoken_of() -> None:
+def test_a_model_without_state_has_no_section_on_state() -> None:
     assert "STATE" not in header(KWS)
     assert header(replace(KWS, state=RecurrentState(()))) == header(KWS)
 
 
-def test_the_state_and_its_reset_are_told() -> None:
+def test_the_state_and_its_reset_are_described() -> None:
     text = header(STREAM)
     assert "#define STREAM_STATE_TENSORS 2\n" in text
     assert "#define STREAM_STATE_BYTES 48\n" in text
@@ -330,7 +330,7 @@ int32_t use(float value)
 
 @pytest.mark.parametrize("standard", C_STANDARDS)
 @pytest.mark.parametrize("core", CORES)
-def test_nothing_is_needed_but_the_compiler(tmp_path: Path, core: str, standard: str) -> None:
+def test_only_the_compiler_is_needed(tmp_path: Path, core: str, standard: str) -> None:
     prefix, *options = CORES[core]
     if shutil.which(f"{prefix}gcc") is None:
         pytest.skip(f"{prefix}gcc is not installed")

@@ -97,7 +97,7 @@ def test_a_missing_file_is_named(tmp_path: Path, machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", ["x86-64", "cortex-m7"])
-def test_it_is_found_from_another_directory_and_goes_where_the_user_wants(tmp_path: Path, machine: str) -> None:
+def test_it_is_found_from_another_directory_and_placed_in_the_users_section(tmp_path: Path, machine: str) -> None:
     firmware = tmp_path / "firmware"
     firmware.mkdir()
     write(firmware, "kws")

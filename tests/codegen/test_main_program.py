@@ -96,7 +96,7 @@ def test_several_models_run_in_one_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("a", "a_error"), ("run", "status"), ("init", "status"), ("status", "status_run")])
-def test_models_whose_names_begin_alike_do_not_meet(tmp_path: Path, names: tuple[str, str]) -> None:
+def test_models_with_names_of_the_same_prefix_do_not_collide(tmp_path: Path, names: tuple[str, str]) -> None:
     programs = [
         replace(program, header=replace(program.header, name=name)) for program, name in zip(TWO, names, strict=True)
     ]
@@ -109,7 +109,7 @@ def test_models_whose_names_begin_alike_do_not_meet(tmp_path: Path, names: tuple
     ("failing", "reported"),
     [("ALLOCATE_FAILS", "kws: AllocateTensors failed"), ("INVOKE_FAILS", "kws: an operator failed")],
 )
-def test_a_failure_is_told_and_returned(tmp_path: Path, failing: str, reported: str) -> None:
+def test_a_failure_is_reported_and_returned(tmp_path: Path, failing: str, reported: str) -> None:
     code, lines = run(tmp_path, [KWS_PROGRAM], failing=failing)
     assert code != 0
     assert len(lines) == 1

@@ -95,7 +95,7 @@ def test_a_section_of_the_users(tmp_path: Path) -> None:
     assert compile_in(tmp_path, "gcc", "c99", attribute, "-c", "kws_model.c", "-o", "data.o").stderr == ""
 
 
-def test_another_models_header_does_not_pass_for_this_one(tmp_path: Path) -> None:
+def test_the_header_of_another_model_is_rejected(tmp_path: Path) -> None:
     write(tmp_path, "kws", BLOB + b"x")
     (tmp_path / "kws.h").write_text(header(KWS))
     (tmp_path / "main.c").write_text(MAIN)

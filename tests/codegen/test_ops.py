@@ -77,7 +77,7 @@ int main()
 
 
 @pytest.mark.parametrize("spec", ALL_PROGRAMS.values(), ids=ALL_PROGRAMS)
-def test_a_resolver_is_filled_to_its_last_place(tmp_path: Path, spec: ProgramSpec) -> None:
+def test_a_resolver_is_filled_completely(tmp_path: Path, spec: ProgramSpec) -> None:
     (name,) = write(tmp_path, spec)
     own = re.findall(r"^const TFLMRegistration \*(\w+)\(\);$", ops_header(spec), re.MULTILINE)
     assert len(own) == sum(registration.method is None for registration in spec.registrations)
@@ -106,7 +106,7 @@ def literals(text: str) -> list[bytes]:
     ),
     st.text(st.characters(codec=None), max_size=40),
 )
-def test_no_name_gets_out_of_its_string_or_comment(operators: list[str], model: str) -> None:
+def test_no_name_escapes_from_its_string_or_comment(operators: list[str], model: str) -> None:
     spec = replace(
         HOSTILE_PROGRAM,
         header=replace(HOSTILE_PROGRAM.header, name=model),
@@ -130,7 +130,7 @@ def test_no_name_gets_out_of_its_string_or_comment(operators: list[str], model: 
         ), line
 
 
-def test_what_a_user_must_give_is_declared() -> None:
+def test_functions_that_the_user_must_define_are_declared() -> None:
     text = ops_header(SEQUENCE_PROGRAM)
     name = c_names.model_identifier(SEQUENCE_PROGRAM.header.name)
     assert f"const TFLMRegistration *{name}_registration_FFT();" in text

@@ -67,7 +67,7 @@ def test_the_text_is_plain(name: str, core: str) -> None:
         assert not re.search(r'/\*|//|[\\?"]', comment)
 
 
-def test_every_packaged_core_has_a_counter_of_its_own_but_those_of_computers() -> None:
+def test_every_packaged_microcontroller_core_has_its_own_counter() -> None:
     without = {load_target(name).core.name for name in list_targets()}
     assert {core for core in without if counter_of(core).name == "tflm"} == {"aarch64", "x86-64", "rxv2"}
 
@@ -215,7 +215,7 @@ def names(events: Sequence[object]) -> list[str]:
     return [str(getattr(event, "name", "")) for event in events]
 
 
-def test_the_log_tells_what_ran(tmp_path: Path) -> None:
+def test_the_log_lists_the_operators_that_ran(tmp_path: Path) -> None:
     log, status = ran(tmp_path, "KWS_PROFILE_RUNS=4")
     (profile,) = read_profile_log(log).profiles
     assert status == 0
@@ -244,7 +244,7 @@ def test_more_operators_than_there_is_room_for_are_counted(tmp_path: Path) -> No
     assert profile.min_ticks == 1610
 
 
-def test_inferences_that_differ_are_told(tmp_path: Path) -> None:
+def test_inferences_that_differ_are_reported(tmp_path: Path) -> None:
     log, _ = ran(tmp_path, turns="(inferences > 4 ? 1 : 2)")
     (profile,) = read_profile_log(log).profiles
     assert profile.varies
@@ -256,7 +256,7 @@ def test_long_inferences_do_not_overflow(tmp_path: Path) -> None:
     assert profile.min_ticks == 1210 * 4_000_000 > 2**32
 
 
-def test_a_counter_that_stands_still_is_told(tmp_path: Path) -> None:
+def test_a_counter_that_stands_still_is_reported(tmp_path: Path) -> None:
     log, status = ran(tmp_path, speed=0)
     (profile,) = read_profile_log(log).profiles
     assert (status, profile.max_ticks) == (0, 0)
@@ -267,7 +267,7 @@ def test_a_counter_that_stands_still_is_told(tmp_path: Path) -> None:
     ("option", "words"),
     [("INIT=kws_error_arena", "init failed with status 4"), ("INVOKE=kws_error_invoke", "invoke failed with status 7")],
 )
-def test_a_failure_on_the_device_is_told(tmp_path: Path, option: str, words: str) -> None:
+def test_a_failure_on_the_device_is_reported(tmp_path: Path, option: str, words: str) -> None:
     log, status = ran(tmp_path, option)
     assert status != 0
     assert b"because the test says so" in log.read_bytes()

@@ -193,21 +193,21 @@ int main()
 """
 
 
-def test_a_model_whose_variables_are_set_once_is_set_up_anew(tmp_path: Path) -> None:
+def test_a_model_whose_variables_are_set_once_is_rebuilt_by_reset(tmp_path: Path) -> None:
     names = write(tmp_path, SEQUENCE_PROGRAM)
     (tmp_path / "test.cc").write_text(STATE_TEST.format(name=SEQUENCE_NAME))
     program = build(tmp_path, names, "test.cc", SEQUENCE_BYTES)
     assert subprocess.run([program], check=False, timeout=60).returncode == 0
 
 
-def test_a_shared_arena_cannot_be_set_up_anew() -> None:
+def test_a_shared_arena_cannot_be_rebuilt() -> None:
     assert not can_reset(STATE_PROGRAM)
     assert "reset()" not in runner_header(STATE_PROGRAM) + runner_source(STATE_PROGRAM)
     assert can_reset(replace(STATE_PROGRAM, shared_arena=None))
     assert can_reset(HOSTILE_PROGRAM)
 
 
-def test_a_shared_arena_is_asked_for(tmp_path: Path) -> None:
+def test_a_shared_arena_is_requested(tmp_path: Path) -> None:
     text = runner_source(STATE_PROGRAM)
     assert "joint_arena_allocator();" in text
     assert '#include "joint_arena.h"' in text
@@ -215,7 +215,7 @@ def test_a_shared_arena_is_asked_for(tmp_path: Path) -> None:
     assert "STATE_ARENA" not in text
 
 
-def test_an_arena_that_is_not_known_must_be_given(tmp_path: Path) -> None:
+def test_an_unknown_arena_size_must_be_defined(tmp_path: Path) -> None:
     write(tmp_path, SEQUENCE_PROGRAM)
     source = f"{SEQUENCE_NAME}_runner.cc"
     refused = compile_cpp(tmp_path, source)
@@ -252,14 +252,14 @@ int main()
 """
 
 
-def test_a_shared_arena_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+def test_an_unavailable_shared_arena_is_reported(tmp_path: Path) -> None:
     names = write(tmp_path, STATE_PROGRAM)
     (tmp_path / "joint_arena.cc").unlink()
     (tmp_path / "test.cc").write_text(SHARED_TEST)
     assert subprocess.run([build(tmp_path, names, "test.cc")], check=False, timeout=60).returncode == 0
 
 
-def test_c_is_told_which_header_is_its_own(tmp_path: Path) -> None:
+def test_the_c_file_includes_the_header_with_its_own_name(tmp_path: Path) -> None:
     write(tmp_path, KWS_PROGRAM)
     (tmp_path / "unit.c").write_text('#include "kws_runner.h"\n')
     refused = compile_in(tmp_path, "gcc", "c99", "-fsyntax-only", "unit.c")
@@ -293,7 +293,7 @@ def test_nothing_runs_before_main_or_after_it_and_no_heap_is_used(tmp_path: Path
 
 
 @given(st.text(st.characters(codec=None), max_size=40), st.lists(st.text(max_size=40), max_size=3))
-def test_no_name_gets_out_of_its_comment(model: str, names: list[str]) -> None:
+def test_no_name_escapes_from_its_comment(model: str, names: list[str]) -> None:
     tensors = tuple(
         IoSpec(i, name, (1,), DType.FLOAT32, argument=name if i % 2 else None) for i, name in enumerate(names)
     )
@@ -308,14 +308,14 @@ def test_no_name_gets_out_of_its_comment(model: str, names: list[str]) -> None:
         assert code(text) == code(emit(plain))
 
 
-def test_shared_buffers_are_not_for_tflm() -> None:
+def test_shared_buffers_are_rejected_for_tflm() -> None:
     spec = replace(KWS_PROGRAM, header=SHARED)
     for emit in (runner_header, runner_source):
         with pytest.raises(ValueError, match="not shared buffers"):
             emit(spec)
 
 
-def test_every_status_has_its_words() -> None:
+def test_every_status_has_a_message() -> None:
     statuses = re.findall(r"^    (kws_error_\w+)", runner_header(KWS_PROGRAM), re.MULTILINE)
     assert len(statuses) == 8
     text = runner_source(KWS_PROGRAM)

@@ -170,7 +170,7 @@ def test_what_is_added_counts_for_the_limit(tmp_path: Path) -> None:
     assert "joint_arena takes 30000 + (17) bytes, but JOINT_SRAM_LIMIT_BYTES is 30016" in reported
 
 
-def test_an_arena_that_is_not_known_must_be_given(tmp_path: Path) -> None:
+def test_an_unknown_arena_size_must_be_defined(tmp_path: Path) -> None:
     put(tmp_path, OPEN)
     assert OPEN.arena_lower_bound_bytes == 16016
     refused = compile_cpp(tmp_path, "open_arena.cc")
@@ -214,7 +214,7 @@ def test_nothing_runs_before_main_and_the_arena_has_a_section(tmp_path: Path, op
 
 
 @given(st.text(st.characters(codec=None), max_size=40), st.text(st.characters(codec=None), max_size=40))
-def test_no_name_gets_out_of_its_comment(group: str, model: str) -> None:
+def test_no_name_escapes_from_its_comment(group: str, model: str) -> None:
     program = replace(KWS_PROGRAM, header=replace(KWS_PROGRAM.header, name=model))
     spec = replace(JOINT, name=group, programs=(program, STATE_PROGRAM))
     plain = replace(spec, programs=JOINT.programs)

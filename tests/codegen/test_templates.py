@@ -225,7 +225,7 @@ def test_placeholders_are_filled(
         ("#if MY_A\n#if MY_A\n#endif", {"MY_A": 1}, "#if MY_A has no #endif"),
     ],
 )
-def test_what_does_not_fit_is_an_error(
+def test_placeholders_and_values_that_do_not_match_are_an_error(
     monkeypatch: pytest.MonkeyPatch, text: str, values: dict[str, TemplateValue], message: str
 ) -> None:
     with pytest.raises(InternalError, match=re.escape(f"template example.c: {message}")):

@@ -70,7 +70,7 @@ def test_a_program_can_walk_the_tables_of_several_models(tmp_path: Path, compile
 
 
 @pytest.mark.parametrize(("compiler", "standard"), MATRIX)
-def test_unused_it_takes_no_memory_and_no_warning(tmp_path: Path, compiler: str, standard: str) -> None:
+def test_an_unused_table_takes_no_memory_and_causes_no_warning(tmp_path: Path, compiler: str, standard: str) -> None:
     (tmp_path / "unit.c").write_text(write(tmp_path, *ALL) + "extern int x;\nint x = 1;\n")
     strict = ("-Wunused", "-Wunused-const-variable=2", "-Wunused-function", "-O0")
     result = compile_in(tmp_path, compiler, standard, *strict, "-c", "unit.c", "-o", "unit.o")
@@ -100,7 +100,7 @@ def test_an_offset_is_in_the_header_once() -> None:
         assert len(re.findall(rf"\b{7 * 2**20 + 16 * tensor.index}\b", text)) == 1
 
 
-def test_what_has_no_offset_is_not_in_it() -> None:
+def test_tensors_without_an_offset_are_not_in_it() -> None:
     prefix = c_names.model_macro(SEQUENCE.name)
     text = header(SEQUENCE)
     assert f"#define {prefix}_TENSOR_COUNT 1\n" in text

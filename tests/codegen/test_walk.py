@@ -296,7 +296,7 @@ int main(void)
     assert done.stderr.count("tensor 0 of subgraph 0 was overwritten") == 1
 
 
-def test_the_example_walks(tmp_path: Path) -> None:
+def test_the_example_runs(tmp_path: Path) -> None:
     target = resolve_target("cortex-m7")
     plan_model(COMMITTED, target, output=tmp_path / "planned.tflite")
     emit_files(tmp_path / "planned.tflite", target, output=tmp_path, name="keyword_spotting", request=HEADER_ONLY)

@@ -8,7 +8,7 @@ from edgetool.convert.alternatives import LAYERS, OPERATIONS, OPERATORS, UNKNOWN
 from edgetool.model.schema import BUILTIN_OPERATORS
 
 
-def test_the_layer_goes_before_the_operator_and_that_before_nothing() -> None:
+def test_the_layer_takes_precedence_over_the_operator() -> None:
     assert alternative_to("TILE", "ConvLSTM3D") == LAYERS["ConvLSTM3D"]
     assert alternative_to("TILE", "Lambda") == OPERATORS["TILE"]
     assert alternative_to("EXP", "Conv3D") == OPERATORS["EXP"]  # the layer itself converts: its activation does not

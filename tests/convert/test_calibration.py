@@ -153,7 +153,7 @@ def test_the_labels_of_an_npz_are_left_out(tmp_path: Path) -> None:
         ({"x": np.array([{}], dtype=object)}, [VECTOR], "contains Python objects instead of numbers"),
     ],
 )
-def test_npz_that_does_not_fit_is_told(tmp_path: Path, arrays: Any, specs: Any, said: str) -> None:
+def test_npz_that_does_not_fit_is_reported(tmp_path: Path, arrays: Any, specs: Any, said: str) -> None:
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(CalibrationError, match=said):
         read_samples(tmp_path / "a.npz", specs)
@@ -192,7 +192,7 @@ def test_text_is_no_array(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
 @pytest.mark.parametrize("keep", [0, 1, 5, 9, 60, 200])
-def test_truncated_arrays_are_told(tmp_path: Path, name: str, keep: int) -> None:
+def test_truncated_arrays_are_reported(tmp_path: Path, name: str, keep: int) -> None:
     path = tmp_path / name
     (np.save if name.endswith("npy") else np.savez)(path, np.zeros((100, 3)))  # type: ignore[operator]
     path.write_bytes(path.read_bytes()[:keep])
@@ -215,7 +215,7 @@ def test_csv_may_have_semicolons_or_tabs(tmp_path: Path, separator: str, header:
     assert [row.tolist() for row in rows(read_samples(tmp_path / "a.csv", [VECTOR]))] == [[1, 2, 3], [4, 5, 6]]
 
 
-def test_csv_in_another_encoding_is_told(tmp_path: Path) -> None:
+def test_csv_in_another_encoding_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,2,3\n", encoding="utf-16")
     with pytest.raises(CalibrationError, match="UTF-8"):
         read_samples(tmp_path / "a.csv", [VECTOR])
@@ -297,7 +297,7 @@ def test_images_that_cannot_be_used_name_the_file(tmp_path: Path) -> None:
         read_samples(bomb, [VECTOR])
 
 
-def test_other_mistakes_are_told(tmp_path: Path) -> None:
+def test_other_mistakes_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.pkl").write_bytes(b"x")
     np.save(tmp_path / "a.npy", np.zeros((0, 3)))
     np.save(tmp_path / "b.npy", np.zeros((2, 3)))
@@ -457,7 +457,7 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_a_header_is_not_believed(tmp_path: Path, name: str) -> None:
+def test_a_header_is_not_trusted(tmp_path: Path, name: str) -> None:
     content, said = HEADERS[name]
     (tmp_path / "a.npy").write_bytes(content)
     assert said in refused(tmp_path / "a.npy")
@@ -539,7 +539,7 @@ def test_a_table_of_contents_without_end(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_any_damage_is_told(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_any_damage_is_reported(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("damaged")
     name = data.draw(st.sampled_from(["a.npy", "a.npz", "a.csv"]))
     stream = io.BytesIO()

@@ -94,7 +94,7 @@ def test_operations_outside_layers_need_the_keras_format() -> None:
         check_config(STOCK, "h5")
 
 
-def test_the_optimizer_of_the_whole_model_is_not_looked_at() -> None:
+def test_the_optimizer_of_the_model_is_not_checked() -> None:
     compiled = STOCK | {"compile_config": {"loss": {"class_name": "MyLoss", "module": "mine", "config": {}}}}
     assert check_config(compiled, "keras") == ()
     with pytest.raises(UnsupportedModelError, match="MyLoss"):  # none belongs there

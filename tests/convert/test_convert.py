@@ -85,13 +85,13 @@ def test_the_float_tflite_computes_what_the_model_does(models: Path, convert: Co
 
 
 @pytest.mark.parametrize("name", ["small.keras", "plain", "fixed_batch.keras"])
-def test_no_operator_is_left_that_only_asks_for_the_batch(models: Path, convert: Convert, name: str) -> None:
+def test_no_operator_remains_that_only_computes_the_batch_size(models: Path, convert: Convert, name: str) -> None:
     operators = {operator["op_name"] for operator in tensors_of(convert(models / name))[2]}
     assert operators
     assert not operators & {"SHAPE", "STRIDED_SLICE", "PACK"}
 
 
-def test_notes_tell_what_was_changed(models: Path, convert: Convert) -> None:
+def test_notes_describe_the_changes(models: Path, convert: Convert) -> None:
     assert convert(models / "fixed_batch.keras").notes == ("the batch size was changed from 16 to 1",)
     assert "mixed_float16" in convert(models / "half.keras").notes[0]
 
@@ -127,7 +127,7 @@ def test_files_of_keras_2_compute_what_keras_2_did(models: Path, convert: Conver
         ({"quantize": "int16x8", "io": "float32"}, np.float32),
     ],
 )
-def test_inputs_and_outputs_have_the_asked_type(
+def test_inputs_and_outputs_have_the_requested_type(
     models: Path, convert: Convert, options: dict[str, Any], dtype: Any
 ) -> None:
     conversion = convert(models / "small.keras", **options)
@@ -149,7 +149,7 @@ def scales_of_the_dense_layer(conversion: Conversion) -> int:
     return len(details[dense["inputs"][1]]["quantization_parameters"]["scales"])
 
 
-def test_dense_weights_have_one_scale_where_asked(models: Path, convert: Convert) -> None:
+def test_dense_weights_have_one_scale_on_request(models: Path, convert: Convert) -> None:
     assert scales_of_the_dense_layer(convert(models / "small.keras")) == 5
     assert scales_of_the_dense_layer(convert(models / "small.keras", dense_per_tensor=True)) == 1
     assert scales_of_the_dense_layer(convert(models / "small.keras", quantize="int16x8")) == 1
@@ -167,7 +167,7 @@ def test_real_calibration_data_decides_the_ranges(models: Path, convert: Convert
 
 
 @pytest.mark.parametrize(("name", "low", "high"), [("nested_pixels.keras", 200, 255), ("float_tokens.keras", 7, 10)])
-def test_the_synthetic_set_heeds_what_the_first_layer_says(
+def test_synthetic_samples_have_the_range_of_the_first_layer(
     models: Path, convert: Convert, name: str, low: int, high: int
 ) -> None:
     (values,) = convert(models / name).inputs
@@ -216,7 +216,7 @@ def test_names_are_the_models_own_in_the_order_of_the_tflite(models: Path, conve
     assert [tuple(detail["shape"][1:]) for detail in outputs] == [SHAPES[name] for name in conversion.output_names]
 
 
-def test_another_order_than_the_models_is_told(models: Path, convert: Convert) -> None:
+def test_another_order_than_the_models_is_reported(models: Path, convert: Convert) -> None:
     conversion = convert(models / "permuted.keras")
     assert conversion.notes == (
         f"the .tflite has its inputs in the order {', '.join(conversion.input_names)}",
@@ -255,7 +255,7 @@ def test_without_comparison_the_float_model_is_not_run(models: Path, convert: Co
 
 
 @pytest.mark.slow
-def test_progress_tells_every_step_and_nothing_is_printed(
+def test_progress_reports_every_step_and_nothing_is_printed(
     models: Path, convert: Convert, capfd: pytest.CaptureFixture[str]
 ) -> None:
     steps: list[str] = []
@@ -302,7 +302,7 @@ def test_real_models_convert_close_to_their_float_originals(shared: Path, conver
 
 
 @pytest.mark.slow
-def test_the_legacy_fix_leaves_vww_96_what_it_was(shared: Path, convert: Convert, tmp_path: Path) -> None:
+def test_the_legacy_rewrite_does_not_change_vww_96(shared: Path, convert: Convert, tmp_path: Path) -> None:
     pytest.importorskip("tf_keras")
     path = shared / "data/models/mlperf/vww_96.h5"
     conversion = convert(path, quantize="float32", samples=40)
@@ -342,7 +342,7 @@ def notes_of(answer: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyP
     return notes
 
 
-def test_what_the_system_could_not_deny_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_access_that_the_system_cannot_block_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert notes_of({"notes": ["a"]}, tmp_path, monkeypatch) == ["a"]
     missing = ["the network", "files outside its folder"]
     (first, reported) = notes_of({"notes": ["a"], child.UNCONFINED: missing}, tmp_path, monkeypatch)
@@ -373,7 +373,7 @@ def test_only_trusted_code_is_not_confined(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_pipes_and_devices_are_told_before_a_child_waits_for_them(tmp_path: Path) -> None:
+def test_pipes_and_devices_are_reported_before_a_child_waits_for_them(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(CalibrationError, match="neither a file nor a directory"):

@@ -124,7 +124,7 @@ def test_a_dictionary_says_what_is_made_known(tmp_path: Path) -> None:
         ("CUSTOM_OBJECTS = [3]", UsageError, "is not a dictionary"),
     ],
 )
-def test_what_is_wrong_with_the_module_is_told(tmp_path: Path, text: str, kind: type[Exception], said: str) -> None:
+def test_what_is_wrong_with_the_module_is_reported(tmp_path: Path, text: str, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind, match=said):
         import_custom_code(module(tmp_path, text))
 
@@ -138,7 +138,7 @@ def test_the_path_must_be_a_module_of_its_own_name(tmp_path: Path) -> None:
         import_custom_code(module(tmp_path, "", "own_layers.txt"))
 
 
-def test_code_that_fails_while_loading_is_told_with_file_and_line(tmp_path: Path) -> None:
+def test_code_that_fails_while_loading_is_reported_with_file_and_line(tmp_path: Path) -> None:
     keras = import_libraries()[1]
     path = module(tmp_path, CODE)
     own = import_custom_code(path).objects["Own"]

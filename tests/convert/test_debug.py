@@ -26,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return leave("tests.convert.debug_child", tmp_path_factory.mktemp("debug"))
 
 
-def test_channels_of_almost_nothing_make_no_astronomical_ratio() -> None:
+def test_channels_with_tiny_ranges_do_not_cause_huge_ratios() -> None:
     """The other channels are what float32 leaves of a saturated function: their reach is no measure."""
     operator = Operator(0, "ADD", 1, (0, 1), (2,), None)
     seen = _TensorStatistics(operator, "bad", False, 1 / 127, 0)
@@ -81,7 +81,7 @@ def test_errors_are_those_of_tensorflows_debugger(made: Path) -> None:
         assert min(abs(own - theirs) / theirs for theirs in found["debugger"]) < 0.2
 
 
-def test_a_layer_that_is_not_there(made: Path) -> None:
+def test_a_missing_layer_is_reported(made: Path) -> None:
     text = reported(made, "sound")["unknown"]
     assert "'nonesuch'" in text
     assert "first, out, pool" in text

@@ -38,13 +38,13 @@ def archive(path: Path, *more: tuple[str, bytes], method: int = zipfile.ZIP_STOR
         ("model.weights.h5", "occurs twice"),
     ],
 )
-def test_an_entry_that_leads_elsewhere_is_refused(tmp_path: Path, entry: str, said: str) -> None:
+def test_an_entry_that_leads_outside_is_rejected(tmp_path: Path, entry: str, said: str) -> None:
     with pytest.raises(UnsupportedModelError, match=said) as caught:
         read_model_file(archive(tmp_path / "a.keras", (entry, b"/etc/passwd")))
     assert caught.value.where == str(tmp_path / "a.keras")
 
 
-def test_an_entry_that_unpacks_to_much_more_than_it_is_is_refused(tmp_path: Path) -> None:
+def test_an_entry_with_a_suspicious_compression_ratio_is_rejected(tmp_path: Path) -> None:
     entry = zipfile.ZipInfo("assets/bomb")
     entry.file_size, entry.compress_size, entry.compress_type = 2**30, 2**19, zipfile.ZIP_DEFLATED
     with pytest.raises(
@@ -76,7 +76,7 @@ def test_sizes_that_are_too_much_together_are_refused(tmp_path: Path, monkeypatc
         read_model_file(archive(tmp_path / "a.keras", ("assets/a", bytes(50)), ("assets/b", bytes(50))))
 
 
-def test_an_entry_gives_no_more_than_it_claims(tmp_path: Path) -> None:
+def test_an_entry_never_unpacks_to_more_than_its_declared_size(tmp_path: Path) -> None:
     """An archive says small and unpacks to more: what zipfile gives ends at what was checked, and is told damaged."""
     path = tmp_path / "a.keras"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
@@ -92,5 +92,5 @@ def test_an_entry_gives_no_more_than_it_claims(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["assets/words.txt", "a/..b/c", "...", "ü/ö"])
-def test_honest_names_pass(name: str) -> None:
+def test_ordinary_names_are_accepted(name: str) -> None:
     assert not escapes_folder(name)

@@ -124,7 +124,7 @@ def test_a_model_of_integers_has_nothing_to_quantize() -> None:
 
 
 @pytest.mark.parametrize("stored", ["float16", "int8"])
-def test_weights_in_fewer_bits_count_as_what_they_stand_for(stored: str) -> None:
+def test_weights_with_fewer_bits_are_converted_to_the_values_they_represent(stored: str) -> None:
     ready = float_tflite(dense(stored), "int8", "model.tflite")
     (operator,) = ready.model.main.operators
     weights = ready.model.main.tensors[operator.inputs[1]]
@@ -136,7 +136,7 @@ def test_weights_in_fewer_bits_count_as_what_they_stand_for(stored: str) -> None
     assert read_model(ready.content) == read_model(write_model(ready.model))
 
 
-def test_the_plan_goes_and_names_stay() -> None:
+def test_the_plan_is_removed_and_names_are_kept() -> None:
     planned = with_metadata(with_metadata(dense(), "OfflineMemoryAllocation", bytes(12)), "edgetool.plan", b"{}")
     ready = float_tflite(planned, "int8", "model.tflite")
     assert ready.model.metadata == ()
@@ -180,7 +180,7 @@ def sqnr_db(conversion: Any, scheme: str, workdir: Path) -> list[float | None]:
 @pytest.mark.parametrize(
     ("name", "scheme"), [("small.keras", "int8"), ("small.keras", "int16x8"), ("tokens.keras", "int8")]
 )
-def test_it_loses_what_the_keras_model_loses(
+def test_it_loses_as_much_accuracy_as_the_keras_model(
     models: Path, convert: Convert, tmp_path: Path, name: str, scheme: str
 ) -> None:
     path = tmp_path / "model.tflite"

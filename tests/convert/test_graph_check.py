@@ -88,7 +88,7 @@ def saved(path: Path, act: Callable[[], Any], *, nested: bool = False) -> Path:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_an_operation_that_reaches_out_is_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_an_operation_with_external_access_is_rejected_by_name(tmp_path: Path, name: str) -> None:
     outside = tmp_path / "outside"
     path = saved(tmp_path / "model", lambda: HOSTILE[name](str(outside)))
     with pytest.raises(UnsupportedModelError, match=rf"{name} \('.*'\), which .*--trust-model-code") as caught:
@@ -302,7 +302,7 @@ def test_an_asset_that_tensorflow_1_keeps_is_looked_at_as_well(tmp_path: Path, n
         check_graphs(written(tmp_path / "model", model))
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     content = saved(tmp_path / "model", lambda: None) / "saved_model.pb"
     content.write_bytes(content.read_bytes()[:-40])
     with pytest.raises(InvalidModelError, match="damaged or truncated"):
@@ -322,7 +322,7 @@ INSIDE = {
 }
 
 
-def test_every_operation_that_is_told_a_place_is_refused() -> None:
+def test_every_operation_that_takes_a_path_is_rejected() -> None:
     from tensorflow.core.framework import op_def_pb2
     from tensorflow.python.client import pywrap_tf_session
 

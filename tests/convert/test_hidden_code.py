@@ -196,7 +196,7 @@ def test_objects_registered_under_their_own_name_pass(tmp_path: Path, registered
     assert checked_config(source, False)[1] == ()
 
 
-def test_the_payload_does_run_where_it_is_loaded_with_trust(tmp_path: Path) -> None:
+def test_the_payload_runs_if_it_is_loaded_with_trust(tmp_path: Path) -> None:
     """Else the tests above would pass whatever was refused."""
     code = marshal.loads(base64.b64decode(payload(tmp_path / "it-ran")))
     eval(code, {"x": ()})  # noqa: S307

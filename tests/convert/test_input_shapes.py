@@ -37,7 +37,7 @@ def test_the_only_input_needs_no_name_and_a_batch_of_one_may_be_there() -> None:
         (["a"], [PICTURE], [(None, (2**20, 2**20, 3))], "cannot have shape"),
     ],
 )
-def test_what_does_not_fit_is_told(
+def test_what_does_not_fit_is_reported(
     names: list[str], declared: list[DeclaredShape], shapes: RequestedShapes, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said) as caught:

@@ -49,7 +49,7 @@ def convolutions() -> Any:
     )
 
 
-def test_sizes_that_are_open_are_asked_for() -> None:
+def test_unknown_sizes_are_requested_from_the_user() -> None:
     with pytest.raises(UnsupportedModelError, match=r"input 'image'.*--input-shape image=SIZE,SIZE,3"):
         float_model(keras, convolutions(), PATH)
 

@@ -23,7 +23,7 @@ def first_layer(config: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_keys_of_keras_2_go_and_the_layers_are_told() -> None:
+def test_keys_of_keras_2_are_removed_and_the_layers_reported() -> None:
     old = model(
         layer("DepthwiseConv2D", "a", groups=1, strides=[1, 1]),
         layer("DepthwiseConv2D", "b", groups=1),
@@ -53,7 +53,7 @@ def test_long_lists_of_layers_are_cut() -> None:
     ("class_name", "key", "value"),
     [("DepthwiseConv2D", "groups", 2), ("LSTM", "time_major", True), ("BatchNormalization", "renorm", True)],
 )
-def test_keys_that_mean_something_are_refused(class_name: str, key: str, value: object) -> None:
+def test_keys_that_affect_the_result_are_rejected(class_name: str, key: str, value: object) -> None:
     with pytest.raises(UnsupportedModelError, match=f"'odd' \\({class_name}\\).*{key}={value}"):
         modernise(model(layer(class_name, "odd", **{key: value})), legacy=True)
 
@@ -84,7 +84,7 @@ def test_the_oldest_sequential_is_a_bare_list() -> None:
         ),
     ],
 )
-def test_words_of_keras_2_are_translated(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_names_of_keras_2_are_translated(before: dict[str, Any], after: dict[str, Any]) -> None:
     new, notes = modernise(model(before), legacy=True)
     assert first_layer(new) == after["config"]
     assert notes == ()
@@ -151,7 +151,7 @@ def test_nested_compile_configs_are_not_loaded() -> None:
         ),
     ],
 )
-def test_layers_of_keras_2_are_said_in_keras_3(old: dict[str, Any], new: dict[str, Any]) -> None:
+def test_layers_of_keras_2_are_translated_to_keras_3(old: dict[str, Any], new: dict[str, Any]) -> None:
     changed, _ = modernise(model(old), legacy=True)
     got = changed["config"]["layers"][0]
     assert got["class_name"] == new["class_name"]
@@ -180,7 +180,7 @@ def histories(value: Any) -> list[Any]:
     return [found for item in value for found in histories(item)] if isinstance(value, list) else []
 
 
-def test_calls_of_nested_models_are_counted_from_nought() -> None:
+def test_calls_of_nested_models_are_numbered_from_zero() -> None:
     old = layer(
         "Functional",
         "whole",

@@ -37,7 +37,7 @@ def test_a_batch_of_one_adds_up_like_two(first: tuple[int, ...], second: tuple[i
     np.testing.assert_allclose(model(values), values[0] + values[1], rtol=1e-6)
 
 
-def test_mended_twice_is_mended_once(request: Any) -> None:
+def test_applying_the_fix_twice_has_no_further_effect(request: Any) -> None:
     import tensorflow as tf
     from keras.src.backend.tensorflow import numpy as backend
 

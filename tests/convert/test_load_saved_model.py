@@ -72,7 +72,7 @@ def load(path: Path, signature: str | None = None, shapes: Any = ()) -> Any:
     return load_saved_model(tf, path, trust_model_code=False, signature=signature, input_shapes=shapes)
 
 
-def test_several_signatures_are_listed_with_what_they_take_and_give(several: Path) -> None:
+def test_several_signatures_are_listed_with_their_inputs_and_outputs(several: Path) -> None:
     for signature, kind in ((None, UnsupportedModelError), ("tow", UsageError)):
         with pytest.raises(kind) as caught:
             load(several, signature)
@@ -83,7 +83,7 @@ def test_several_signatures_are_listed_with_what_they_take_and_give(several: Pat
         assert "--signature" in reported
 
 
-def test_one_of_them_is_taken_by_name(several: Path) -> None:
+def test_a_signature_can_be_selected_by_name(several: Path) -> None:
     found = load(several, "two")
     assert [(spec.name, spec.shape) for spec in found.specs] == [("alpha", (4,)), ("zeta", (3,))]
     assert found.output_names == ("other", "sum")
@@ -111,7 +111,7 @@ def test_open_sizes_are_given(several: Path) -> None:
         ("nothing", "has no inputs"),
     ],
 )
-def test_what_cannot_be_taken_is_told(several: Path, signature: str, said: str) -> None:
+def test_unusable_signatures_are_reported(several: Path, signature: str, said: str) -> None:
     with pytest.raises(EdgetoolError, match=said) as caught:
         load(several, signature)
     assert caught.value.exit_code == 3

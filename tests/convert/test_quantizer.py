@@ -68,13 +68,13 @@ def test_layers_are_found_by_the_names_that_keras_has(wanted: str, found: list[s
 
 
 @pytest.mark.parametrize("wanted", ["conv", "deep", "outer/head a", "x", ""])
-def test_a_part_of_a_name_is_none(wanted: str) -> None:
+def test_a_part_of_a_layer_name_matches_no_layer(wanted: str) -> None:
     blob = write_model(named(["outer/deep_conv/x", "head_a/x"]))
     with pytest.raises(UsageError, match=r"the layers with operators are head_a, outer/deep_conv"):
         layer_tensors(blob, LayerMap(CLASSES), [wanted])
 
 
-def test_what_a_cut_layer_gives_and_takes_is_that_layers() -> None:
+def test_the_ends_of_a_cut_layer_belong_to_that_layer() -> None:
     """Behind the conversions at the ends too."""
     made = named(["a", "b", "c", "d"], codes=("QUANTIZE", "RESHAPE", "RELU", "DEQUANTIZE"))
     layers = LayerMap({"first lstm": "LSTM", "other": "LSTM"})
@@ -181,7 +181,7 @@ def test_a_split_with_an_unread_result_becomes_int8_in_any_order(read: tuple[int
     assert [source(after.main, one) for one in after.main.operators[1:]] == list(read)
 
 
-def test_unread_results_are_outputs_for_the_quantizer_alone() -> None:
+def test_unread_results_are_outputs_only_for_the_quantizer() -> None:
     quantizer = Quantizer((0, 1, 2))
     quantize_in_order(quantizer, calibrated(0, 2))
     (given,) = quantizer.given
@@ -292,7 +292,7 @@ def sqnr_db(expected: Any, actual: Any) -> float:
     return float(10 * np.log10(np.square(reference).sum() / np.square(reference - actual).sum()))
 
 
-def test_what_is_not_refused_stays_as_it_is(made: Path) -> None:
+def test_a_model_that_is_not_rejected_does_not_change(made: Path) -> None:
     found = reported(made, "plain")
     assert not found["refused"]
     assert found["joined"] == []
@@ -300,7 +300,7 @@ def test_what_is_not_refused_stays_as_it_is(made: Path) -> None:
     assert codes == ["CONV_2D", "CONV_2D", "CONCATENATION"]
 
 
-def test_a_refusal_that_has_other_reasons_is_told(made: Path) -> None:
+def test_a_refusal_that_has_other_reasons_is_reported(made: Path) -> None:
     content = (made / "plain.tflite").read_bytes()
     tries = []
 

@@ -64,7 +64,7 @@ def test_refusals_come_before_anything_heavy_is_loaded(
         ("no_signature", "has no signature.*model.export"),
     ],
 )
-def test_models_that_cannot_be_taken_are_told(models: Path, convert: Convert, name: str, said: str) -> None:
+def test_unsupported_models_are_reported(models: Path, convert: Convert, name: str, said: str) -> None:
     with pytest.raises(UnsupportedModelError, match=said):
         convert(models / name)
     assert not Path("written-by-the-model").exists()
@@ -91,7 +91,7 @@ def test_an_operator_without_counterpart_is_named(models: Path, convert: Convert
     assert caught.value.exit_code == 4
 
 
-def test_damaged_weights_are_told(models: Path, convert: Convert, tmp_path: Path) -> None:
+def test_damaged_weights_are_reported(models: Path, convert: Convert, tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     path = tmp_path / "small.h5"
     path.write_bytes((models / "small.h5").read_bytes())
@@ -121,7 +121,9 @@ def test_data_that_would_kill_the_converter_is_refused_first(
 
 
 @pytest.mark.slow
-def test_mistakes_in_evaluation_data_are_told_before_the_work(models: Path, convert: Convert, tmp_path: Path) -> None:
+def test_mistakes_in_evaluation_data_are_reported_before_the_work(
+    models: Path, convert: Convert, tmp_path: Path
+) -> None:
     np.savez(tmp_path / "test.npz", x=np.zeros((4, 9, 8, 3)), y=np.zeros(4))
     steps: list[str] = []
     with pytest.raises(CalibrationError, match=r"\(N, 8, 8, 3\)"):
@@ -130,7 +132,7 @@ def test_mistakes_in_evaluation_data_are_told_before_the_work(models: Path, conv
 
 
 @pytest.mark.slow
-def test_labels_beyond_the_classes_are_told_before_the_work(models: Path, convert: Convert, tmp_path: Path) -> None:
+def test_labels_beyond_the_classes_are_reported_before_the_work(models: Path, convert: Convert, tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(6, 8, 8, 3))
     np.savez(tmp_path / "test.npz", x=x, y=np.arange(6))
     steps: list[str] = []
@@ -150,7 +152,7 @@ def test_data_of_one_value_is_refused_and_told_by_input(
         convert(models / "small.keras", calibration=tmp_path / "x.npy", quantize=quantize)
 
 
-def test_data_of_one_value_does_no_harm_to_a_float_model(models: Path, convert: Convert, tmp_path: Path) -> None:
+def test_constant_data_is_accepted_for_a_float_model(models: Path, convert: Convert, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((5, 8, 8, 3)))
     assert convert(models / "small.keras", calibration=tmp_path / "x.npy", quantize="float32").samples == 5
 
@@ -201,7 +203,7 @@ def test_a_file_that_crashes_its_reader_is_an_invalid_model(models: Path, conver
 
 
 @pytest.mark.slow
-def test_a_file_that_hangs_its_reader_is_given_up() -> None:
+def test_a_file_on_which_the_reader_hangs_is_rejected() -> None:
     script = (
         "import time\n"
         "from edgetool.convert.source import time_limit\n"

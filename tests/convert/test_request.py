@@ -24,7 +24,7 @@ DATA = Path("data.npy")
         ("float32", "float32", "float32"),
     ],
 )
-def test_inputs_and_outputs_have_the_natural_type_or_the_asked_one(quantize: Any, io: Any, expected: str) -> None:
+def test_inputs_and_outputs_have_the_default_type_or_the_requested_one(quantize: Any, io: Any, expected: str) -> None:
     assert ConvertRequest(MODEL, quantize=quantize, io=io).io_type == expected
 
 
@@ -48,7 +48,7 @@ def test_inputs_and_outputs_have_the_natural_type_or_the_asked_one(quantize: Any
         ({"mean": (1.0,)}, "--calibration"),
     ],
 )
-def test_senseless_combinations_are_wrong_usage(options: dict[str, Any], said: str) -> None:
+def test_invalid_combinations_are_usage_errors(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said) as caught:
         ConvertRequest(MODEL, **options)
     assert caught.value.exit_code == 2

@@ -49,7 +49,7 @@ def write_zip(path: Path, **members: str | bytes) -> Path:
         (b"PK\x03\x04" + bytes(40), "damaged"),
     ],
 )
-def test_what_is_no_model_is_told_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_not_a_model_is_reported_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
     if content.startswith(b"\x89HDF"):
         pytest.importorskip("h5py")
     path = tmp_path / "model.h5"
@@ -68,13 +68,13 @@ def test_hdf5_models_are_read_without_keras(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "legacy"), [("3.15.1", False), ("2.21.0", True), ("1.2", True), ("", True)])
-def test_the_version_tells_legacy_files_apart(tmp_path: Path, version: str, legacy: bool) -> None:
+def test_the_version_distinguishes_legacy_files(tmp_path: Path, version: str, legacy: bool) -> None:
     path = write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG), keras_version=version)
     assert read_model_file(path).legacy is legacy
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.9, 0.999])
-def test_truncated_hdf5_is_told(tmp_path: Path, keep: float) -> None:
+def test_truncated_hdf5_is_reported(tmp_path: Path, keep: float) -> None:
     path = write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG))
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * keep)])
@@ -92,12 +92,12 @@ def test_truncated_hdf5_is_told(tmp_path: Path, keep: float) -> None:
         ({"model_config": "[" * 100_000}, "not valid JSON"),
     ],
 )
-def test_hdf5_without_a_model_is_told(tmp_path: Path, attributes: dict[str, object], said: str) -> None:
+def test_hdf5_without_a_model_is_reported(tmp_path: Path, attributes: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidModelError, match=said):
         read_model_file(write_hdf5(tmp_path / "a.h5", **attributes))
 
 
-def test_hdf5_that_reaches_out_of_itself_is_refused(tmp_path: Path) -> None:
+def test_hdf5_with_external_data_is_rejected(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     secret = tmp_path / "secret.bin"
     secret.write_bytes(bytes(64))
@@ -142,7 +142,7 @@ def test_keras_archives_are_read(tmp_path: Path) -> None:
         ({"config__json": "{}", "model__weights__h5": "none"}, "HDF5 file is damaged"),
     ],
 )
-def test_zips_that_are_no_keras_files_are_told(tmp_path: Path, members: dict[str, str], said: str) -> None:
+def test_zip_files_that_are_not_keras_files_are_reported(tmp_path: Path, members: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidModelError, match=said):
         read_model_file(write_zip(tmp_path / "a.h5", **members))
 
@@ -156,7 +156,7 @@ def test_a_configuration_bomb_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [{}, {"saved_model.pb": b""}, {"variables": b"x"}])
-def test_directories_that_are_no_saved_models_are_told(tmp_path: Path, files: dict[str, bytes]) -> None:
+def test_directories_that_are_not_saved_models_are_reported(tmp_path: Path, files: dict[str, bytes]) -> None:
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidModelError, match=r"saved_model\.pb"):

@@ -78,7 +78,7 @@ def test_an_operation_that_lite_has_but_not_of_that_type() -> None:
     assert "float32" in found.fix
 
 
-def test_a_place_that_no_layer_made() -> None:
+def test_a_location_without_a_layer() -> None:
     found = explain_converter_error(refusal(("Svd", "my_function/Svd")), {})
     assert found.reason == "TensorFlow Lite has no built-in operator for Svd"
     assert explain_converter_error("TF Select ops: Qr, Svd\n", {}).reason.endswith("for Qr")

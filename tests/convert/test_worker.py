@@ -42,7 +42,7 @@ def converted(
     return convert_loaded(None, loaded, [], ConverterOptions("int8", "int8", False), tmp_path, lambda step: None)
 
 
-def test_unrolled_where_fused_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrolled_if_fused_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = converted(tmp_path, monkeypatch, {"auto": FUSED})
     assert found.content == b"unrolled"
     reported, own = found.notes
@@ -50,7 +50,7 @@ def test_unrolled_where_fused_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert own == "own"
 
 
-def test_the_first_refusal_where_both_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_error_if_both_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConversionError, match="fails"):
         converted(tmp_path, monkeypatch, {"auto": FUSED, "unrolled": UNROLLED})
 

@@ -47,7 +47,7 @@ def test_the_largest_batch_of_plain_data_fits_and_one_more_does_not(
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, float("nan"), float("inf"), "8", None, True])
 @pytest.mark.parametrize("name", ["batch_size", "features", "bytes_per_feature", "limit_bytes"])
-def test_what_is_no_count_is_refused_by_name(name: str, value: Any) -> None:
+def test_an_invalid_count_is_rejected_by_name(name: str, value: Any) -> None:
     figures: dict[str, Any] = {"features": 4, "bytes_per_feature": 8}
     call: Any = batch_memory_bytes if name == "batch_size" else largest_batch
     figures |= {"batch_size": 4} if call is batch_memory_bytes else {"limit_bytes": 4000}

@@ -74,7 +74,7 @@ def stall_of(found: Calibration, otherwise: float) -> float:
 
 @settings(max_examples=12)
 @given(st.floats(1.05, 7.5), st.floats(0.0, 3.0))
-def test_one_measurement_moves_the_cycles_per_instruction_alone(cpi: float, stall: float) -> None:
+def test_one_measurement_changes_only_the_cycles_per_instruction(cpi: float, stall: float) -> None:
     true = as_if(cpi, stall)
     known = as_if(2.0, stall)
     found = calibrate(known, [Measurement("a", IMAGE, ms(IMAGE, true))])
@@ -90,7 +90,7 @@ def test_one_measurement_moves_the_cycles_per_instruction_alone(cpi: float, stal
 @example(3.2, 0.0, 1.0)
 @example(4.0, 0.0, 1.0)
 @example(4.0, 1.0, 0.0)
-def test_two_models_that_differ_tell_the_stall(cpi: float, stall: float, before: float) -> None:
+def test_two_different_models_determine_the_stall(cpi: float, stall: float, before: float) -> None:
     true = as_if(cpi, stall)
     measured = [Measurement(name, model, ms(model, true)) for name, model in (("image", IMAGE), ("wide", WIDE))]
     found = calibrate(as_if(2.0, before), measured)
@@ -102,7 +102,7 @@ def test_two_models_that_differ_tell_the_stall(cpi: float, stall: float, before:
     assert found.measurements[0].residual == pytest.approx(0, abs=1e-3 if off <= 0.01 else 2 * NOISE)
 
 
-def test_a_stall_below_nothing_is_nothing() -> None:
+def test_a_negative_stall_becomes_zero() -> None:
     true = as_if(2.0, 0.0)
     measured = [Measurement("image", IMAGE, ms(IMAGE, true)), Measurement("wide", WIDE, 0.8 * ms(WIDE, true))]
     found = calibrate(as_if(2.0, 0.5), measured)
@@ -171,7 +171,7 @@ def test_calibrating_again_changes_nothing(factors: list[float], board: str) -> 
 
 @given(st.floats(40.0, 200.0))
 @settings(max_examples=20)
-def test_one_time_is_given_back_to_the_cycle(time: float) -> None:
+def test_one_time_is_reproduced_to_the_cycle(time: float) -> None:
     found = calibrate(BOARD, [Measurement("image", IMAGE, time)])
     cycles = estimate_model(IMAGE, calibrated(found)).cycles
     assert cycles == pytest.approx(time * BOARD.clock_hz / 1e3, abs=len(IMAGE.subgraphs[0].operators))
@@ -250,7 +250,7 @@ def test_types_that_were_measured_are_named() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, nan, inf, -inf, True, None, "12"])
-def test_a_time_that_is_none_is_refused_by_name(wrong: object) -> None:
+def test_an_invalid_time_is_rejected_by_name(wrong: object) -> None:
     with pytest.raises(CalibrationError, match="measured_ms") as caught:
         calibrate(BOARD, [Measurement("kws.tflite", IMAGE, wrong)])  # type: ignore[arg-type]
     assert caught.value.where == "kws.tflite"
@@ -278,7 +278,7 @@ def test_instructions_of_float32_operators_weigh_what_the_core_says() -> None:
     assert two.timing.cpi == pytest.approx(one.timing.cpi / 2, rel=1e-3)
 
 
-def test_nothing_measured_is_refused() -> None:
+def test_an_empty_list_of_measurements_is_rejected() -> None:
     with pytest.raises(CalibrationError, match="no measurements to calibrate"):
         calibrate(BOARD, [])
 

@@ -52,7 +52,7 @@ def test_the_verdict_is_a_sentence_with_its_figures() -> None:
     assert verdict_text(bandwidth_of(12_000, 1, 1.0, 1.0)).endswith("(0.0120 of 1.00 GB/s, 1.2 %)")
 
 
-def test_little_bandwidth_is_no_sign_of_speed_where_the_core_waits() -> None:
+def test_low_bandwidth_is_not_called_fast_if_the_core_waits() -> None:
     """As where weights are read from QSPI flash again for every two columns of output."""
     run = bandwidth_of(12_000, 1, 1.0, 1.0)
     assert "bandwidth is unused" in verdict_text(run, 0.5)
@@ -96,14 +96,14 @@ def test_advice_for_a_compute_bound_model() -> None:
     assert "depthwise-separable" not in advice_text(dense, PLAIN)
 
 
-def test_reference_kernels_where_there_are_better() -> None:
+def test_other_kernels_are_advised_if_they_are_faster() -> None:
     assert "OPTIMIZED_KERNEL_DIR=cmsis_nn" in advice_text(COMPUTE, PLAIN.with_overrides(kernels="reference"))
     assert "OPTIMIZED_KERNEL_DIR" not in advice_text(COMPUTE, PLAIN)
     assert "OPTIMIZED_KERNEL_DIR" not in advice_text(COMPUTE, load_target("riscv32"))
 
 
 @pytest.mark.parametrize(("precision", "helps"), [("float32", True), ("int16x8", True), ("int8", False), (None, False)])
-def test_lower_precision_where_there_is_one(precision: Any, helps: bool) -> None:
+def test_a_lower_precision_is_advised_if_there_is_one(precision: Any, helps: bool) -> None:
     assert ("convert to int8" in advice_text(COMPUTE, PLAIN, precision=precision)) == helps
 
 
@@ -170,7 +170,7 @@ def test_an_operator_with_a_tiny_share_is_not_named() -> None:
     assert "copy the weights of" not in advice_text(waiting, PLAIN, arena_bytes=64 * 1024 - 500)
 
 
-def test_simd_is_promised_only_where_it_is() -> None:
+def test_simd_is_mentioned_only_if_the_core_has_it() -> None:
     assert "SIMD" in advice_text(COMPUTE, PLAIN, precision="float32")
     assert "SIMD" not in advice_text(COMPUTE, board(SRAM, FLASH, core="cortex-m0plus"), precision="float32")
 
@@ -213,7 +213,7 @@ def test_limits() -> None:
         assert unknown.fits is unknown.share is unknown.margin_bytes is None
 
 
-def test_an_arena_that_is_only_bounded_is_not_known() -> None:
+def test_an_arena_that_is_only_a_lower_bound_counts_as_unknown() -> None:
     model, target = unary_model("GELU"), board(SRAM, FLASH)
     found = constraints_of(model, plan_memory(model, platform_of(target)), estimate([]), target, model_bytes=1)
     assert found.arena.bytes is None

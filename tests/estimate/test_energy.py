@@ -89,7 +89,7 @@ def test_a_longer_inference_is_an_error_and_a_longer_band_a_warning() -> None:
 
 
 @pytest.mark.parametrize("value", [0, -3, float("nan"), float("inf"), "50"])
-def test_no_interval_of_nothing(value: float) -> None:
+def test_an_interval_of_zero_is_rejected(value: float) -> None:
     with pytest.raises(UsageError, match="interval_ms"):
         interval_utilization(1.0, value)
     with pytest.raises(UsageError, match="latency_ms"):
@@ -99,7 +99,7 @@ def test_no_interval_of_nothing(value: float) -> None:
 
 
 @given(TIMES, TIMES)
-def test_it_is_a_share_and_one_exactly_where_late(latency_ms: float, interval_ms: float) -> None:
+def test_the_share_is_one_exactly_if_the_inference_is_late(latency_ms: float, interval_ms: float) -> None:
     share = interval_utilization(latency_ms, interval_ms)
     assert 0 <= share <= 1
     assert (share == 1) >= bool(interval_findings(latency_ms, interval_ms))

@@ -85,7 +85,7 @@ def test_without_a_time_there_is_no_bandwidth() -> None:
 
 
 @pytest.mark.parametrize("changed", [{"macs": 10**30}, {"ms": 1e30, "cycles": 10**32}])
-def test_what_no_device_could_do_has_no_bandwidth(changed: dict[str, float]) -> None:
+def test_impossible_rates_have_no_bandwidth(changed: dict[str, float]) -> None:
     """The shapes of a hostile file make such figures: no reason to blame an argument that nobody gave."""
     assert estimated_bandwidth(estimate([operator(**changed)])) is None
 
@@ -123,7 +123,7 @@ def fast(region: MemoryRegion) -> MemoryRegion:
     return replace(region, wait_states=0, access_bytes=8)
 
 
-def test_memory_on_the_chip_needs_no_word() -> None:
+def test_on_chip_memory_needs_no_finding() -> None:
     assert found(board(fast(SRAM), fast(FLASH)), ON_F7, arena_bytes=1024) == {}
     assert placement_findings(load_target("cortex-m7"), [ON_F7]) == ()
 

@@ -28,7 +28,7 @@ def test_what_is_negative_is_refused_by_name(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [*NO_NUMBERS, 0, -1, 1.0, 2.5, Fraction(1, 2)])
-def test_what_is_no_whole_number_is_refused_by_name(value: Any) -> None:
+def test_a_number_that_is_not_an_integer_is_rejected_by_name(value: Any) -> None:
     with pytest.raises(UsageError, match="features: must be an integer of 1 or more"):
         integer(value, "features", 1)
 

@@ -114,7 +114,7 @@ def test_the_files_are_small() -> None:
 
 
 @pytest.mark.slow
-def test_the_tflite_is_what_convert_makes_and_is_right_so_often(tmp_path: Path) -> None:
+def test_the_tflite_is_the_output_of_convert_with_the_stated_accuracy(tmp_path: Path) -> None:
     """Another TensorFlow may write other bytes, but no other network."""
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("needs the extra 'convert'")

@@ -54,7 +54,7 @@ def test_the_last_of_several_counts() -> None:
 
 
 @pytest.mark.parametrize("text", ["", PRINTED.replace("head", "nonpersistent"), PRINTED.splitlines()[1]])
-def test_words_of_another_version_are_an_error(text: str) -> None:
+def test_the_format_of_another_version_is_an_error(text: str) -> None:
     with pytest.raises(errors.MissingExtraError, match="tflite-micro") as caught:
         parse_allocations(text)
     assert "edgetool[verify]" in str(caught.value)
@@ -84,7 +84,7 @@ def test_an_arena_too_small_is_an_error_not_a_figure() -> None:
 
 
 @pytest.mark.usefixtures("tflm")
-def test_a_run_tells_what_it_took_and_what_came_out() -> None:
+def test_a_run_returns_its_allocation_and_its_outputs() -> None:
     blob = conv_model_bytes()
     inputs = random_inputs(read_model(blob), 3, seed=1)
     run = run_tflm(blob, inputs)

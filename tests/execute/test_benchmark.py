@@ -33,7 +33,7 @@ def test_nine_of_ten_runs_stay_within_p90(times: list[float]) -> None:
 
 
 @pytest.mark.parametrize("runs", [0, -1, MAX_RUNS + 1])
-def test_a_number_of_runs_that_cannot_be(runs: int) -> None:
+def test_an_impossible_number_of_runs_is_rejected(runs: int) -> None:
     with pytest.raises(errors.UsageError, match="cannot time"):
         benchmark_litert(b"", [], runs)
 

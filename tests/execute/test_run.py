@@ -60,7 +60,7 @@ def test_an_arena_grows_as_needed() -> None:
     assert (y == 2).all()
 
 
-def test_a_model_is_not_asked_to_run_in_an_arena_that_kills_tflm() -> None:
+def test_a_model_is_not_run_in_an_arena_that_crashes_tflm() -> None:
     """Parameters of 192 channels that find no room in Prepare end in a segmentation fault, not in a refusal."""
     pytest.importorskip("tflite_micro")
     build = Builder()
@@ -147,7 +147,7 @@ def test_an_operator_that_tflm_lacks_is_named() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("blob", [b"", b"no model at all", b"\x1c\0\0\0TFL3" + b"\0" * 40])
-def test_a_file_that_is_no_model(engine: RunEngine, blob: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_model_is_rejected(engine: RunEngine, blob: bytes, tmp_path: Path) -> None:
     with pytest.raises((errors.ModelError, errors.ConversionError)):
         run_model(blob, [np.zeros((1, 1), np.float32)], engine=engine, workdir=tmp_path)
     assert list(tmp_path.iterdir()) == []

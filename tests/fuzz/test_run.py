@@ -31,7 +31,7 @@ def plan(state: Path, count: int) -> Plan:
 
 @on_linux
 @pytest.mark.slow
-def test_every_way_to_end_is_told(tmp_path: Path) -> None:
+def test_every_way_to_end_is_recorded(tmp_path: Path) -> None:
     total = run(plan(tmp_path, 20))
     kinds = {breach["number"]: breach["kind"] for breach in total.breaches}
     assert kinds == {odd.DIES: "died", odd.HANGS: "hangs", odd.RAISES: "ZeroDivisionError"}
@@ -61,7 +61,7 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 @on_linux
-def test_a_run_over_other_inputs_is_not_mixed_in(tmp_path: Path) -> None:
+def test_a_run_with_other_inputs_is_kept_separate(tmp_path: Path) -> None:
     wanted = plan(tmp_path, BLOCK)
     wanted.log.write_text('{"digest": "of another"}\n', encoding="utf-8")
     with pytest.raises(ValueError, match="of other inputs"):
@@ -89,7 +89,7 @@ def test_python_code_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) 
 
 
 @on_linux
-def test_what_takes_too_long_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_takes_too_long_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "SLOW_SECONDS", 0.05)
 
     def judge(number: int) -> str:
@@ -103,7 +103,7 @@ def test_what_takes_too_long_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @on_linux
-def test_what_took_long_but_once_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_took_long_only_once_is_not_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "SLOW_SECONDS", 0.1)
     seen = []
 
@@ -167,7 +167,9 @@ def test_ways_differ() -> None:
 @pytest.mark.parametrize(
     ("text", "breach"), [("an escape \x1b[2J", "terminal"), ("it is odd; please report this", "report this")]
 )
-def test_refusals_that_are_no_answer_are_breaches(text: str, breach: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejections_without_a_useful_message_are_breaches(
+    text: str, breach: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(_: bytes) -> ModelError:
         raise UnsupportedModelError(text)
 

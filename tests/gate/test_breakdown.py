@@ -42,14 +42,14 @@ def test_parts_sum_to_the_arena_of_real_models(path: Path) -> None:
     assert_whole(read_model(path.read_bytes()))
 
 
-def test_the_busiest_operator_and_what_is_alive_with_it() -> None:
+def test_the_busiest_operator_and_its_live_buffers() -> None:
     parts = breakdown(chain([160, 6400, 4800, 160]))
     assert str(parts.busiest) == "operator 1 RELU"
     assert [(str(item), item.bytes) for item in parts.alive] == [("tensor t1", 6400), ("tensor t2", 4800)]
     assert [part.live for part in parts.operators] == [6560, 11200, 4960]
 
 
-def test_names_are_told_short() -> None:
+def test_long_names_are_shortened() -> None:
     small = chain([16_000, 16])
     (only,) = small.subgraphs
     first, last = only.tensors

@@ -68,7 +68,7 @@ def test_limits(rule: str, limits: dict[str, Any], expected: tuple[object, ...])
     assert all(f"{value:,}" in item.message or f"{value:g}" in item.message for value in shown), item.message
 
 
-def test_no_limit_asked_is_no_judgement() -> None:
+def test_without_a_limit_there_is_no_judgement() -> None:
     assert [item.rule for item in judge(figures_of(report()), ModelLimits())] == [
         "arena",
         "flash",
@@ -78,7 +78,7 @@ def test_no_limit_asked_is_no_judgement() -> None:
     assert all(item.passed for item in judge(figures_of(report()), ModelLimits()))
 
 
-def test_what_has_no_limit_is_told_as_not_judged() -> None:
+def test_values_without_a_limit_are_reported_as_not_judged() -> None:
     made = report()
     assert made.memory is not None
     bare = replace(made, memory=replace(made.memory, sram_bytes=None, flash_bytes=None, region=None))
@@ -88,7 +88,7 @@ def test_what_has_no_limit_is_told_as_not_judged() -> None:
         assert item.message.startswith("not checked: ")
 
 
-def test_an_arena_that_is_a_lower_bound_fails_and_is_never_said_to_fit() -> None:
+def test_an_arena_that_is_a_lower_bound_can_fail_but_never_pass() -> None:
     assert figures(one("arena-known", lower_bound()))[:2] == (False, "error")
     assert "what X allocates" in one("arena-known", lower_bound()).message
     assert one("arena", lower_bound()).passed is None
@@ -97,7 +97,7 @@ def test_an_arena_that_is_a_lower_bound_fails_and_is_never_said_to_fit() -> None
     assert one("active-budget", lower_bound(), active_budget=parse_budget("1MiB")).passed is None
 
 
-def test_a_limit_on_a_time_that_nobody_knows_fails() -> None:
+def test_a_limit_on_an_unknown_latency_fails() -> None:
     item = one("max-latency", report(estimate(latency_ms=None)), max_latency_ms=1e9)
     assert figures(item) == (False, "error", None, 1e9, None)
 
@@ -113,7 +113,7 @@ def test_accuracy_is_judged_in_percentage_points(loss: float, limit: float, pass
 
 
 @pytest.mark.parametrize("reported", [None, QuantizationInfo("int8", True, 10)])
-def test_an_accuracy_that_was_asked_for_and_is_not_known_fails(reported: QuantizationInfo | None) -> None:
+def test_a_limit_on_an_unknown_accuracy_fails(reported: QuantizationInfo | None) -> None:
     item = one("accuracy", report(quantization=reported), max_accuracy_loss=1.0)
     assert item.passed is False
     assert "--evaluate" in item.advice[0]
@@ -136,7 +136,7 @@ def test_findings_that_reject(rule: str, level: str, judged_as: str) -> None:
     assert "what is wrong" in item.message
 
 
-def test_what_does_not_fit_is_told_once() -> None:
+def test_what_does_not_fit_is_reported_once() -> None:
     made = report(findings=(FindingInfo("arena-too-large", "error", "again", None),))
     rules = [item.rule for item in judge(figures_of(made), ModelLimits(reserve_bytes=SRAM - 1)) if item.passed is False]
     assert rules == ["arena"]
@@ -163,7 +163,7 @@ def test_times_in_the_unit_that_reads_best(ms: float, text: str) -> None:
     assert duration(ms) == text
 
 
-def test_a_band_is_told() -> None:
+def test_a_band_is_reported() -> None:
     made = report(estimate(latency_ms=Band(300.0, 270.0, 335.0)))
     assert "about 300 ms (270 ms to 335 ms)" in one("max-latency", made, max_latency_ms=1.0).message
 
@@ -178,7 +178,7 @@ def test_a_bare_core_is_not_judged() -> None:
     ("arena", "bound", "fits"),
     [(1024, 0, True), (1025, 0, False), (None, 1024, None), (None, 1025, False)],
 )
-def test_an_arena_known_only_from_below_never_fits_for_sure(arena: int | None, bound: int, fits: bool | None) -> None:
+def test_an_arena_that_is_a_lower_bound_never_certainly_fits(arena: int | None, bound: int, fits: bool | None) -> None:
     target = load_target("cortex-m7").with_overrides(sram_bytes=1024, flash_bytes=2048)
     fit, findings = judge_fit(target, model_bytes=2048, arena_bytes=arena, arena_lower_bound_bytes=bound)
     assert (fit.arena_fits, fit.model_fits) == (fits, True)

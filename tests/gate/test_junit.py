@@ -30,7 +30,7 @@ def test_a_case_for_each_judgement() -> None:
     assert [child.tag for child in passing] == ["properties", "testcase", "testcase", "system-out"]
 
 
-def test_a_failure_tells_causes_and_what_would_help() -> None:
+def test_a_failure_contains_causes_and_advice() -> None:
     failure = parsed(FAILS).find("testsuite/testcase/failure")
     assert failure is not None
     assert failure.get("type") == "arena"

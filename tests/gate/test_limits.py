@@ -51,7 +51,7 @@ def test_names_are_as_the_user_wrote_the_size(given_text: object, name: str) -> 
         ({"size": 65536}, MemoryBudget("65536", 65_536, "arena")),
     ],
 )
-def test_what_a_budget_is_of(given_budget: Any, budget: MemoryBudget) -> None:
+def test_the_memory_of_a_budget(given_budget: Any, budget: MemoryBudget) -> None:
     assert parse_budget(given_budget) == budget
 
 
@@ -75,7 +75,7 @@ def test_what_a_budget_is_of(given_budget: Any, budget: MemoryBudget) -> None:
         ("9" * 100, "not a size"),
     ],
 )
-def test_what_is_no_budget_is_told(given_budget: Any, said: str) -> None:
+def test_invalid_budgets_are_reported(given_budget: Any, said: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_budget(given_budget)
     assert said in raised.value.what
@@ -92,7 +92,7 @@ def test_a_budget_is_violated_when_strictly_exceeded() -> None:
     assert [(item.budget, item.bytes, item.of) for item in judged][2] == ("64KiB", 65_536, "ram")
 
 
-def test_two_of_one_name_are_told_apart_by_what_they_are_of() -> None:
+def test_budgets_with_the_same_name_are_distinguished_by_their_memory() -> None:
     budgets = [
         MemoryBudget("64KiB", 65_536),
         MemoryBudget("64KIB", 65_536, "ram"),
@@ -132,7 +132,7 @@ def test_percent(text: str, percent: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["2", "", "%", "-1%", "1e3%", "nan%", "1,5%", "9" * 50 + "%", "2%%", "٢%"])
-def test_what_is_no_percentage(text: str) -> None:
+def test_invalid_percentages_are_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="percent such as"):
         parse_percent(text)
 
@@ -144,7 +144,7 @@ def test_an_allowance_is_a_share_or_a_size() -> None:
         parse_allowance("a lot")
 
 
-def test_the_larger_of_share_and_size_holds_for_sizes_the_share_alone_for_times() -> None:
+def test_sizes_may_grow_by_the_larger_of_share_and_bytes_and_times_by_the_share() -> None:
     both = Allowance(percent=2.0, bytes=100)
     assert (both.of_bytes(1000), both.of_bytes(10_000), both.of_time(1000.0)) == (100, 200, 20.0)
     assert Allowance(percent=2.0).of_bytes(99) == 1  # whole bytes, rounded down

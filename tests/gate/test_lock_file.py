@@ -130,7 +130,7 @@ AT = ("entries", "m", "t")
         (altered(*AT, "operators", "00007 SOFTMAX", value={}), "entries.m.t.operators", "twice"),
     ],
 )
-def test_what_is_no_lock_is_told_by_its_place(text: str, where: str, what: str) -> None:
+def test_an_invalid_lock_file_is_reported_with_its_location(text: str, where: str, what: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_lock(text, where="edgetool.lock")
     assert raised.value.where == ("edgetool.lock" if not where else f"edgetool.lock: {where}")
@@ -139,7 +139,7 @@ def test_what_is_no_lock_is_told_by_its_place(text: str, where: str, what: str) 
     assert len(raised.value.what) < 300
 
 
-def test_a_merge_left_open_is_told_as_one() -> None:
+def test_an_unresolved_merge_conflict_is_reported() -> None:
     text = lock_text({}).replace('"entries": {}', '<<<<<<< HEAD\n"entries": {}\n=======\n>>>>>>> other')
     with pytest.raises(UsageError) as raised:
         parse_lock(text, where="edgetool.lock")
@@ -155,7 +155,7 @@ def test_a_damaged_lock_is_read_or_refused(place: int, junk: bytes) -> None:
         assert parse_lock(lock_text(parse_lock(damaged, where="x")), where="y") == parse_lock(damaged, where="x")
 
 
-def test_a_long_key_is_not_told_in_full() -> None:
+def test_a_long_key_is_not_reported_in_full() -> None:
     with pytest.raises(UsageError) as raised:
         parse_lock(altered(*AT, "figures", "x" * 10**6, value=True), where="edgetool.lock")
     assert len(str(raised.value)) < 500

@@ -63,7 +63,7 @@ def test_rows_of_the_model_and_the_time_sum_to_their_changes(
         assert sum_of_lines(rows) == change
 
 
-def test_rows_below_the_least_are_told_as_one() -> None:
+def test_causes_below_the_minimum_are_summed_up() -> None:
     small = [Contribution(900, f"operator {place}") for place in range(200)]
     assert cause_lines([Contribution(5000, "operator 200"), *small], quantity, 1000) == (
         "+5000: operator 200",
@@ -190,7 +190,7 @@ def test_a_renamed_tensor_is_no_change_and_a_larger_one_is() -> None:
     assert cause_lines(arena_contributions(before, larger), quantity) == ("+16: tensor t1",)
 
 
-def test_a_growth_that_another_moment_hides_is_told_by_the_moment() -> None:
+def test_a_growth_hidden_by_another_moment_is_reported_with_that_moment() -> None:
     before, after = breakdown(chain([1] * 40)), breakdown(chain([1] * 39 + [8000]))
     assert (before.moment, after.moment) == ("planning", "Invoke")
     causes = [row.cause for row in arena_contributions(before, after)]
@@ -230,7 +230,7 @@ def test_growth_from_what_is_not_locked_is_not_judged() -> None:
     assert (item.rule, item.passed) == ("growth", None)
 
 
-def test_what_the_figures_are_made_of_may_not_differ_either() -> None:
+def test_with_locked_the_breakdown_must_not_differ_either() -> None:
     parts = breakdown(chain([16_000, 16_000]))
     edited = replace(parts, tflm_parts=(("edited", 1476), *parts.tflm_parts))
     then = LockedModel(replace(NOW, breakdown=edited))
@@ -239,7 +239,7 @@ def test_what_the_figures_are_made_of_may_not_differ_either() -> None:
     assert [item.passed for item in judge_lock(then, info, Allowance(), strict=True)] == [False]
 
 
-def test_only_a_small_growth_is_told_what_would_allow_it() -> None:
+def test_an_allowance_is_suggested_only_for_a_small_growth() -> None:
     for before, advised in ((9960, True), (9000, False)):
         (item,) = judged(locked(arena_bytes=before), Allowance())
         assert any("--allow-growth 0.5%" in text for text in item.advice) is advised
@@ -277,7 +277,7 @@ def test_growth_beyond_the_allowance_fails(
         assert "the model file is the same" in item.message
 
 
-def test_every_guarded_figure_that_grew_is_told() -> None:
+def test_every_guarded_figure_that_grew_is_reported() -> None:
     items = judged(locked(arena_bytes=1, model_bytes=1, latency_ms=1.0))
     assert [item.message.split(" has")[0] for item in items] == ["the arena", "the model", "the inference time"]
 
@@ -290,7 +290,7 @@ def test_locked_takes_no_difference() -> None:
     assert [(item.rule, item.passed) for item in judged(locked(arena_bytes=20_000), strict=True)] == [("lock", False)]
 
 
-def test_what_else_differs_is_told() -> None:
+def test_other_differences_are_reported() -> None:
     other = LockEntry(
         "b" * 64, "reference", {"edgetool": "0", "converter": None, "runtime": "Q", "profile": "O"}, FIGURES
     )
@@ -340,7 +340,7 @@ def test_an_arena_that_grew_has_causes_that_sum() -> None:
     assert sum(sizes) == after.bytes - before.bytes
 
 
-def test_a_profile_is_known_by_its_figures_not_its_words() -> None:
+def test_a_profile_is_identified_by_its_figures_not_its_texts() -> None:
     hashed = profile_hash(TARGET)
     assert hashed == profile_hash(load_target(TARGET.name))
     assert hashed == profile_hash(replace(TARGET, sources=(), clock_source="read elsewhere"))

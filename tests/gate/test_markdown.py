@@ -152,7 +152,7 @@ def test_the_renderer_of_github_finds_no_markup_in_names(reports: list[Report]) 
         assert shown.split() == visible(report.check.path, NAME_LENGTH).split()
 
 
-def test_a_failing_model_named_to_harm() -> None:
+def test_a_failing_model_with_a_hostile_name() -> None:
     made = rows(markdown.text((judged(TOO_LARGE, path="a|b`<img src=x>@team https://x.example [c](d)"),)))[2]
     assert made[0] == (
         "<code>a&#124;b&#96;&#60;img src=x&#62;@&#8203;team https:&#8203;//x.example &#91;c&#93;(d)</code>"

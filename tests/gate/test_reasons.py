@@ -44,7 +44,7 @@ def test_no_shrinking_of_one_tensor_saves_more(sizes: list[int], small: int) -> 
         assert plan.account.bytes - changed.bytes <= most
 
 
-def test_an_arena_that_planning_sets_is_told_so() -> None:
+def test_an_arena_that_planning_determines_is_reported() -> None:
     parts = breakdown(chain([1] * 40))
     assert parts.moment != INVOKE
     model = chain([1] * 40)
@@ -77,14 +77,14 @@ def test_causes_of_an_arena_sum_to_it(name: str) -> None:
     assert parts.bytes - 16 < sum(sizes(rows)) <= parts.bytes
 
 
-def test_many_small_tensors_are_told_as_one() -> None:
+def test_many_small_tensors_are_combined() -> None:
     parts = breakdown(chain([100, 200]))
     alive = tuple(replace(parts.alive[0], name=f"t{i}", bytes=16) for i in range(20))
     causes, _ = of_arena(replace(parts, alive=alive, head_bytes=320, peak_head=320, moment="Invoke"))
     assert "240 B: 15 smaller tensors and scratch buffers" in causes
 
 
-def test_what_allocate_tensors_takes_is_told_by_its_moment() -> None:
+def test_the_memory_of_allocate_tensors_is_reported_with_its_moment() -> None:
     parts = breakdown(chain([1] * 40))
     causes, advice = of_arena(parts)
     assert any("head memory used during planning in AllocateTensors, not in Invoke" in cause for cause in causes)
@@ -93,7 +93,7 @@ def test_what_allocate_tensors_takes_is_told_by_its_moment() -> None:
     assert any("head memory used during Prepare of operator 7 CONV_2D" in cause for cause in of_arena(prepared)[0])
 
 
-def test_tensors_that_lie_over_each_other_are_told_so() -> None:
+def test_overlapping_tensors_are_reported() -> None:
     parts = breakdown(chain([160, 6400, 4800]))
     lapped = replace(parts, head_bytes=parts.head_bytes - 4800)
     assert "4,800 B of which overlap" in of_arena(lapped)[0][0]
@@ -171,7 +171,7 @@ def test_another_region_helps_only_where_the_region_is_the_limit() -> None:
         assert any("--arena-region" in line for line in explained.advice) is expected
 
 
-def test_weights_set_the_models_bytes_once_for_all_turns_of_a_loop() -> None:
+def test_the_weights_of_a_loop_count_once() -> None:
     operators = (operator(1, 1.0, parameter_bytes=500), operator(2, 1.0, parameter_bytes=4000, runs=10), operator(3, 1))
     reasons = flash_reasons(report(estimate(operators=operators)), BOARD, reserve=0)
     assert reasons.causes == (

@@ -55,7 +55,7 @@ def test_junit_of_hostile_names(junit_schema: Any, reports: list[Report]) -> Non
     junit_schema.validate(junit.text(reports))
 
 
-def test_the_schema_of_junit_tells_wrong_files(junit_schema: Any) -> None:
+def test_the_schema_of_junit_rejects_invalid_files(junit_schema: Any) -> None:
     assert not junit_schema.is_valid(junit.text((FAILS,)).replace('tests="5"', ""))
 
 
@@ -70,7 +70,7 @@ def test_sarif_of_hostile_names(sarif_schema: Any, reports: list[Report]) -> Non
     sarif_schema.validate(json.loads(sarif.text(reports)))
 
 
-def test_the_schema_of_sarif_tells_wrong_files(sarif_schema: Any) -> None:
+def test_the_schema_of_sarif_rejects_invalid_files(sarif_schema: Any) -> None:
     assert not sarif_schema.is_valid(json.loads(sarif.text((FAILS,)).replace('"ruleId"', '"rule"')))
 
 

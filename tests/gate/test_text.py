@@ -14,13 +14,13 @@ from tests.gate.judged import hostile
 
 
 @given(st.one_of(hostile, st.text(alphabet=st.characters(codec=None))))
-def test_only_characters_that_show_are_left(text: str) -> None:
+def test_only_visible_characters_remain(text: str) -> None:
     shown = visible(text)
     assert shown.encode("utf-8").decode() == shown
     assert all(c == " " or unicodedata.category(c)[0] not in "CZ" for c in shown)
 
 
-def test_a_plain_name_stays_and_a_long_one_loses_its_middle() -> None:
+def test_a_plain_name_stays_and_a_long_one_is_cut_in_the_middle() -> None:
     assert visible("models/größe 日本.tflite") == "models/größe 日本.tflite"
     assert visible("a\n\x1b[0m\u202e\ud800") == "a\\n\\x1b[0m\\u202e\\ud800"
     assert visible("ab" * 50, 11) == "abab...abab"

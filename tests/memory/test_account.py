@@ -134,7 +134,7 @@ def test_real_tflm_agrees(model: Model) -> None:
         assert allocation.total > 0
 
 
-def test_no_persistent_buffer_of_an_unknown_kernel_is_taken_to_lie_over_its_temporaries() -> None:
+def test_persistent_buffers_of_unknown_kernels_are_not_assumed_to_overlap_temporaries() -> None:
     """The kernel may read the zero points of its last temporary tensor until Prepare ends."""
     net, channels = Net(4), 500
     weights = net.noise(channels, 2, axis=0)
@@ -370,7 +370,7 @@ def test_one_model_has_its_own_account(model: Model) -> None:
 
 @given(st.lists(models, min_size=2, max_size=4))
 @settings(max_examples=60)
-def test_it_lies_between_the_largest_arena_and_all_of_them(several: list[Model]) -> None:
+def test_a_shared_arena_is_between_the_largest_arena_and_the_sum(several: list[Model]) -> None:
     together, alone = shared(*several), [account_model(model, BUILD) for model in several]
     assert max(account.bytes for account in alone) <= together.bytes <= sum(account.bytes for account in alone)
     assert together.bytes >= aligned(together.used_bytes)
@@ -428,7 +428,7 @@ def test_the_long_chain_comes_first_in_the_best_order() -> None:
     assert together.best_bytes < together.bytes
 
 
-def test_where_tensors_set_the_arena_no_model_does() -> None:
+def test_the_peak_in_invoke_has_no_model() -> None:
     together = shared(residual_model(), branches_model())
     assert (together.peak.when, together.peak_model) == ("Invoke", None)
     assert together.bytes == aligned(together.used_bytes)
@@ -488,7 +488,7 @@ def check(row: dict[str, str], path: Path | None) -> None:
     assert figures == tuple(int(row[key]) for key in ("used_bytes", "head_bytes", "smallest_arena_bytes"))
 
 
-def test_there_are_enough() -> None:
+def test_there_are_enough_cases() -> None:
     own, real = rows("own"), rows("real")
     assert len(own) >= 60
     assert len(real) >= 40
@@ -496,7 +496,7 @@ def test_there_are_enough() -> None:
 
 
 @pytest.mark.parametrize("row", rows("own"), ids=lambda row: f"{row['core']}-{row['kernels']}-{row['models']}")
-def test_models_of_our_own(row: dict[str, str]) -> None:
+def test_synthetic_models(row: dict[str, str]) -> None:
     check(row, None)
 
 

@@ -146,7 +146,7 @@ def test_a_buffer_is_described_by_its_contents(changes: dict[str, object], text:
     assert violation.message == f"{text} is at 8, which is not a multiple of 16"
 
 
-def test_the_bound_is_held_against_what_is_alive_at_once() -> None:
+def test_the_bound_is_checked_against_the_maximum_live_bytes() -> None:
     """The third starts when the first has ended: 64 bytes at most, where three in a row take 96."""
     problem = LayoutProblem((changed_buffer(0, 0), changed_buffer(0, 1), changed_buffer(1, 1)))
     assert check_layout(problem, Layout((0, 32, 0), 64, 64, "bound met")) == ()

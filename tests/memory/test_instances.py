@@ -41,7 +41,7 @@ from edgetool.memory.problem import Buffer, Layout, Lifetime
 HEADER = "id,lower,upper,size\n"
 
 
-def test_a_row_is_a_buffer_alive_from_lower_to_before_upper() -> None:
+def test_a_row_is_a_buffer_that_is_live_from_lower_to_before_upper() -> None:
     instance = read_instance(HEADER + "b1,0,3,4\nb2,3,9,0\n")
     assert instance.problem.buffers == (
         Buffer(0, -1, "b1", 4, Lifetime(0, 2), alignment=1, granule=1),
@@ -372,7 +372,7 @@ def test_other_impossible_pins(rows: str, capacity: int | None, words: str) -> N
     ],
     ids=["side by side", "one after the other", "empty", "empty and far", "one is free", "alias", "beside an alias"],
 )
-def test_pins_that_can_be(rows: str) -> None:
+def test_valid_pins(rows: str) -> None:
     check_pins(read_instance(HEADER_WITH_PINS + rows), 24)
 
 

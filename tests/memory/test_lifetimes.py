@@ -35,7 +35,7 @@ def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
     assert times.lifetimes[0, 4] == Lifetime(2, 2)
 
 
-def test_what_is_read_and_never_made_is_alive_from_before_the_start() -> None:
+def test_a_tensor_that_is_read_but_never_written_is_live_from_before_the_start() -> None:
     """TFLM leaves its first scope at -1: the inputs, which come at 0, may not lie there."""
     tensors = [tensor(i, 16) for i in range(4)]
     operators = [operator(0, "RELU", [0], [1]), operator(1, "ADD", [1, 2], [3])]
@@ -182,13 +182,13 @@ def test_a_variable_that_is_read_first_is_recurrent() -> None:
     assert found
 
 
-def test_what_the_model_sets_itself_is_not() -> None:
+def test_a_variable_that_the_model_sets_itself_is_not_recurrent() -> None:
     assert not recurrent_state(state_model(((0,), (2,)), ((0, 2), (3,)), ((3,), (2,))))
 
 
-def test_an_operator_that_reads_and_writes_carries() -> None:
+def test_an_operator_that_reads_and_writes_a_variable_has_recurrent_state() -> None:
     assert recurrent_state(state_model(((0, 2), (2, 3)))).tensors == (("scratch", 6),)
 
 
-def test_a_variable_that_nothing_reads_is_none() -> None:
+def test_a_variable_that_nothing_reads_is_not_recurrent() -> None:
     assert not recurrent_state(state_model(((0,), (3,)), ((3,), (1,))))

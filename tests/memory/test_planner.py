@@ -55,7 +55,7 @@ def test_an_order_that_cannot_be_beaten_stays() -> None:
     assert plan.order_proof != "none"
 
 
-def test_an_order_with_more_alive_wins_where_it_makes_the_arena_smaller() -> None:
+def test_an_order_with_more_live_bytes_wins_if_the_arena_is_smaller() -> None:
     # Planning takes the arena here, not the head: less padding between what operators keep saves more of it.
     tensors = [tensor(i, size) for i, size in enumerate((16, 32, 16, 32, 32, 32))]
     steps = (("SOFTMAX", 0, 1), ("RELU", 0, 2), ("SOFTMAX", 1, 3), ("ABS", 2, 4), ("ABS", 1, 5))
@@ -74,7 +74,7 @@ def test_an_order_with_more_alive_wins_where_it_makes_the_arena_smaller() -> Non
 
 
 @pytest.mark.parametrize("order", ["breadth-first", "longest-path"])
-def test_named_orders_are_taken_as_asked(order: str) -> None:
+def test_requested_orders_are_used(order: str) -> None:
     plan = plan_memory(branches_model(), platform(), request=PlanRequest(order=order))  # type: ignore[arg-type]
     again = plan_memory(in_order(branches_model(), plan.order), platform(), request=PlanRequest(order="original"))
     assert plan.layout.height == again.layout.height
@@ -189,7 +189,7 @@ def test_what_reads_before_anything_is_written_stays_in_its_order(kind: str) -> 
     assert plan.order_proof == "none"
 
 
-def test_no_bound_is_told_where_tensors_of_a_subgraph_outlive_it() -> None:
+def test_no_bound_is_reported_if_tensors_of_a_subgraph_outlive_it() -> None:
     """The IF's branch reads what nothing writes: TFLM keeps room for it from the start, so that the order matters."""
     tensors = [tensor(0, 16), tensor(1, 16), tensor(2, 160), tensor(3, 16)]
     options = {"then_subgraph_index": 1, "else_subgraph_index": 1}
@@ -204,7 +204,7 @@ def test_no_bound_is_told_where_tensors_of_a_subgraph_outlive_it() -> None:
     assert plan.order_proof == "none"
 
 
-def test_a_plan_can_be_told_in_the_numbers_of_the_file_that_holds_it() -> None:
+def test_a_plan_can_be_renumbered_for_the_file_that_contains_it() -> None:
     build = platform("cmsis-nn")
     plan = plan_memory(branches_model(), build)
     assert plan.offsets
@@ -222,7 +222,7 @@ def test_a_plan_can_be_told_in_the_numbers_of_the_file_that_holds_it() -> None:
     assert all(operator == position for operator, position in scratch)
 
 
-def test_a_bound_that_the_search_raised_is_not_told_as_max_live(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_that_the_search_raised_is_not_reported_as_max_live(monkeypatch: pytest.MonkeyPatch) -> None:
     """TFLM's own fit of scratch may reach a bound above max-live that the search alone did not reach."""
     problem = plan_memory(chain([16, 16])).problem
     scratch = replace(problem.buffers[0], tensor=-1, operator=0, lifetime=problem.buffers[1].lifetime)
@@ -337,7 +337,7 @@ def test_a_refusal_names_tensors_in_short() -> None:
         fixed_offsets(unsafe, timeline(unsafe))
 
 
-def test_a_plan_in_the_file_is_honoured_and_made_anew_on_demand() -> None:
+def test_a_plan_in_the_file_is_used_and_replaced_on_request() -> None:
     small = chain([64, 128, 64])
     wasteful = with_plan(small, struct.pack("<6i", 1, 1, 3, 1024, 64, -1))
     kept = plan_memory(wasteful)

@@ -47,7 +47,7 @@ def test_every_refusal_is_among_the_checks(all_removals: dict[str, Removal]) -> 
 
 
 @pytest.mark.parametrize(("start", "piece"), KINDS.items(), ids=KINDS)
-def test_a_check_is_taken_away(start: str, piece: str, all_removals: dict[str, Removal]) -> None:
+def test_a_check_is_removed(start: str, piece: str, all_removals: dict[str, Removal]) -> None:
     names = [start] if start in all_removals else [name for name in all_removals if name.startswith(start)]
     (removal,) = [all_removals[name] for name in names]
     sound = (ROOT / "toolchain" / "edgetool" / removal.path).read_text()
@@ -57,11 +57,11 @@ def test_a_check_is_taken_away(start: str, piece: str, all_removals: dict[str, R
     compile(removal.source, removal.path, "exec")
 
 
-def test_what_has_no_effect_is_still_there(all_removals: dict[str, Removal]) -> None:
+def test_a_removal_without_effect_is_listed(all_removals: dict[str, Removal]) -> None:
     assert all_removals.keys() >= EQUIVALENT.keys()
 
 
-def test_what_a_test_holds_and_what_none_does() -> None:
+def test_checks_with_and_without_a_failing_test() -> None:
     only = ["checks.check_indices without", "flatbuffer._Reader.scalar without"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.checks", "--only", *only, "--tests", "tests/model/test_checks.py"],

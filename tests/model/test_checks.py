@@ -24,7 +24,7 @@ COLUMNS = SparseDimension("SPARSE_CSR", 0, (0, 2, 3), (0, 3, 1), "Int32Vector", 
 
 
 @pytest.mark.parametrize("axis", [-1, -9, 4])
-def test_an_axis_that_is_none_holds_no_scales(axis: int) -> None:
+def test_an_invalid_axis_has_no_scales(axis: int) -> None:
     """LiteRT reads such files, and TFLM does not look at it; a finding tells."""
     blob = with_field(conv_model(), (*WEIGHTS, "quantization"), "quantized_dimension", axis)
     assert read_model(blob).main.tensors[1].quantization is not None

@@ -169,7 +169,7 @@ def test_real_files_survive_writing(path: Path) -> None:
 
 
 @files
-def test_real_files_hold_nothing_worse_than_a_note(path: Path) -> None:
+def test_real_files_cause_nothing_worse_than_a_note(path: Path) -> None:
     assert {finding.level for finding in model_findings(read_model(path.read_bytes()))} <= {"note"}
 
 

@@ -23,7 +23,7 @@ def read_back(model: Model) -> Model:
     return read_model(write_model(model), name="m")
 
 
-def test_the_plan_that_goes_is_the_one_that_is_written() -> None:
+def test_the_draft_removes_the_plan_that_the_writer_writes() -> None:
     assert OFFLINE_PLAN == METADATA_NAME
     planned = with_metadata(conv_model(), METADATA_NAME, b"plan")
     assert not Draft(planned).finish().metadata
@@ -141,7 +141,7 @@ def test_the_graph_takes_another_input() -> None:
     assert read_back(model) == model
 
 
-def test_an_operator_that_is_gone_has_no_place() -> None:
+def test_a_removed_operator_has_no_position() -> None:
     draft = Draft(conv_model())
     (conv,) = draft.operators
     assert draft.operator(conv.index) == conv

@@ -98,7 +98,7 @@ def test_a_payload_that_others_use_outlives_the_entry() -> None:
 
 @settings(max_examples=60)
 @given(models(), NAMES, st.binary(max_size=20))
-def test_what_is_left_is_a_sound_model(model: Model, name: str, data: bytes) -> None:
+def test_the_remaining_model_is_valid(model: Model, name: str, data: bytes) -> None:
     for given_model in (model, with_metadata(model, name, data)):
         bare = without_metadata(given_model, name)
         assert read_model(write_model(bare)) == bare
@@ -107,7 +107,7 @@ def test_what_is_left_is_a_sound_model(model: Model, name: str, data: bytes) -> 
         assert bare.subgraphs == model.subgraphs
 
 
-def test_operators_keep_their_indices_in_another_order_until_they_are_numbered_anew() -> None:
+def test_operators_keep_their_indices_in_another_order_until_they_are_numbered_again() -> None:
     model = branches_model()
     order = (0, 2, 1, 3, 4)
     moved = in_order(model, order)

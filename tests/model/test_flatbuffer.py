@@ -90,7 +90,7 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize(("attack", "message"), ATTACKS.values(), ids=ATTACKS)
-def test_a_wrong_word_is_refused_by_name(attack: Callable[[], bytes], message: str) -> None:
+def test_an_invalid_value_is_rejected_by_name(attack: Callable[[], bytes], message: str) -> None:
     blob = attack()
     assert blob != BLOB
     with pytest.raises(InvalidModelError, match=message) as caught:
@@ -300,6 +300,6 @@ def test_one_wrong_byte_is_refused(attack: Callable[[], bytes], message: str) ->
 
 
 @pytest.mark.parametrize("size", range(8))
-def test_less_than_a_header_is_no_flatbuffer(size: int) -> None:
+def test_a_file_shorter_than_a_header_is_not_a_flatbuffer(size: int) -> None:
     with pytest.raises(InvalidModelError, match=f"the file ends after {size} bytes"):
         read_root(BLOB[:size], "Model", "some.tflite")

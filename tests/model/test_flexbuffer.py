@@ -41,7 +41,7 @@ def test_a_vector_without_names_and_what_is_no_number() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", bytes([5, 4, 1]), bytes([255, 10 << 2, 1]), SMALL_MAP[1:]])
-def test_what_is_no_flexbuffer(data: bytes) -> None:
+def test_invalid_flexbuffers_are_rejected(data: bytes) -> None:
     with pytest.raises(FlexbufferError):
         read_flexbuffer(data)
 
@@ -75,7 +75,7 @@ OUTSIDE = {
 
 
 @pytest.mark.parametrize("data", OUTSIDE.values(), ids=OUTSIDE)
-def test_what_leads_outside_is_refused(data: bytes) -> None:
+def test_offsets_outside_the_buffer_are_rejected(data: bytes) -> None:
     with pytest.raises(FlexbufferError):
         read_flexbuffer(data)
 
@@ -85,7 +85,7 @@ def test_the_same_inside_is_read() -> None:
     assert read_flexbuffer(b"a\0" + bytes([1, 3, 1, 1, 1, 7, INT, 2, MAP, 1])).names == ("a",)
 
 
-def test_an_unsigned_number_is_one() -> None:
+def test_an_unsigned_number_is_read() -> None:
     unsigned = 2 << 2
     options = read_flexbuffer(bytes([1, 255, unsigned, 2, VECTOR, 1]))
     assert (options.numbers, options.raw) == ((255,), (-1,))

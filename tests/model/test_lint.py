@@ -108,7 +108,7 @@ def test_sound_models_have_none() -> None:
         with_operators(((0, -1, 4), (3,)), code="CUSTOM"),  # its scratch, taken as an input
     ],
 )
-def test_the_usual_is_not_odd(change: Change) -> None:
+def test_common_properties_cause_no_finding(change: Change) -> None:
     quiet = {"never-written", "dynamic-shapes", "odd-scales", "quantized-dimension"}
     model = changed(lambda graph: change(with_more()(graph)))
     assert not quiet & {finding.rule for finding in model_findings(model)}
@@ -122,7 +122,7 @@ def test_a_flood_is_one_finding() -> None:
     assert finding.where == "tensor 0"
 
 
-def test_subgraphs_are_told_apart() -> None:
+def test_subgraphs_are_distinguished() -> None:
     model = if_model()
     graph = model.subgraphs[2]
     nameless = replace(graph, tensors=(graph.tensors[0], replace(graph.tensors[1], name="")))

@@ -64,7 +64,7 @@ def counted(start: int, comparison: str, limit: int, by: int, *, swapped: bool) 
     by=st.integers(-4, 4),
     swapped=st.booleans(),
 )
-def test_loops_turn_as_often_as_their_counter_says(
+def test_loops_run_as_often_as_their_counter_specifies(
     start: int, comparison: str, limit: int, by: int, swapped: bool
 ) -> None:
     model = loop(start, comparison, limit, by, swapped=swapped)
@@ -141,7 +141,7 @@ def test_loops_in_loops_multiply() -> None:
     assert subgraph_runs(net.whole()) == (1, 4, 3, 3 * 3, 3 * 2)
 
 
-def test_what_a_loop_without_turns_holds_does_not_run() -> None:
+def test_the_body_of_a_loop_without_iterations_does_not_run() -> None:
     net = Net(1)
     enter(net, 5)
     until(net, "LESS", 3)

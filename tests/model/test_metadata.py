@@ -51,12 +51,12 @@ def with_metadata(**payloads: bytes) -> Model:
         ({"min_runtime_version": b"1 0"}, None),
     ],
 )
-def test_what_the_metadata_tell(payloads: dict[str, bytes], name: str | None) -> None:
+def test_the_metadata_are_read(payloads: dict[str, bytes], name: str | None) -> None:
     assert converter_of(with_metadata(**payloads)) == name
 
 
 @given(st.integers(0, 50), st.binary(max_size=8), st.integers(0, 60))
-def test_damaged_metadata_tell_nothing_wrong(place: int, junk: bytes, length: int) -> None:
+def test_damaged_metadata_give_no_wrong_result(place: int, junk: bytes, length: int) -> None:
     blob = conversion(b"2.21.0")
     damaged = (blob[:place] + junk + blob[place + len(junk) :])[:length]
     name = converter_of(with_metadata(CONVERSION_METADATA=damaged))
@@ -64,7 +64,7 @@ def test_damaged_metadata_tell_nothing_wrong(place: int, junk: bytes, length: in
 
 
 @given(st.binary(max_size=64))
-def test_any_bytes_are_taken(blob: bytes) -> None:
+def test_any_bytes_are_accepted(blob: bytes) -> None:
     converter_of(with_metadata(CONVERSION_METADATA=blob, min_runtime_version=blob))
 
 

@@ -118,7 +118,7 @@ def test_a_broken_rule_is_refused(path: Path, field: str, value: Any, message: s
 
 
 @pytest.mark.parametrize(("path", "field", "value", "message"), UNSUPPORTED.values(), ids=UNSUPPORTED)
-def test_what_is_not_taken_is_named(path: Path, field: str, value: Any, message: str) -> None:
+def test_unsupported_content_is_named(path: Path, field: str, value: Any, message: str) -> None:
     with pytest.raises(UnsupportedModelError, match=message) as caught:
         read_model(with_field(conv_model(), path, field, value), name="some.tflite")
     assert " at byte " in str(caught.value.where)
@@ -235,19 +235,19 @@ def test_a_broken_sparse_constant_is_refused(changes: dict[str, Any], message: s
         (b"\x1c\0\0TFL3", "not a .tflite model"),
     ],
 )
-def test_other_files_are_called_what_they_are(blob: bytes, message: str) -> None:
+def test_other_kinds_of_files_are_recognized(blob: bytes, message: str) -> None:
     with pytest.raises(InvalidModelError, match=message) as caught:
         read_model(blob, name="some.tflite")
     assert str(caught.value.where).startswith("some.tflite")
     assert caught.value.fix
 
 
-def test_any_bytes_like_is_taken() -> None:
+def test_any_bytes_like_object_is_accepted() -> None:
     blob = conv_model_bytes()
     assert read_model(bytearray(blob)) == read_model(memoryview(blob)) == conv_model()
 
 
-def test_a_quantization_table_that_says_nothing_is_none() -> None:
+def test_an_empty_quantization_table_is_ignored() -> None:
     path = (*INPUT, "quantization")
     blob = with_field(conv_model(), INPUT, "quantization", record("QuantizationParameters"))
     assert read_model(blob).main.tensors[0].quantization is None

@@ -195,7 +195,7 @@ def test_an_operator_that_names_a_tensor_very_often_costs_little(
     assert time.process_time() - start < 1
 
 
-def test_the_numbers_of_a_sparse_constant_are_not_looked_at() -> None:
+def test_the_values_of_a_sparse_constant_are_not_checked() -> None:
     """Its bytes are not those of its elements."""
     build = Builder()
     x, y = build.tensor((2, 3)), build.tensor((2,))
@@ -344,7 +344,7 @@ def test_what_disagrees_where_sizes_are_unknown_is_read_and_not_planned(
         plan_memory(model)
 
 
-def test_inspection_tells_of_it() -> None:
+def test_inspect_reports_it() -> None:
     findings = model_findings(read_model(adding((4, 3), [(-1, 3), (), ()])))
     (unsettled,) = (finding for finding in findings if finding.rule == "unsettled-shapes")
     assert (unsettled.level, unsettled.where) == ("error", "operator 0 ADD")

@@ -54,7 +54,7 @@ def test_old_runtimes_find_the_operator_code_where_they_look() -> None:
     assert (code["deprecated_builtin_code"], code["builtin_code"]) == (127, 150)
 
 
-def test_unknown_fields_are_not_lost_in_silence() -> None:
+def test_unknown_fields_are_not_lost_silently() -> None:
     model = replace(conv_model(), unknown_fields=("Operator.field 14",))
     with pytest.raises(UnsupportedModelError, match="would be lost") as caught:
         write_model(model)

@@ -28,11 +28,11 @@ W = tensor(1, 4, dtype=DType.INT16, scale=2.0**-15)
         ("TANH", [0, 0, 1]),
     ],
 )
-def test_what_an_activation_looks_at(code: str, looked_at: list[int], one: Tensor) -> None:
+def test_the_tensors_that_an_activation_requests(code: str, looked_at: list[int], one: Tensor) -> None:
     assert temporaries(call(code, [one], [one])) == looked_at
 
 
-def test_prelu_looks_at_its_slopes_before_the_output() -> None:
+def test_prelu_requests_its_slopes_before_the_output() -> None:
     assert temporaries(call("PRELU", [F, F], [F])) == [0, 1, 2]
 
 

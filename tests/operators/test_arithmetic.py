@@ -26,7 +26,7 @@ F = tensor(1, 4, dtype=DType.FLOAT32)
 @pytest.mark.parametrize("code", BINARY)
 @pytest.mark.parametrize("cmsis_nn", [False, True])
 @pytest.mark.parametrize("one", [Q, F])
-def test_a_binary_kernel_looks_once_at_each_tensor(code: str, cmsis_nn: bool, one: Tensor) -> None:
+def test_a_binary_kernel_requests_each_tensor_once(code: str, cmsis_nn: bool, one: Tensor) -> None:
     assert temporaries(call(code, [one, one], [one], platform(cmsis_nn=cmsis_nn))) == [0, 1, 2]
 
 
@@ -83,7 +83,7 @@ def test_int32_is_no_quantized_type(code: str) -> None:
         prepared(call(code, [plain, quantized], [plain]))
 
 
-def test_sub_alone_looks_at_the_quantization_of_an_int32_output() -> None:
+def test_only_sub_checks_the_quantization_of_an_int32_output() -> None:
     plain, quantized = tensor(4, dtype=DType.INT32), tensor(4, dtype=DType.INT32, scale=0.5)
     assert temporaries(call("ADD", [plain, plain], [quantized])) == [0, 1, 2]
     with pytest.raises(KernelRefusal, match="only without quantization"):
@@ -221,7 +221,7 @@ def test_an_operand_that_stands_still_is_rounded_once() -> None:
     assert work.loops["negative beside one"] == 25
 
 
-def test_floor_div_looks_at_all_divisors() -> None:
+def test_floor_div_checks_all_divisors() -> None:
     work = binary("FLOOR_DIV", (4, 6), (6,), (4, 6), dtype=FLOAT32)
     assert (work.loops["divisor"], work.loops["divisor dimension"]) == (6, 6)
 

@@ -275,7 +275,7 @@ def test_an_operator_that_leaves_its_tensors_is_refused(case: Alone, message: st
     assert str(caught.value).startswith(case.code)
 
 
-def test_an_option_of_64_bits_is_not_cut_to_32() -> None:
+def test_an_option_of_64_bits_is_not_truncated_to_32() -> None:
     """TFLM cuts it: an end far away would be one before the beginning."""
     numbers = pack("<3Q", 2, 2**33 + 8, 2**31)  # a vector's length, the end and the start
     given = numbers + bytes([INTEGER, INTEGER, len(numbers) + 2 - 8, VECTOR, 1])

@@ -112,7 +112,7 @@ def test_other_depthwise_convolutions_run_without_a_buffer(changed: dict[str, in
     assert depthwise_s4(general, mve=False) == depthwise_s4(general, mve=True) == 0
 
 
-def test_mve_convolves_one_channel_with_turned_filters() -> None:
+def test_mve_convolves_one_channel_with_reversed_filters() -> None:
     one = replace(DEPTHWISE_5X5, in_channels=1, kernel_height=3, kernel_width=3)
     assert depthwise_s8(one, dsp=True, mve=True) == 4 * 16 + 8 * 9
     assert depthwise_s8(one, dsp=True, mve=False) == 0
@@ -126,7 +126,7 @@ def test_one_channel_in_a_row_gets_the_larger_of_two_buffers() -> None:
     assert depthwise_s8(row, dsp=True, mve=True) == 4 * 16 + 8 * 5
 
 
-def test_a_transposed_convolution_turns_its_filter_from_17_channels_on() -> None:
+def test_a_transposed_convolution_reverses_its_filter_from_17_channels_on() -> None:
     few = replace(CONV_3X3, in_channels=16, kernel_channels=16, stride_height=2, stride_width=2)
     many = replace(few, in_channels=17, kernel_channels=17)
     assert transpose_reversed_filter_s8(few) == 0

@@ -17,7 +17,7 @@ F = tensor(1, 4, dtype=DType.FLOAT32)
 
 
 @pytest.mark.parametrize("code", COMPARISONS)
-def test_a_comparison_looks_at_its_inputs_only(code: str) -> None:
+def test_a_comparison_requests_its_inputs_only(code: str) -> None:
     assert temporaries(call(code, [F, F], [BOOLEANS])) == [0, 1]
 
 
@@ -41,7 +41,7 @@ def test_binary_logic_has_no_prepare(code: str) -> None:
     assert prepared(call(code, [BOOLEANS, BOOLEANS], [BOOLEANS])) == []
 
 
-def test_logical_not_looks_at_both_sides() -> None:
+def test_logical_not_requests_both_sides() -> None:
     assert temporaries(call("LOGICAL_NOT", [BOOLEANS], [BOOLEANS])) == [0, 1]
     with pytest.raises(KernelRefusal, match="bool together with float32"):
         prepared(call("LOGICAL_NOT", [BOOLEANS], [F]))
@@ -57,7 +57,7 @@ def test_logical_not_looks_at_both_sides() -> None:
         ([(0,), (1,), (1,)], (0,)),
     ],
 )
-def test_select_looks_at_four_tensors(shapes: list[tuple[int, ...]], output: tuple[int, ...]) -> None:
+def test_select_requests_four_tensors(shapes: list[tuple[int, ...]], output: tuple[int, ...]) -> None:
     condition, first, second = shapes
     inputs = [tensor(*condition, dtype=DType.BOOL), tensor(*first), tensor(*second)]
     assert temporaries(call("SELECT_V2", inputs, [tensor(*output)])) == [0, 1, 2, 3]

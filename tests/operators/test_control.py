@@ -35,7 +35,7 @@ def _if(condition: Tensor, then: Graph, other: int = 2) -> Asked:
     return asked_of(_caller(made, condition, then, _called(3, 3, 2)), made, 0)
 
 
-def test_if_looks_at_its_condition_and_does_not_ask_the_second_branch() -> None:
+def test_if_requests_its_condition_and_does_not_check_the_second_branch() -> None:
     assert _if(tensor(0, 1, dtype=DType.BOOL), _called(1, 1, 1)) == ["t0"]
     assert _if(tensor(0, dtype=DType.BOOL), _called(1, 1, 1)) == ["t0"]
 
@@ -50,7 +50,7 @@ def test_if_looks_at_its_condition_and_does_not_ask_the_second_branch() -> None:
         (tensor(0, 1, dtype=DType.BOOL), _called(1, 1, 1), 3, "calls subgraph 3, but the model has only 3"),
     ],
 )
-def test_what_if_does_not_take(condition: Tensor, then: Graph, other: int, reason: str) -> None:
+def test_operands_that_if_rejects(condition: Tensor, then: Graph, other: int, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         _if(condition, then, other)
 
@@ -60,7 +60,7 @@ def _while(condition: Graph, body: Graph) -> Asked:
     return asked_of(_caller(made, None, condition, body), made, 0)
 
 
-def test_while_asks_for_nothing() -> None:
+def test_while_requests_nothing() -> None:
     assert _while(_called(2, 1, 1), _called(2, 2, 2)) == []
 
 
@@ -72,12 +72,12 @@ def test_while_asks_for_nothing() -> None:
         (_called(2, 1, 1), _called(2, 1, 2)),
     ],
 )
-def test_while_hands_on_as_many_tensors_as_it_has(condition: Graph, body: Graph) -> None:
+def test_while_passes_all_its_tensors_on(condition: Graph, body: Graph) -> None:
     with pytest.raises(KernelRefusal, match="different number of inputs or outputs"):
         _while(condition, body)
 
 
-def test_while_needs_an_answer_of_its_condition() -> None:
+def test_the_condition_of_while_must_have_an_output() -> None:
     with pytest.raises(KernelRefusal, match="that has no outputs"):
         _while(_called(2, 0, 1), _called(2, 2, 2))
 
@@ -161,7 +161,7 @@ def test_a_constant_number_stands_for_a_variable() -> None:
 @pytest.mark.parametrize(
     ("dtype", "size_bytes"), [(DType.INT4, 10), (DType.INT16, 20), (DType.INT64, 80), (DType.BOOL, 10)]
 )
-def test_a_variable_takes_the_bytes_that_its_value_takes_in_the_arena(dtype: DType, size_bytes: int) -> None:
+def test_a_variable_needs_as_many_bytes_as_its_value_in_the_arena(dtype: DType, size_bytes: int) -> None:
     made = _assign(1, 0, 3)
     whole = graph([*HANDLES, tensor(3, 10, dtype=dtype)], [_handle(0, 0, "a"), made], [], [])
     assert asked_of(model(whole), made, 0, abi=HOST) == ["t3", ("persistent", size_bytes)]

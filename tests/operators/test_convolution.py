@@ -76,27 +76,27 @@ def without_bias(given: Given) -> Given:
     return given[0], given[1][:-1], given[2]
 
 
-def test_the_reference_kernels_look_at_three_tensors_and_then_at_all() -> None:
+def test_the_reference_kernels_request_three_tensors_and_then_all() -> None:
     assert temporaries(prepared(made(CONV))) == [3, 0, 1, 0, 1, 2, 3]
     assert temporaries(prepared(made(DEPTHWISE_CONV))) == [3, 0, 1, 0, 1, 2, 3]
     assert temporaries(prepared(made(TRANSPOSE))) == [4, 2, 1, 2, 1, 3, 4]
 
 
-def test_cmsis_nn_looks_at_the_output_last() -> None:
+def test_cmsis_nn_requests_the_output_last() -> None:
     assert temporaries(prepared(made(CONV, DSP))) == [0, 1, 3, 0, 1, 2, 3]
     assert temporaries(prepared(made(DEPTHWISE_CONV, DSP))) == [0, 1, 3, 0, 1, 2, 3]
     assert temporaries(prepared(made(TRANSPOSE, DSP))) == [4, 2, 1, 2, 1, 3, 4]
 
 
 @pytest.mark.parametrize("build", [REFERENCE, DSP])
-def test_a_bias_that_is_left_out_is_not_looked_at(build: Platform) -> None:
+def test_a_bias_that_is_left_out_is_not_requested(build: Platform) -> None:
     assert len(temporaries(prepared(made(without_bias(CONV), build)))) == 6
     assert len(temporaries(prepared(made(without_bias(DEPTHWISE_CONV), build)))) == 6
     assert len(temporaries(prepared(made(without_bias(TRANSPOSE), build)))) == 6
     assert len(temporaries(prepared(made(("CONV_2D", (IMAGE, FILTER, None), CONVOLVED), build)))) == 6
 
 
-def test_a_transposed_convolution_in_float_looks_at_three_tensors() -> None:
+def test_a_transposed_convolution_in_float_requests_three_tensors() -> None:
     assert temporaries(prepared(made(floats(TRANSPOSE)))) == [4, 2, 1]
     assert temporaries(prepared(made(floats(TRANSPOSE), DSP))) == [4, 2, 1]
 
@@ -185,7 +185,7 @@ def test_transposed_convolutions_accumulate_the_whole_output() -> None:
     assert sized(prepared(made(floats(TRANSPOSE))), "scratch") == []
 
 
-def test_cmsis_nn_asks_for_a_turned_filter_even_when_it_is_empty() -> None:
+def test_cmsis_nn_requests_a_reversed_filter_even_if_it_is_empty() -> None:
     assert sized(prepared(made(TRANSPOSE, DSP)), "scratch") == [(7 + 3) * 5 * 3 * 4, 0]
     image, weights = tensor(1, 8, 8, 20, scale=0.5), tensor(5, 3, 3, 20, scale=0.5)
     many = ("TRANSPOSE_CONV", (SHAPE, weights, image, BIAS), CONVOLVED)
@@ -405,7 +405,7 @@ def test_transposed_convolutions(channels: int, path: str) -> None:
     assert reference.loops["product"] == (4 * 3 - 1) * (5 * 3 - 1) * channels * 3
 
 
-def test_no_work_of_what_is_no_image() -> None:
+def test_tensors_that_are_not_images_have_no_loop_counts() -> None:
     net = Net(1)
     x, weights = net.arena(4, 4, 2), net.noise(3, 1, 1, 2)
     model = net.model([x], [net.op("CONV_2D", [x, weights], 4, 4, 3)])

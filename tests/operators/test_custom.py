@@ -26,7 +26,7 @@ CLASSES, TARGETS, THRESHOLDS = tensor(1, 5, dtype=INT32), constant(4, 1), consta
 FLAGS, TARGET_SCORES = tensor(2, dtype=BOOL), tensor(2, dtype=INT32)
 
 
-def test_a_classifier_looks_at_its_tensors_alone() -> None:
+def test_a_classifier_requests_only_its_tensors() -> None:
     for classes in (CLASSES, tensor(5, dtype=INT32)):
         requests = asked("BasicClassifier", [classes, TARGETS, THRESHOLDS], [FLAGS, TARGET_SCORES])
         assert requests == ["t0", "t1", "t2", "t3", "t4"]
@@ -54,7 +54,7 @@ NOT_CLASSIFIED: list[tuple[list[Tensor], list[Tensor], str]] = [
 
 
 @pytest.mark.parametrize(("inputs", "outputs", "reason"), NOT_CLASSIFIED)
-def test_what_a_classifier_does_not_take(inputs: list[Tensor], outputs: list[Tensor], reason: str) -> None:
+def test_a_classifier_rejects(inputs: list[Tensor], outputs: list[Tensor], reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("BasicClassifier", inputs, outputs)
 
@@ -117,7 +117,7 @@ def test_detection_postprocess_with_more_detections_than_boxes_or_none() -> None
     assert _detected()[-2:] == [("scratch", 2 * 400), ("scratch", 0)]
 
 
-def test_what_detection_postprocess_does_not_take() -> None:
+def test_detection_postprocess_rejects() -> None:
     with pytest.raises(KernelRefusal, match="3 inputs and 4 outputs"):
         _detected(results=3)
     with pytest.raises(KernelRefusal, match="3 dimensions, not 2"):
@@ -178,7 +178,7 @@ def test_a_pruned_tensor_keeps_its_zero_points() -> None:
         (CODES, _ancillary(0), _shifted(1, 0), "first or last axis, not 1"),
     ],
 )
-def test_what_decode_does_not_take(codes: Tensor, ancillary: Tensor, result: Tensor, reason: str) -> None:
+def test_decode_rejects(codes: Tensor, ancillary: Tensor, result: Tensor, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("TFLM_DECODE", [codes, ancillary], [result])
 

@@ -32,7 +32,7 @@ INT4 = constant(tensor(3, 8, scale=0.25, dtype=DType.INT4))
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_fully_connected_looks_at_each_tensor_once(build: Platform) -> None:
+def test_fully_connected_requests_each_tensor_once(build: Platform) -> None:
     assert looked_at(asked("FULLY_CONNECTED", [X, WEIGHTS, BIAS], Y, build)) == [0, 1, 2, 3]
     assert looked_at(asked("FULLY_CONNECTED", [X, WEIGHTS, None], Y, build)) == [0, 1, 2]  # t2 is the output
 

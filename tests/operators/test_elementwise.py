@@ -19,7 +19,7 @@ WITH_PREPARE = ("ABS", "CEIL", "COS", "EXP", "LOG", "ROUND", "RSQRT", "SIN", "SQ
 
 
 @pytest.mark.parametrize("code", [*WITH_PREPARE, "CAST"])
-def test_a_unary_kernel_looks_once_at_both_sides(code: str) -> None:
+def test_a_unary_kernel_requests_both_sides_once(code: str) -> None:
     assert temporaries(call(code, [F], [F])) == [0, 1]
 
 

@@ -82,7 +82,7 @@ def test_scales_that_a_kernel_takes_for_equal() -> None:
     assert not unsupported_operators(one("TANH", INT8, out=Quantization((1 / 128,), (0,), 0)), RUNTIME)
 
 
-def test_limits_are_those_of_the_kernels_that_are_meant() -> None:
+def test_limits_apply_to_the_selected_kernels() -> None:
     net = Net(1)
     x = net.arena(1, 2, 3, 4, 5)
     made = net.model([x], [net.op("TRANSPOSE", [x, net.constant([0, 4, 1, 2, 3])], 1, 5, 2, 3, 4)])
@@ -178,7 +178,7 @@ def test_legal_is_what_real_tflm_runs(tmp_path: Path) -> None:
     assert len(ran) - sum(ran) > 30
 
 
-def test_operators_with_too_few_operands_are_told_of_or_taken() -> None:
+def test_operators_with_too_few_operands_are_reported_or_accepted() -> None:
     """Whatever a file has in place of what an operator takes: a reason, never an error."""
     kinds = [tensor(i, 1, 4, dtype=dtype) for i, dtype in enumerate((FLOAT32, INT8, INT32, BOOL))]
     refused = 0

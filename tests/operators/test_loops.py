@@ -275,7 +275,7 @@ def test_the_largest_itself_is_always_near(count: int, radius: int) -> None:
     assert count_near_largest(count, 10_000) == pytest.approx(count)
 
 
-def test_a_sparse_constant_tells_nothing() -> None:
+def test_a_sparse_constant_reveals_nothing() -> None:
     net = Net(1)
     floats, shorts = (net.tensor((64,), dtype, data=bytes(7)) for dtype in (FLOAT32, INT16))
     graph = net.graph([], [floats, shorts])

@@ -25,7 +25,7 @@ IMAGE = tensor(1, 4, 4, 8, scale=0.5)
 
 
 @pytest.mark.parametrize("one", [Q, W, tensor(1, 4, dtype=F), tensor(1, 4, dtype=DType.BOOL)])
-def test_concatenation_looks_at_its_first_input_twice(one: Tensor) -> None:
+def test_concatenation_requests_its_first_input_twice(one: Tensor) -> None:
     result = tensor(3, 4, dtype=one.dtype, scale=0.5, zero_point=3 if one is Q else 0)
     assert asked("CONCATENATION", [one, one, one], [result]) == ["t0", "t3", "t0", "t1", "t2"]
 
@@ -44,13 +44,13 @@ def test_concatenation_looks_at_its_first_input_twice(one: Tensor) -> None:
         ([tensor(4, dtype=DType.UINT8)], tensor(4, dtype=DType.UINT8), "NONE", "not uint8"),
     ],
 )
-def test_what_concatenation_does_not_take(inputs: list[Tensor], result: Tensor, activation: str, reason: str) -> None:
+def test_concatenation_rejects(inputs: list[Tensor], result: Tensor, activation: str, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("CONCATENATION", inputs, [result], fused_activation_function=activation)
 
 
 @pytest.mark.parametrize(("code", "position"), [("SPLIT", 0), ("SPLIT_V", 2)])
-def test_splits_look_at_a_constant_axis_alone(code: str, position: int) -> None:
+def test_splits_request_only_a_constant_axis(code: str, position: int) -> None:
     inputs = [constant(2, 2), Q, Q]
     inputs[position] = constant(1)
     assert asked(code, inputs, [Q, Q]) == [f"t{position}"]
@@ -78,7 +78,7 @@ def test_transpose(cmsis_nn: bool) -> None:
         (constant(1, 0), W, "int8 together with int16"),
     ],
 )
-def test_what_transpose_does_not_take(permutation: Tensor, result: Tensor, reason: str) -> None:
+def test_transpose_rejects(permutation: Tensor, result: Tensor, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("TRANSPOSE", [Q, permutation], [result])
 
@@ -109,7 +109,7 @@ def test_blocks_copy_the_dimensions_of_the_output() -> None:
         ("DEPTH_TO_SPACE", tensor(1, 4, 4, 8, dtype=DType.INT16), 2, "float32, int8, not int16"),
     ],
 )
-def test_what_blocks_do_not_take(code: str, one: Tensor, block: int, reason: str) -> None:
+def test_operands_that_block_operators_reject(code: str, one: Tensor, block: int, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked(code, [one], [one], block_size=block)
 
@@ -349,7 +349,7 @@ def test_batches_of_three_dimensions_have_no_width() -> None:
         ("RESIZE_NEAREST_NEIGHBOR", (1, 4, 4, 3), (1, 0, 8, 3), {}),
     ],
 )
-def test_shapes_that_the_kernel_would_run_wild_with_are_refused(
+def test_shapes_with_which_the_kernel_would_leave_its_tensors_are_rejected(
     code: str, before: tuple[int, ...], after: tuple[int, ...], options: dict[str, int]
 ) -> None:
     net = Net(1)

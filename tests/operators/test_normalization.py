@@ -24,7 +24,7 @@ LOG = tensor(1, 4, scale=1 / 16, zero_point=127)
 
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize(("source", "result"), [(X, Y), (X, WIDE), (FLOAT, FLOAT)])
-def test_softmax_looks_at_each_tensor_once_and_keeps_nothing(build: Platform, source: Tensor, result: Tensor) -> None:
+def test_softmax_requests_each_tensor_once_and_keeps_nothing(build: Platform, source: Tensor, result: Tensor) -> None:
     requests = asked("SOFTMAX", [source], result, build, beta=1.0)
     assert (looked_at(requests), kept(requests)) == ([0, 1], [])
 
@@ -80,7 +80,7 @@ def test_log_softmax_refuses(source: Tensor, result: Tensor, why: str) -> None:
         asked("LOG_SOFTMAX", [source], result)
 
 
-def test_l2_normalization_looks_at_each_tensor_once_and_keeps_nothing() -> None:
+def test_l2_normalization_requests_each_tensor_once_and_keeps_nothing() -> None:
     requests = asked("L2_NORMALIZATION", [X], Y)
     assert (looked_at(requests), kept(requests)) == ([0, 1], [])
 

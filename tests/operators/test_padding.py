@@ -25,13 +25,13 @@ AROUND = constant(0, 0, 1, 2, shape=(2, 2))
 
 
 @pytest.mark.parametrize("cmsis_nn", [False, True])
-def test_pad_looks_once_at_each_tensor(cmsis_nn: bool) -> None:
+def test_pad_requests_each_tensor_once(cmsis_nn: bool) -> None:
     assert asked("PAD", [Q, AROUND], [PADDED], cmsis_nn=cmsis_nn) == ["t0", "t1", "t2"]
     value = tensor(1, scale=0.5, zero_point=3)
     assert asked("PADV2", [Q, AROUND, value], [PADDED], cmsis_nn=cmsis_nn) == ["t0", "t1", "t2", "t3"]
 
 
-def test_a_value_left_out_is_not_looked_at() -> None:
+def test_a_value_left_out_is_not_requested() -> None:
     assert asked("PADV2", [Q, AROUND, None], [PADDED]) == ["t0", "t1", "t2"]
 
 
@@ -49,7 +49,7 @@ def test_a_value_left_out_is_not_looked_at() -> None:
         ([tensor(*[1] * 6, dtype=F), AROUND], tensor(1, 7, dtype=F), "0 to 5 dimensions, not 6"),
     ],
 )
-def test_what_pad_does_not_take(inputs: list[Tensor], result: Tensor, reason: str) -> None:
+def test_pad_rejects(inputs: list[Tensor], result: Tensor, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("PAD", inputs, [result])
 
@@ -89,7 +89,7 @@ def test_broadcast_to() -> None:
         (tensor(1, dtype=F), constant(1, dtype=DType.INT16), tensor(1, dtype=F), "int32, int64, not int16"),
     ],
 )
-def test_what_broadcast_to_does_not_take(source: Tensor, shape: Tensor, result: Tensor, reason: str) -> None:
+def test_broadcast_to_rejects(source: Tensor, shape: Tensor, result: Tensor, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("BROADCAST_TO", [source, shape], [result])
 

@@ -25,12 +25,12 @@ WINDOW = {"padding": "VALID", "stride_w": 2, "stride_h": 2, "filter_width": 2, "
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_maximum_looks_at_each_tensor_once_and_keeps_nothing(build: Platform) -> None:
+def test_maximum_requests_each_tensor_once_and_keeps_nothing(build: Platform) -> None:
     requests = asked("MAX_POOL_2D", [IMAGE], POOLED, build)
     assert (looked_at(requests), kept(requests)) == ([0, 1], [])
 
 
-def test_average_of_cmsis_nn_looks_twice() -> None:
+def test_average_of_cmsis_nn_requests_tensors_twice() -> None:
     assert looked_at(asked("AVERAGE_POOL_2D", [IMAGE], POOLED)) == [0, 1]
     for build in (PLAIN, DSP, MVE):
         assert looked_at(asked("AVERAGE_POOL_2D", [FLOAT_IMAGE], FLOAT_POOLED, build)) == [0, 1, 0, 1]
@@ -73,7 +73,7 @@ def test_pooling_refuses_uint8(code: str) -> None:
         asked(code, [replace(IMAGE, dtype=DType.UINT8)], replace(POOLED, dtype=DType.UINT8))
 
 
-def test_l2_pooling_looks_at_the_output_first_and_copies_its_dimensions() -> None:
+def test_l2_pooling_requests_the_output_first_and_copies_its_dimensions() -> None:
     requests = asked("L2_POOL_2D", [FLOAT_IMAGE], FLOAT_POOLED, **WINDOW)
     assert (looked_at(requests), kept(requests)) == ([1, 0], [("persistent", 20)])  # a TfLiteIntArray of 4
 

@@ -33,7 +33,7 @@ def svdf_asked(build: Platform = REFERENCE, *, output: Tensor = SVDF_OUTPUT, **c
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_svdf_looks_at_each_tensor_once(build: Platform) -> None:
+def test_svdf_requests_each_tensor_once(build: Platform) -> None:
     assert looked_at(svdf_asked(build)) == [0, 1, 2, 3, 4, 5]
 
 
@@ -121,7 +121,7 @@ def lstm_asked(
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_lstm_looks_at_the_15_tensors_it_has_and_the_output(build: Platform) -> None:
+def test_lstm_requests_the_15_tensors_it_has_and_the_output(build: Platform) -> None:
     assert looked_at(lstm_asked(build)) == [*range(15), 15]
 
 

@@ -36,7 +36,7 @@ def test_quantized_means_and_sums_accumulate_each_output_in_32_bits(code: str) -
 
 
 @pytest.mark.parametrize("code", ["MEAN", "SUM"])
-def test_means_and_sums_look_twice_at_input_and_axes_and_at_an_int8_output(code: str) -> None:
+def test_means_and_sums_request_input_and_axes_twice_and_an_int8_output(code: str) -> None:
     assert looked_at(asked(code, [X, AXES], Y)) == [0, 2, 1, 0, 1, 2]
     assert looked_at(asked(code, [of(X, DType.INT16), AXES], of(Y, DType.INT16))) == [0, 2, 1, 0, 1]
 

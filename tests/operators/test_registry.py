@@ -96,14 +96,14 @@ def test_an_entry_of_the_user_goes_before_that_of_tflm() -> None:
     assert entry_of(operator(0, "CONV_2D", [0], [1]), {"CONV_2D": own}) is OPERATORS["CONV_2D"]
 
 
-def test_tensors_with_other_axes_than_the_kernel_reads_have_no_work() -> None:
+def test_tensors_with_other_axes_than_the_kernel_reads_have_no_loop_counts() -> None:
     net = Net(1)
     x, slopes = net.arena(1, 2, 2, 2, 3, dtype=FLOAT32), net.noise(3, dtype=FLOAT32)
     with pytest.raises(KernelRefusal, match="PRELU does not support tensors"):
         run(net.model([x], [net.op("PRELU", [x, slopes])]))
 
 
-def test_a_row_of_pixels_is_no_image_to_scatter() -> None:
+def test_a_row_of_pixels_is_not_an_image_to_scatter() -> None:
     net = Net(1)
     x, weights = net.arena(1, 8, 20), net.noise(4, 3, 3, 20)
     inputs = [net.constant((1, 3, 23, 4)), weights, x]
@@ -111,7 +111,7 @@ def test_a_row_of_pixels_is_no_image_to_scatter() -> None:
         run(net.model([x], [net.op("TRANSPOSE_CONV", inputs, 1, 3, 23, 4, stride_h=3, stride_w=3)]))
 
 
-def test_a_result_smaller_than_its_padding_has_no_work() -> None:
+def test_a_result_smaller_than_its_padding_has_no_loop_counts() -> None:
     net = Net(1)
     x, around = net.arena(4, 5, dtype=FLOAT32), net.constant((0, 0, 3, 3), 2, 2)
     with pytest.raises(KernelRefusal, match="PAD requires paddings that match"):
@@ -119,7 +119,7 @@ def test_a_result_smaller_than_its_padding_has_no_work() -> None:
 
 
 @pytest.mark.parametrize("platform", [REFERENCE, PLAIN, MVE])
-def test_paddings_that_are_not_those_of_the_result_have_no_work(platform: Platform) -> None:
+def test_paddings_that_do_not_match_the_result_have_no_loop_counts(platform: Platform) -> None:
     """What the kernel would do with them follows from no shape, and may be counted to any height."""
     net = Net(1)
     x, around = net.arena(1, 10, 10, 8), net.constant((0, 0, 2**31 - 1, 0, 0, 0, 0, 0), 4, 2)

@@ -42,7 +42,7 @@ def test_gather_counts_axes_and_batches_from_the_end() -> None:
         (SOURCE, tensor(3, 2, dtype=DType.INT32), 1, 1, "does not support 1 batch dimensions"),
     ],
 )
-def test_what_gather_does_not_take(source: Tensor, positions: Tensor, axis: int, batches: int, reason: str) -> None:
+def test_gather_rejects(source: Tensor, positions: Tensor, axis: int, batches: int, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("GATHER", [source, positions], [SOURCE], axis=axis, batch_dims=batches)
 
@@ -60,7 +60,7 @@ def test_gather_nd() -> None:
         asked("GATHER_ND", [tensor(dtype=F), tensor(1, dtype=DType.INT32)], [result])
 
 
-def test_slice_sets_no_condition() -> None:
+def test_slice_has_no_conditions() -> None:
     # What a debug build asserts (constant or not, one type) is no check in a release.
     assert asked("SLICE", [SOURCE, ONE, constant(2, dtype=DType.INT64)], [ONE]) == ["t0", "t1", "t2", "t3"]
 
@@ -79,7 +79,7 @@ def test_slice_sets_no_condition() -> None:
         max_size=4,
     )
 )
-def test_strided_slice_makes_what_python_makes(axes: list[tuple[int, int, int, int, bool, bool]]) -> None:
+def test_strided_slice_produces_the_same_as_python(axes: list[tuple[int, int, int, int, bool, bool]]) -> None:
     sizes, begins, ends, strides, from_start, to_end = zip(*axes, strict=True)
     made = [
         len(range(size)[None if first else begin : None if last else end : stride])
@@ -101,7 +101,7 @@ def test_strided_slice_drops_an_axis() -> None:
     assert requests == ["t0", "t1", "t2", "t3", "t4"]
 
 
-def test_a_begin_that_is_too_short_is_not_judged() -> None:
+def test_a_begin_that_is_too_short_is_not_checked() -> None:
     # The kernel reads what follows it in the file.
     inputs = [SOURCE, constant(0), constant(1), constant(1)]
     assert asked("STRIDED_SLICE", inputs, [tensor(9, dtype=F)]) == ["t0", "t1", "t2", "t3", "t4"]
@@ -115,7 +115,7 @@ def test_a_begin_that_is_too_short_is_not_judged() -> None:
         (tensor(4, dtype=F), constant(0), 0, "a stride of 0"),
     ],
 )
-def test_what_strided_slice_does_not_take(source: Tensor, begin: Tensor, stride: int, reason: str) -> None:
+def test_strided_slice_rejects(source: Tensor, begin: Tensor, stride: int, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("STRIDED_SLICE", [source, begin, constant(1), constant(stride)], [tensor(1, dtype=F)])
 
@@ -143,7 +143,7 @@ def test_embedding_lookup_makes_its_op_data_in_prepare() -> None:
         (LOOKUP, tensor(9, 8, scale=0.5, zero_point=1), tensor(5, 8, dtype=F), "only with a zero point of 0"),
     ],
 )
-def test_what_embedding_lookup_does_not_take(lookup: Tensor, table: Tensor, result: Tensor, reason: str) -> None:
+def test_embedding_lookup_rejects(lookup: Tensor, table: Tensor, result: Tensor, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("EMBEDDING_LOOKUP", [lookup, table], [result])
 

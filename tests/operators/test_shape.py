@@ -15,7 +15,7 @@ from tests.operators.runs import FLOAT32, INT8, INT32, run
 SOURCE = tensor(2, 3, 4, dtype=F)
 
 
-def test_reshape_looks_at_its_shape_input_in_no_way() -> None:
+def test_reshape_does_not_request_its_shape_input() -> None:
     assert asked("RESHAPE", [SOURCE], [tensor(24, dtype=F)]) == ["t0", "t1"]
     computed = tensor(2, dtype=DType.INT32)
     assert asked("RESHAPE", [SOURCE, computed], [tensor(6, 4, dtype=F)]) == ["t0", "t2"]
@@ -35,7 +35,7 @@ def test_old_files_give_a_scalar_the_shape_of_nothing() -> None:
         (tensor(24), "float32 together with int8"),
     ],
 )
-def test_what_reshape_does_not_take(result: Tensor, reason: str) -> None:
+def test_reshape_rejects(result: Tensor, reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("RESHAPE", [SOURCE], [result])
 
@@ -62,9 +62,7 @@ def test_squeeze(axes: tuple[int, ...] | None, result: tuple[int, ...]) -> None:
         (tensor(*[1] * 9), (), (), "at most 8 dimensions, not 9"),
     ],
 )
-def test_what_squeeze_does_not_take(
-    source: Tensor, axes: tuple[int, ...], result: tuple[int, ...], reason: str
-) -> None:
+def test_squeeze_rejects(source: Tensor, axes: tuple[int, ...], result: tuple[int, ...], reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("SQUEEZE", [source], [tensor(*result)], squeeze_dims=axes)
 
@@ -85,12 +83,12 @@ def test_expand_dims(axis: int, result: tuple[int, ...]) -> None:
         (constant(-4), (1, 5, 6), "cannot produce"),
     ],
 )
-def test_what_expand_dims_does_not_take(axis: Tensor, result: tuple[int, ...], reason: str) -> None:
+def test_expand_dims_rejects(axis: Tensor, result: tuple[int, ...], reason: str) -> None:
     with pytest.raises(KernelRefusal, match=reason):
         asked("EXPAND_DIMS", [tensor(5, 6), axis], [tensor(*result)])
 
 
-def test_shape_looks_at_nothing() -> None:
+def test_shape_requests_nothing() -> None:
     assert asked("SHAPE", [SOURCE], [tensor(3, dtype=DType.INT64)]) == []
 
 
@@ -124,7 +122,7 @@ def test_one_more_axis_is_a_loop_over_elements(dtype: DType, path: str) -> None:
     assert work == LoopCounts(path, {"element": 60, "axis": 2})
 
 
-def test_shapes_are_told_axis_by_axis() -> None:
+def test_shapes_are_returned_axis_by_axis() -> None:
     net = Net(1)
     x = net.arena(3, 20, 4)
     assert run(net.model([x], [net.op("SHAPE", [x], 3, dtype=INT32, out_type="INT32")])) == LoopCounts(

@@ -72,7 +72,7 @@ def test_framer_rounds_its_frame_up_to_whole_steps() -> None:
         _framed(5, 0, S16)
 
 
-def test_stacker_allocates_before_prepare_looks_at_tensors() -> None:
+def test_stacker_allocates_before_prepare_requests_tensors() -> None:
     options = flex_map(num_channels=8, stacker_left_context=1, stacker_right_context=2, stacker_step=2)
     requests = asked("SignalStacker", [S16], [tensor(32, dtype=INT16), FLAG], custom_options=options)
     assert requests == [("persistent", 24 + 4 * 8 * 4), "t0", "t1", "t2"]
@@ -109,7 +109,7 @@ def test_overlap_add_keeps_a_frame_per_row(dtype: DType, sample: int) -> None:
     assert requests == ["t0", "t1", ("persistent", 8), *[("persistent", 8 * sample)] * 2]
 
 
-def test_what_overlap_add_does_not_take() -> None:
+def test_overlap_add_rejects() -> None:
     with pytest.raises(KernelRefusal, match="cannot add int32"):
         asked("SignalOverlapAdd", [S16], [S16], custom_options=flex_map(T=INT32.code, frame_step=4))
     with pytest.raises(KernelRefusal, match="does not support samples of type 9"):

@@ -76,7 +76,7 @@ def test_every_code_comes_back(scale: float, zero_point: int, dtype: DType) -> N
     assert np.array_equal(quantized(dequantized(codes, own), own), codes)
 
 
-def test_what_is_no_function_of_elements() -> None:
+def test_operators_that_are_not_elementwise_functions() -> None:
     chain = Chain([1, 4])
     x = chain.made(REAL)
     chain.step("SOFTMAX", [x], REAL)

@@ -72,7 +72,7 @@ def test_int8_and_the_tanh_form_in_float32_are_exact_anyway() -> None:
         assert result.model == legalize(model, runtime(), rules=ELEMENTWISE_RULES).model
 
 
-def test_without_leave_nothing_is_approximated() -> None:
+def test_nothing_is_approximated_without_permission() -> None:
     kind: Kind = (INT16, 2.0**-13, 0)
     result = legalize(model_of(kind, kind, 16), runtime(), rules=ELEMENTWISE_RULES)
     assert {change.error for change in result.applied} == {None}

@@ -92,7 +92,7 @@ def mutant(model: Model, random: Random) -> Model:
 
 
 @pytest.mark.parametrize("made", [float_net, int8_net])
-def test_nothing_that_a_file_may_hold_raises(made: Callable[[], Model]) -> None:
+def test_no_content_of_a_file_raises_an_error(made: Callable[[], Model]) -> None:
     """Neither rewriting it nor telling what of it is illegal; nothing is left to rewrite, and the result is a file."""
     model, random, rewritten = made(), Random(0), 0
     for _ in range(MUTANTS):

@@ -139,7 +139,7 @@ def test_data_arrives_where_it_did(build: Callable[[], Model], expected: list[st
     assert result.applied
 
 
-def test_an_upsampling_that_is_none_is_repeated_as_it_is() -> None:
+def test_repetitions_that_are_not_upsampling_are_repeated_unchanged() -> None:
     """The columns of each row one after the other, twice: no pixel is next to its copy."""
     model = tile([1, 4, 5, 3], [1, 1, 2, 1], INT8)
     assert codes(assert_same_in_all(model).model) == ["RESHAPE", "BROADCAST_TO", "RESHAPE"]
@@ -154,7 +154,7 @@ def test_what_others_read_on_the_way_stays() -> None:
     assert codes(assert_same_in_all(model).model) == ["RESHAPE", "BROADCAST_TO", "RESHAPE", "RESHAPE"]
 
 
-def test_without_a_way_of_broadcasting_tensors_are_joined_with_themselves() -> None:
+def test_without_broadcast_to_tensors_are_concatenated_with_themselves() -> None:
     model = tile([2, 3], [1, 23], INT8)
     poor = replace(runtime(), resolver=tuple(pair for pair in runtime().resolver if pair[0] != "BROADCAST_TO"))
     result = legalize(model, poor).model

@@ -76,7 +76,7 @@ PIXELS: Scale = (1.0, -128)
     ],
     ids=["scale", "channels alike", "mean", "offset", "quantized twice", "tie", "channels", "shifted", "two"],
 )
-def test_what_leaves_all_codes_alone_goes(
+def test_operators_that_change_no_code_are_removed(
     steps: list[tuple[str, list[float], Scale]], own: Scale, kept: list[str], affine: Affine | None
 ) -> None:
     channels = max((len(values) for _, values, _ in steps), default=1)
@@ -157,7 +157,7 @@ def test_an_input_that_is_used_otherwise_stays() -> None:
     off=st.sampled_from([0.0, 1e-4, 1e-3, 4e-3, 0.02]),
     shift=st.integers(-1, 1),
 )
-def test_it_goes_only_where_the_kernel_gives_the_same_codes(
+def test_it_is_removed_only_if_the_kernel_gives_the_same_codes(
     own: float, zero_point: int, factor: float, off: float, shift: int
 ) -> None:
     """Against LiteRT's MUL itself, with scales about those that would be the identity."""

@@ -72,7 +72,7 @@ CONTRADICTIONS: dict[str, Callable[[], Model]] = {
 
 
 @pytest.mark.parametrize("build", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_what_contradicts_itself_is_left_to_the_runtimes(build: Callable[[], Model]) -> None:
+def test_contradictory_operators_are_left_to_the_runtimes(build: Callable[[], Model]) -> None:
     model = build()
     assert legalize(model, runtime(), rules=STRUCTURE_RULES).model is model
 

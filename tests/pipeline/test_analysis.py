@@ -56,7 +56,7 @@ def test_an_arena_says_when_it_was_not_measured(name: str, kernels: str, derived
     assert ("arena-derived" in {finding.rule for finding in arena_findings(plan, target)}) is derived
 
 
-def test_names_that_a_terminal_would_obey_are_quoted() -> None:
+def test_names_with_terminal_control_sequences_are_escaped() -> None:
     assert format_counts(Counter({"GELU": 2, "\x1b[2J": 1})) == "GELU (2x), '\\x1b[2J' (1x)"
 
 

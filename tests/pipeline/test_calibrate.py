@@ -58,7 +58,7 @@ def estimated_ms(path: Path, target: str, **overrides: Any) -> float:
     return made.estimate.latency_ms.value
 
 
-def test_one_measurement_is_given_back(folder: Path) -> None:
+def test_one_measurement_is_reproduced(folder: Path) -> None:
     before = estimated_ms(folder / "chain.tflite", BOARD)
     own = folder / "my-board.toml"
     report = calibrate_target(BOARD, [(folder / "chain.tflite", 1.2 * before)], output=own)
@@ -91,7 +91,7 @@ def test_the_profile_says_what_it_was_calibrated_on(folder: Path) -> None:
     assert loaded.regions[0] == load_target(BOARD).regions[0]
 
 
-def test_several_measurements_tell_the_stall(folder: Path) -> None:
+def test_several_measurements_determine_the_stall(folder: Path) -> None:
     slow = 'name = "slow"\nextends = "nucleo-l4r5zi"\n[[region]]\nname = "flash"\nstall_cycles_per_byte = 3.0\n'
     (folder / "slow.toml").write_text(slow)
     times = [(path, estimated_ms(path, str(folder / "slow.toml"))) for path in sorted(folder.glob("*.tflite"))]
@@ -122,7 +122,7 @@ def test_calibrating_the_calibrated_profile_changes_nothing(folder: Path) -> Non
     assert second.after.band == first.after.band
 
 
-def test_measurements_that_hardly_agree_are_told(folder: Path) -> None:
+def test_measurements_that_hardly_agree_are_reported(folder: Path) -> None:
     chain, long = folder / "chain.tflite", folder / "long.tflite"
     long.write_bytes(write_model(chain_model(9)))
     times = [(chain, 1.7 * estimated_ms(chain, BOARD)), (long, estimated_ms(long, BOARD))]
@@ -158,7 +158,7 @@ def test_a_users_own_profile_can_be_calibrated_again(folder: Path) -> None:
     assert estimated_ms(chain, str(folder / "two.toml")) == pytest.approx(0.2, rel=1e-3)
 
 
-def test_a_measured_time_holds_the_wait_for_memories_that_nobody_knows(folder: Path) -> None:
+def test_a_measured_time_includes_the_unknown_wait_for_memories(folder: Path) -> None:
     chain, own = folder / "chain.tflite", folder / "own.toml"
     for name, overrides in (("teensy41", {}), ("stm32f769i-disco", {"arena_region": "sdram"})):
         before = resolve_target(name).with_overrides(**overrides)
@@ -211,14 +211,14 @@ def test_many_long_names_still_make_a_profile(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("ms", [0.0, float("nan"), float("inf"), -1.0])
-def test_a_time_that_is_none_is_refused(folder: Path, ms: float) -> None:
+def test_an_invalid_time_is_rejected(folder: Path, ms: float) -> None:
     with pytest.raises(CalibrationError, match=r"chain.tflite.*above 0"):
         calibrate_target(BOARD, [(folder / "chain.tflite", ms)], output=folder / "own.toml")
     assert not (folder / "own.toml").exists()
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
-def test_a_time_beyond_physics_is_refused_with_both_figures(folder: Path, factor: float) -> None:
+def test_an_impossible_time_is_rejected_with_both_figures(folder: Path, factor: float) -> None:
     ms = factor * estimated_ms(folder / "chain.tflite", BOARD)
     with pytest.raises(CalibrationError) as caught:
         calibrate_target(BOARD, [(folder / "chain.tflite", ms)], output=folder / "own.toml")
@@ -277,7 +277,7 @@ def test_every_board_is_written_in_both_ways(name: str) -> None:
         assert not [finding for finding in validate_target(text, where="mine.toml") if finding.level == "error"]
 
 
-def test_an_extension_says_only_what_is_different() -> None:
+def test_an_extension_contains_only_differences() -> None:
     board = load_target("nucleo-l4r5zi")
     text = profile_text(mine(board, timings=(TIMING,)), base=board, comments=["by hand", "twice\nover"])
     assert text.startswith("# by hand\n# twice?over\n")
@@ -315,7 +315,7 @@ def test_what_the_base_loses_by_a_change_is_written(changes: dict[str, object]) 
     assert parse_target(profile_text(bare, base=board), where="").power is None
 
 
-def test_another_core_keeps_what_is_said_of_its_memories() -> None:
+def test_another_core_keeps_the_description_of_its_memories() -> None:
     board = load_target("rpi-pico")
     other = load_target("cortex-m33")
     changed = mine(board, core=other.core, factors=other.factors)
@@ -481,7 +481,7 @@ def test_a_model_may_be_named(models_folder: Path) -> None:
         calibrated(models_folder, lines, models=[models_folder / "another name.tflite", models_folder / "dense.tflite"])
 
 
-def test_a_name_in_a_log_is_no_path(models_folder: Path) -> None:
+def test_a_name_in_a_log_is_not_a_path(models_folder: Path) -> None:
     lines = device_lines(models_folder / "chain.tflite", chain_model(6), model="../chain")
     (models_folder / "elsewhere" / "serial.txt").write_bytes(log_of(lines))
     with pytest.raises(UsageError, match=r"no matching \.\./chain\.tflite was found next to"):
@@ -537,7 +537,7 @@ def test_control_flow_has_no_estimate_of_its_own(tmp_path: Path) -> None:
         ({"events": [("ADD", 0, 1, 1)]}, [("operators-not-compared", "note")]),
     ],
 )
-def test_what_is_doubtful_is_told(
+def test_doubtful_runs_are_reported(
     models_folder: Path, figures: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     report = calibrated(models_folder, device_lines(models_folder / "chain.tflite", chain_model(6), **figures))
@@ -548,7 +548,7 @@ def test_what_is_doubtful_is_told(
     assert (model.device.account_used_bytes is None) is ("shared" in figures)
 
 
-def test_runs_that_differ_are_told(models_folder: Path) -> None:
+def test_runs_that_differ_are_reported(models_folder: Path) -> None:
     lines = device_lines(models_folder / "chain.tflite", chain_model(6))
     total = int(lines[-4].split("mean=")[1].split()[0])
     lines = device_lines(models_folder / "chain.tflite", chain_model(6), total=(total, total, total * 6 // 5))
@@ -574,7 +574,7 @@ def test_a_macro_to_define_is_called_as_in_the_firmware(models_folder: Path) -> 
         (UsageError, "nothing|needs 1 to", {"total": (10**12,) * 3}),
     ],
 )
-def test_what_measures_nothing_is_refused(
+def test_an_empty_measurement_is_rejected(
     models_folder: Path, kind: type[EdgetoolError], words: str, figures: dict[str, Any]
 ) -> None:
     with pytest.raises(kind) as caught:

@@ -150,7 +150,7 @@ def test_a_reserve_on_a_bare_core_may_count_towards_a_budget(folder: Path) -> No
     assert failed(check(write(conv_model()), targets=(BARE,), limits=limits)) == ["active-budget"]
 
 
-def test_the_lock_tells_what_changed_and_why(folder: Path) -> None:
+def test_the_lock_reports_what_changed_and_why(folder: Path) -> None:
     path = write(chain_model(3))
     first = check(path, update=True)
     assert (first.written, lock_of(first).state) == (Path("edgetool.lock"), "updated")
@@ -189,7 +189,7 @@ def test_the_lock_keeps_other_models_and_targets(folder: Path) -> None:
     assert "b.tflite, which does not exist" in notice
 
 
-def test_a_model_of_another_target_or_none_is_told(folder: Path) -> None:
+def test_a_model_of_another_target_or_none_is_reported(folder: Path) -> None:
     a, b = write(conv_model(), "a.tflite"), write(conv_model(), "b.tflite")
     check(a, update=True)
     for path, target, state in ((a, OTHER, "other-target"), (b, BOARD, "not-in-lock")):
@@ -198,7 +198,7 @@ def test_a_model_of_another_target_or_none_is_told(folder: Path) -> None:
         assert failed(check(path, targets=(target,), locked=True)) == ["lock"]
 
 
-def test_a_changed_profile_and_clock_are_told_beside_the_growth(folder: Path) -> None:
+def test_a_changed_profile_and_clock_are_reported_beside_the_growth(folder: Path) -> None:
     path = write(conv_model())
     check(path, update=True)
     slow = BOARD.with_overrides(clock_hz=10_000_000)
@@ -242,7 +242,7 @@ def test_a_broken_model_among_several_ends_it_before_anything_is_written(folder:
     assert not Path("edgetool.lock").exists()
 
 
-def test_what_cannot_be_asked_together(folder: Path) -> None:
+def test_conflicting_requests_are_rejected(folder: Path) -> None:
     path = write(conv_model())
     with pytest.raises(UsageError, match="--update and --locked are mutually exclusive"):
         check(path, update=True, locked=True)

@@ -47,11 +47,11 @@ def test_equal_sequences_pair_in_place_whatever_they_compute() -> None:
     assert shown(operators("CDC", [1, 2, 3]), operators("CDC", [3, 1, 2])) == ["00", "11", "22"]
 
 
-def test_an_operator_in_the_middle_is_new_and_one_at_the_end_gone() -> None:
+def test_an_operator_in_the_middle_is_added_and_one_at_the_end_removed() -> None:
     assert shown(operators("CDCF"), operators("CADC")) == ["00", "-1", "12", "23", "3-"]
 
 
-def test_what_computes_the_same_is_paired_before_what_is_only_called_the_same() -> None:
+def test_equal_work_is_preferred_to_equal_labels_when_pairing() -> None:
     assert shown(operators("CCC", [1, 2, 3]), operators("CCCC", [1, 9, 2, 3])) == ["00", "-1", "12", "23"]
     assert shown(operators("ACCB", [5, 1, 2, 5]), operators("ACB", [6, 2, 6])) == ["00", "1-", "21", "32"]
 
@@ -74,7 +74,7 @@ SIZES = st.lists(st.integers(1, 2), min_size=8, max_size=8)
 
 
 @given(LABELS, LABELS, SIZES, SIZES)
-def test_every_operator_stands_once_and_in_its_order(a: str, b: str, first: list[int], second: list[int]) -> None:
+def test_every_operator_is_listed_once_and_in_order(a: str, b: str, first: list[int], second: list[int]) -> None:
     left, right = operators(a, first), operators(b, second)
     pairs = aligned(left, right)
     assert [x for x, _ in pairs if x is not None] == left
@@ -158,7 +158,7 @@ def test_accuracy_of_a_model_is_in_the_report_beside_it(folder: Path, tmp_path: 
     assert figure(compare_models(folder / "chain.tflite", model, BOARD), "accuracy").b is None
 
 
-def test_a_plan_report_has_no_estimate_and_none_is_guessed(folder: Path, tmp_path: Path) -> None:
+def test_a_plan_report_has_no_estimate_and_none_is_invented(folder: Path, tmp_path: Path) -> None:
     made = plan_model(folder / "chain.tflite", resolve_target(BOARD))
     found = compare_models(folder / "chain.tflite", write_reports(tmp_path / "plan.json", made), BOARD)
     latency = figure(found, "latency_ms")
@@ -202,14 +202,14 @@ def test_percent_of_nothing_is_not_infinite() -> None:
         (Band(10, 9, 11), None, None),
     ],
 )
-def test_a_difference_within_the_bands_is_not_sure(a: Band, b: Band | None, certain: bool | None) -> None:
+def test_a_difference_within_the_bands_is_not_certain(a: Band, b: Band | None, certain: bool | None) -> None:
     reports = whole_report(estimate=estimate(latency_ms=a)), whole_report(estimate=estimate(latency_ms=b))
     change = figure(reports, "latency_ms")
     assert change.certain is certain
     assert change.a_band == (a.low, a.high)
 
 
-def test_what_follows_from_the_latency_is_as_unsure_as_that() -> None:
+def test_figures_that_follow_from_the_latency_are_as_uncertain() -> None:
     a = whole_report(estimate=estimate(latency_ms=Band(10, 8, 20), bandwidth_gbps=0.4, stream_utilization=0.5))
     b = whole_report(estimate=estimate(latency_ms=Band(8, 5, 10), bandwidth_gbps=0.5, stream_utilization=0.4))
     bandwidth, stream = figure((a, b), "bandwidth_gbps"), figure((a, b), "stream_utilization")
@@ -219,7 +219,7 @@ def test_what_follows_from_the_latency_is_as_unsure_as_that() -> None:
     assert (bandwidth.certain, stream.certain) == (False, False)
 
 
-def test_an_arena_that_is_only_a_lower_bound_makes_no_sure_difference() -> None:
+def test_an_arena_that_is_only_a_lower_bound_gives_no_certain_difference() -> None:
     exact = whole_report()
     above = arena(exact, bytes=200_000, is_lower_bound=True)
     below = arena(exact, bytes=50_000, is_lower_bound=True)
@@ -242,7 +242,7 @@ def test_changes_add_up(a: int, b: int) -> None:
         assert a * (1 + change.change_percent / 100) == pytest.approx(b, abs=1e-3)
 
 
-def test_the_least_of_several_outputs_counts_and_none_where_one_is_unknown() -> None:
+def test_the_minimum_of_several_outputs_counts_unless_one_is_unknown() -> None:
     made = whole_report()
     assert made.quantization is not None
     (output,) = made.quantization.outputs
@@ -254,7 +254,7 @@ def test_the_least_of_several_outputs_counts_and_none_where_one_is_unknown() -> 
     assert len({name for name, _, _ in FIGURES}) == len(FIGURES)
 
 
-def test_other_targets_and_builds_are_said(tmp_path: Path) -> None:
+def test_different_targets_and_builds_are_reported(tmp_path: Path) -> None:
     first, other = whole_report("one"), whole_report("two")
     assert first.target is not None
     path = write_reports(tmp_path / "one.json", first)
@@ -300,9 +300,7 @@ VALUES = (
 
 @given(st.lists(st.tuples(st.sampled_from(FIELDS), VALUES), max_size=4), st.booleans())
 @settings(max_examples=300)
-def test_whatever_a_report_says_is_shown_or_refused(
-    changes: list[tuple[tuple[str, str], object]], turned: bool
-) -> None:
+def test_any_report_is_shown_or_rejected(changes: list[tuple[tuple[str, str], object]], turned: bool) -> None:
     """Figures that are read never bring a figure that JSON or the terminal cannot hold."""
     document = json.loads(to_json(documents([WHOLE])))
     for (section, name), value in changes:

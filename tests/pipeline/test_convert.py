@@ -233,14 +233,14 @@ def children_in(folder: Path) -> list[str]:
     return found
 
 
-def test_a_plan_that_was_not_wanted_is_not_said_to_be_no_better(tmp_path: Path) -> None:
+def test_a_plan_that_was_not_requested_is_not_called_unnecessary(tmp_path: Path) -> None:
     path = tmp_path / "small.tflite"
     path.write_bytes(write_model(chain([32, 32])))
     made = convert_file(ConvertRequest(path), load_target("cortex-m7"), output=tmp_path / "out", offline_plan=False)
     assert [finding.rule for finding in made.report.findings] == ["no-plan"]
 
 
-def test_a_plan_made_anew_and_none_of_ours_exclude_each_other(tmp_path: Path) -> None:
+def test_replan_and_no_offline_plan_exclude_each_other(tmp_path: Path) -> None:
     path = tmp_path / "small.tflite"
     path.write_bytes(write_model(chain([32, 32])))
     with pytest.raises(UsageError, match="--no-offline-plan"):
@@ -266,7 +266,7 @@ def test_the_model_is_written_in_the_order_that_needs_least(tmp_path: Path) -> N
     assert f"ARENA_BYTES {made.report.arena.bytes}" in (tmp_path / "best" / "branches.h").read_text()
 
 
-def test_an_order_for_a_file_that_is_left_as_it_is_makes_no_sense(tmp_path: Path) -> None:
+def test_an_order_is_rejected_for_a_file_that_is_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "small.tflite"
     path.write_bytes(write_model(chain([32, 32])))
     with pytest.raises(UsageError, match="--order"):
@@ -304,7 +304,7 @@ def test_the_cheapest_is_never_beaten(several: list[FormCost]) -> None:
 
 
 @given(st.lists(st.tuples(costs, qualities), min_size=1, max_size=4))
-def test_what_is_much_worse_than_the_best_is_not_taken(several: list[tuple[FormCost, float | None]]) -> None:
+def test_a_form_that_is_much_worse_than_the_best_is_not_chosen(several: list[tuple[FormCost, float | None]]) -> None:
     given_ = [replace(cost, sqnr_db=quality) for cost, quality in several]
     chosen = cheapest(given_)
     for other in given_:
@@ -318,7 +318,7 @@ def test_the_first_wins_a_tie() -> None:
     assert cheapest([unrolled, fused]) is unrolled
 
 
-def test_the_finding_tells_both_prices() -> None:
+def test_the_finding_states_both_costs() -> None:
     fused, unrolled = FormCost("fused", 2048, 4640, 4, 37.25), FormCost("unrolled", None, 50328, 175)
     finding = rnn_finding(fused, [unrolled], ["lstm"])
     assert (finding.rule, finding.level, finding.where) == ("rnn-form", "note", None)
@@ -342,7 +342,7 @@ def test_the_finding_names_the_layers() -> None:
     )
 
 
-def test_a_form_that_is_left_out_is_told() -> None:
+def test_a_form_that_is_left_out_is_reported() -> None:
     fused, unrolled = FormCost("fused", 10, 10, 4, -0.1), FormCost("unrolled", 99, 99, 40, 35.0)
     assert cheapest([fused, unrolled]) is unrolled
     finding = rnn_finding(unrolled, [fused], ["lstm"])
@@ -362,7 +362,7 @@ def _cut_model() -> Model:
     return draft.finish()
 
 
-def test_a_carried_state_is_priced_and_written() -> None:
+def test_a_recurrent_state_is_planned_and_written() -> None:
     model = add_state_variables(_cut_model(), (("layer/state_0", "given", "taken"),))
     assert [name for name, _ in model.signatures[0].inputs] == ["input"]
     assert [name for name, _ in model.signatures[0].outputs] == ["output"]

@@ -66,7 +66,7 @@ def test_noise_between_the_lines_changes_nothing(noise: list[bytes], end: bytes)
 
 
 @given(st.data())
-def test_a_damaged_character_is_never_believed(data: st.DataObject) -> None:
+def test_a_damaged_line_is_never_used(data: st.DataObject) -> None:
     content = bytearray(log_of(LINES))
     at = data.draw(st.integers(0, len(content) - 1))
     content[at] ^= data.draw(st.integers(1, 255))
@@ -95,7 +95,7 @@ def _but_place(profile: DeviceProfile) -> list[object]:
     ],
     ids=["LF", "CRCRLF", "one line", "coloured", "noise in lines", "each twice", "cut lines", "UTF-16"],
 )
-def test_a_terminal_may_do_what_it_likes(content: bytes) -> None:
+def test_terminal_escapes_are_ignored(content: bytes) -> None:
     assert _but_place(only(content)) == _but_place(PLAIN)
 
 
@@ -142,7 +142,7 @@ def test_the_last_whole_profile_of_each_model_counts() -> None:
         (log_of(profile_lines(events=[("ADD", 0, 100, 101)])), "the times of operator 0 contradict"),
     ],
 )
-def test_what_is_no_whole_profile_is_refused(content: bytes, words: str) -> None:
+def test_an_incomplete_profile_is_rejected(content: bytes, words: str) -> None:
     with pytest.raises(CalibrationError) as caught:
         parse_profile_log(content, where="serial.txt")
     assert words in str(caught.value)
@@ -150,11 +150,11 @@ def test_what_is_no_whole_profile_is_refused(content: bytes, words: str) -> None
     assert caught.value.fix
 
 
-def test_operators_that_differ_between_runs_are_not_held_against_each_other() -> None:
+def test_operators_that_differ_between_runs_are_not_compared() -> None:
     assert only(log_of(profile_lines(varies=1, events=[("ADD", 0, 10, 100)]))).varies
 
 
-def test_what_the_firmware_does_not_know_is_none() -> None:
+def test_unknown_figures_of_the_firmware_are_none() -> None:
     profile = only(log_of(profile_lines(hz=0, declared=0)))
     assert (profile.ticks_hz, profile.clock_hz, profile.arena_declared_bytes) == (None, None, None)
 
@@ -189,7 +189,7 @@ def test_a_hostile_log_takes_no_time(content: bytes) -> None:
     assert time.process_time() - begun < 10
 
 
-def test_of_thousands_of_profiles_the_last_count_and_are_told() -> None:
+def test_only_the_last_of_thousands_of_profiles_are_used() -> None:
     log = parse_profile_log(log_of(LINES) * 300 + log_of(LINES[:3]) * 300, where="log")
     assert len(log.profiles) == 1
     assert log.notes[0] == "279 more notes like the following"

@@ -109,7 +109,7 @@ def test_the_plan_in_each_file_counts(tmp_path: Path) -> None:
     assert emitted.arena.models[0].head_bytes == planned.head_bytes
 
 
-def test_a_better_order_is_told_but_the_given_one_is_emitted(tmp_path: Path) -> None:
+def test_a_better_order_is_reported_but_the_given_one_is_emitted(tmp_path: Path) -> None:
     paths = put(tmp_path, small=conv_model(), chain=chain_model(60))
     emitted = emit_shared(paths, TARGET, output=tmp_path / "out")
     assert rules(emitted) == ["shared-arena-order"]
@@ -125,7 +125,7 @@ def test_a_better_order_is_told_but_the_given_one_is_emitted(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", [None, "cortex-m7"])
-def test_a_lower_bound_is_told(tmp_path: Path, name: str | None) -> None:
+def test_a_lower_bound_is_reported(tmp_path: Path, name: str | None) -> None:
     """Without a target, or with an operator whose kernel nobody knows."""
     paths = put(tmp_path, a=conv_model(), b=dense_model() if name is None else unary_model("GELU"))
     request = FirmwareRequest("plain" if name is None else "header")
@@ -139,7 +139,7 @@ def test_a_lower_bound_is_told(tmp_path: Path, name: str | None) -> None:
     assert "#define SHARED_ARENA_BYTES" not in text
 
 
-def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_reported(tmp_path: Path) -> None:
     paths = put(tmp_path, a=residual_model(), b=conv_model())
     size = sum(path.stat().st_size for path in paths)
     arena = account_shared([Tenant(residual_model()), Tenant(conv_model())], BUILD).bytes
@@ -257,7 +257,7 @@ def test_the_same_model_twice_is_refused(tmp_path: Path) -> None:
         (("a", "both_arena"), "both", "both write a file both_arena.h"),
     ],
 )
-def test_names_that_meet_are_refused(tmp_path: Path, names: tuple[str, str], group: str | None, said: str) -> None:
+def test_names_that_collide_are_rejected(tmp_path: Path, names: tuple[str, str], group: str | None, said: str) -> None:
     paths = [tmp_path / str(position) / f"{name}.tflite" for position, name in enumerate(names)]
     for path, model in zip(paths, (conv_model(), dense_model()), strict=True):
         path.parent.mkdir()
@@ -273,7 +273,7 @@ def test_a_name_that_c_cannot_have_is_refused(tmp_path: Path) -> None:
     assert "is not a valid name" in str(error)
 
 
-def test_nothing_is_overwritten_unless_it_may_be(tmp_path: Path) -> None:
+def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     paths = put(tmp_path, a=conv_model(), b=dense_model())
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "main.cc").write_text("mine")

@@ -49,7 +49,7 @@ def test_the_search_for_a_plan_ends_in_time_and_tells(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("target", "gives_up"), [("cortex-m55", True), ("cortex-m4", False)])
-def test_a_kernel_that_leaves_its_output_unwritten_is_told(tmp_path: Path, target: str, gives_up: bool) -> None:
+def test_a_kernel_that_leaves_its_output_unwritten_is_reported(tmp_path: Path, target: str, gives_up: bool) -> None:
     """Real TFLM for the Cortex-M55 gives what lay in the arena for this row of three windows that overlap the end."""
     net = Net(1)
     x = net.arena(1, 1, 15, 12)
@@ -84,7 +84,7 @@ def with_request(tflite: Path, target: str, **asked: float) -> Report:
         ("cortex-m7", {"clock_scale": 0.5}, None),
     ],
 )
-def test_another_clock_than_the_profiles_is_told(
+def test_another_clock_than_the_profiles_is_reported(
     tflite: Path, target: str, asked: dict[str, float], level: str | None
 ) -> None:
     """Power and wait states belong to a clock; a core of its own has none of either."""
@@ -93,7 +93,7 @@ def test_another_clock_than_the_profiles_is_told(
     assert "--power-mw" in found["clock-given"].message if level == "warning" else True
 
 
-def test_where_no_time_is_estimated_the_measured_one_tells_the_limit(tflite: Path) -> None:
+def test_without_an_estimate_the_measured_time_determines_the_limit(tflite: Path) -> None:
     without = with_request(tflite, "raspberry-pi-4").estimate
     measured = with_request(tflite, "raspberry-pi-4", measured_ms=5.0).estimate
     assert without is not None
@@ -129,7 +129,7 @@ def test_factors_of_other_runtimes_hold_for_the_kernels_and_types_that_they_were
         assert bool(report.estimate.factors) == reported
 
 
-def test_a_run_that_takes_what_was_estimated_is_no_less(tflite: Path) -> None:
+def test_a_run_as_fast_as_estimated_is_within_the_band(tflite: Path) -> None:
     estimate = with_request(tflite, "nucleo-l4r5zi").estimate
     assert estimate is not None
     assert estimate.latency_ms is not None
@@ -240,14 +240,16 @@ def test_a_file_is_timed_on_random_input(timed_tflite: Path) -> None:
 
 
 @pytest.mark.parametrize(("machine", "same"), [("x86_64", True), ("AMD64", True), ("arm64", False), ("", False)])
-def test_only_a_target_of_this_kind_stands_for(machine: str, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_target_of_the_same_kind_counts_as_this_machine(
+    machine: str, same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
     assert is_this_machine(load_target("desktop")) is same
     assert is_this_machine(load_target("x86-64")) is False  # an estimate of it is one of TFLM's kernels
     assert is_this_machine(load_target("cortex-m7")) is False
 
 
-def test_an_arm_board_that_runs_this_stands_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_arm_board_that_runs_the_benchmark_counts_as_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert is_this_machine(load_target("raspberry-pi-4")) is True
     assert is_this_machine(load_target("desktop")) is False

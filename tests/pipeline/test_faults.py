@@ -65,7 +65,7 @@ def test_a_directory_without_permission_is_named_and_left_alone(tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("permissions")
-def test_a_directory_that_cannot_be_looked_into_is_no_bug_of_ours(tmp_path: Path, case: faults.Case) -> None:
+def test_an_unreadable_directory_is_not_an_internal_error(tmp_path: Path, case: faults.Case) -> None:
     closed = tmp_path / "out"
     closed.mkdir()
     closed.chmod(0)
@@ -96,6 +96,6 @@ def test_nothing_outside_the_directory_is_touched(tmp_path: Path, case: faults.C
 
 
 @pytest.mark.parametrize("name", ["..", "../up", "a/b", "/tmp/a", ".", "a\\b"])
-def test_no_name_leads_out_of_the_directory(name: str) -> None:
+def test_no_name_leads_outside_the_directory(name: str) -> None:
     with pytest.raises(UsageError, match="is not a valid name"):
         output_name(Path("model.tflite"), name)

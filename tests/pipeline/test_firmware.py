@@ -151,7 +151,7 @@ def test_operators_count_once_and_in_the_order_of_their_use() -> None:
     assert spec_of(source_of(model)).registrations == (Registration("RELU", "AddRelu"),)
 
 
-def test_what_the_rest_says() -> None:
+def test_the_remaining_fields() -> None:
     model = conv_model()
     spec = spec_of(source_of(model), shared_arena="shared")
     assert spec.commit == RUNTIME.tflm_commit
@@ -201,7 +201,7 @@ LONG = "a_keyword_spotting_model_of_the_third_generation"
 
 
 @pytest.mark.parametrize("stem", ["kws", "my-model v2", "kws.int8", "A" * 31])
-def test_nothing_is_said_of_a_name_that_is_kept(stem: str) -> None:
+def test_a_name_that_is_kept_is_not_reported(stem: str) -> None:
     assert name_findings(Path(f"{stem}.tflite"), None) == ()
 
 

@@ -96,7 +96,9 @@ def test_accuracy_is_that_of_the_output_that_the_labels_are_for(models: Path, tm
         ("dynamic.keras", 3, "series"),
     ],
 )
-def test_what_cannot_load_is_refused_by_name(models: Path, tmp_path: Path, name: str, code: int, words: str) -> None:
+def test_a_model_that_cannot_be_loaded_is_rejected_by_name(
+    models: Path, tmp_path: Path, name: str, code: int, words: str
+) -> None:
     result = convert(tmp_path, models / name)
     assert (result.returncode, result.stdout) == (code, "")
     assert words in result.stderr

@@ -85,7 +85,7 @@ def test_the_answer_is_written_and_is_pinned(tmp_path: Path) -> None:
     assert offsets == [buffer.offset for buffer in placed]
 
 
-def test_pins_that_raise_the_bound_are_told(tmp_path: Path) -> None:
+def test_pins_that_raise_the_bound_are_reported(tmp_path: Path) -> None:
     layout_instance(AUDIO, strategy="tflm", output=tmp_path / "high.csv")
     report = layout_instance(tmp_path / "high.csv")
     assert (report.layout.height, report.layout.proof, rules(report)) == (1600, "bound met", ["pins-raise-bound"])
@@ -194,7 +194,7 @@ def test_the_document_names_what_decided_its_figures(tmp_path: Path) -> None:
     assert (document["instance"]["name"], document["instance"]["buffers"]) == ("audio.csv", 9)
 
 
-def test_progress_tells_of_heights() -> None:
+def test_progress_shows_peaks() -> None:
     reported: list[str] = []
     layout_instance(AUDIO, progress=reported.append)
     assert reported[-1] == "height 1,120 B, lower bound 1,120 B"

@@ -177,7 +177,7 @@ def test_a_directory_that_is_a_link_is_followed_unless_it_leads_nowhere(tmp_path
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_directory_without_permission_is_told_before_any_work(
+def test_a_directory_without_permission_is_reported_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(**_: object) -> str:
@@ -323,7 +323,7 @@ def test_the_files_of_two_runs_never_mix(tmp_path: Path) -> None:
 
 
 @needs_flock
-def test_of_two_runs_that_may_not_replace_files_one_is_told(tmp_path: Path) -> None:
+def test_of_two_runs_without_force_one_fails(tmp_path: Path) -> None:
     """The other has made the directory while this one waited for its turn to make it."""
     out, refused = tmp_path / "out", []
 
@@ -347,7 +347,7 @@ def test_of_two_runs_that_may_not_replace_files_one_is_told(tmp_path: Path) -> N
 
 
 @needs_flock
-def test_who_waits_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_too_long_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "WAIT_SECONDS", 0.1)
     with (
         directory_lock(tmp_path),
@@ -360,7 +360,7 @@ def test_who_waits_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @needs_flock
-def test_a_directory_replaced_while_waiting_is_held_anew(tmp_path: Path) -> None:
+def test_a_directory_replaced_while_waiting_is_locked_again(tmp_path: Path) -> None:
     out, same = tmp_path / "out", []
 
     def hold() -> None:
@@ -380,7 +380,7 @@ def test_a_directory_replaced_while_waiting_is_held_anew(tmp_path: Path) -> None
 
 
 @needs_flock
-def test_where_nothing_can_be_locked_nothing_is_tidied_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_locks_nothing_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -404,7 +404,7 @@ def test_a_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @needs_flock
-def test_trying_a_directory_waits_for_nobody(tmp_path: Path) -> None:
+def test_checking_a_directory_does_not_wait_for_locks(tmp_path: Path) -> None:
     with directory_lock(tmp_path):
         check_writable(tmp_path, FILE_NAMES, force=False, inputs=())
     assert not list(tmp_path.iterdir())

@@ -24,7 +24,7 @@ from tests.pipeline.order_models import tangle
 @pytest.mark.parametrize(
     ("target", "written", "warned"), [(None, True, True), (None, False, False), ("cortex-m7", True, False)]
 )
-def test_a_plan_written_for_no_build_is_warned_of(
+def test_a_plan_written_for_no_build_causes_a_warning(
     tmp_path: Path, target: str | None, *, written: bool, warned: bool
 ) -> None:
     path = tmp_path / "small.tflite"
@@ -41,7 +41,7 @@ def branches(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_written_file_runs_its_operators_in_the_order_told(branches: Path, tmp_path: Path) -> None:
+def test_the_written_file_runs_its_operators_in_the_reported_order(branches: Path, tmp_path: Path) -> None:
     output, target = tmp_path / "planned.tflite", load_target("cortex-m7")
     report = plan_model(branches, target, output=output)
     assert report.plan is not None
@@ -58,7 +58,7 @@ def test_the_written_file_runs_its_operators_in_the_order_told(branches: Path, t
     assert again.account.bytes == report.arena.bytes
 
 
-def test_operators_are_told_by_their_index_in_the_input_file(branches: Path) -> None:
+def test_operators_are_numbered_as_in_the_input_file(branches: Path) -> None:
     report = plan_model(branches, load_target("cortex-m7"))
     assert report.arena is not None
     operators = branches_model().main.operators
@@ -78,7 +78,7 @@ def test_the_original_order_is_kept_on_request(branches: Path) -> None:
 @pytest.mark.parametrize(
     "request_", [PlanRequest(order="original"), PlanRequest(strategy="tflm"), PlanRequest(sharing="greedy")]
 )
-def test_wishes_do_not_apply_to_a_plan_in_the_file(branches: Path, tmp_path: Path, request_: PlanRequest) -> None:
+def test_options_do_not_apply_to_a_plan_in_the_file(branches: Path, tmp_path: Path, request_: PlanRequest) -> None:
     output, target = tmp_path / "planned.tflite", load_target("cortex-m7")
     plan_model(branches, target, output=output)
     with pytest.raises(UsageError, match="--replan"):
@@ -91,7 +91,7 @@ def test_sharing_and_a_layout_exclude_each_other(branches: Path) -> None:
         plan_model(branches, None, request=PlanRequest(sharing="greedy", strategy="greedy"))
 
 
-def test_shared_buffers_are_told_with_their_tensors(branches: Path, tmp_path: Path) -> None:
+def test_shared_buffers_are_reported_with_their_tensors(branches: Path, tmp_path: Path) -> None:
     output, target = tmp_path / "planned.tflite", load_target("cortex-m7")
     report = plan_model(branches, target, request=PlanRequest(sharing="dynamic-programming"), output=output)
     assert report.plan is not None
@@ -125,7 +125,7 @@ def test_a_part_of_the_time_is_left_for_the_layout() -> None:
 
 
 @pytest.mark.parametrize("planner", ["edgetool", "runtime", "file"])
-def test_a_search_cut_short_is_told_whoever_places_the_tensors_then(planner: str) -> None:
+def test_a_search_cut_short_is_reported_whichever_planner_is_used(planner: str) -> None:
     deadline = Deadline(1e-9)
     found = plan_memory(branches_model(), effort=deadline.effort())
     assert deadline.timed_out
@@ -133,7 +133,7 @@ def test_a_search_cut_short_is_told_whoever_places_the_tensors_then(planner: str
     assert bool(search_findings(chosen, deadline, "wait")) == (planner != "file")
 
 
-def test_a_search_that_had_no_time_is_told(tmp_path: Path) -> None:
+def test_a_search_without_time_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "tangle.tflite"
     path.write_bytes(write_model(tangle(60)))
     report = plan_model(path, load_target("cortex-m7"), request=PlanRequest(time_limit=1e-9))

@@ -47,7 +47,7 @@ def test_a_deadline_ends_the_search_and_frees_the_nodes() -> None:
     assert (deadline.timed_out, deadline.interrupted) == (True, False)
 
 
-def test_a_part_of_a_search_ends_before_the_whole_and_is_told() -> None:
+def test_a_part_of_a_search_ends_before_the_whole_and_is_reported() -> None:
     deadline = Deadline(60)
     effort = deadline.effort(7)
     order = effort.for_order
@@ -69,7 +69,7 @@ def test_without_a_time_limit_the_nodes_are_limited() -> None:
         assert effort.for_order is effort
 
 
-def test_the_first_interrupt_ends_the_search_and_the_second_does_what_it_did_before() -> None:
+def test_the_first_interrupt_ends_the_search_and_the_second_has_its_usual_effect() -> None:
     before = signal.getsignal(signal.SIGINT)
     with interruptible(None) as deadline:
         signal.raise_signal(signal.SIGINT)
@@ -110,7 +110,7 @@ def test_ticks_come_a_few_times_a_second() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), 1e11])
-def test_senseless_limits_are_refused(limit: float) -> None:
+def test_invalid_limits_are_rejected(limit: float) -> None:
     with pytest.raises(UsageError), interruptible(limit):
         pytest.fail("not reached")
 
@@ -157,7 +157,7 @@ def test_the_figures_are_those_of_the_file_that_convert_writes(tmp_path: Path, m
     assert made.unwritten == ()
 
 
-def test_a_model_made_anew_is_numbered_as_it_is_written_and_another_as_it_came() -> None:
+def test_converted_models_are_renumbered_and_others_are_not() -> None:
     source = source_of(branches_model())
     anew = planned_for(source, load_target("cortex-m7"))
     came = planned_for(source, load_target("cortex-m7"), renumber=False)
@@ -169,7 +169,9 @@ def test_a_model_made_anew_is_numbered_as_it_is_written_and_another_as_it_came()
     assert anew.analysis.plan.account == planned_for(anew.source, load_target("cortex-m7")).analysis.plan.account
 
 
-def test_where_no_plan_can_be_written_the_file_is_as_it_was_and_why_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_no_plan_can_be_written_the_file_is_unchanged_and_the_reason_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(*arguments: object) -> Source:
         raise UnsupportedModelError("a field that nobody knows")
 
@@ -192,7 +194,7 @@ def test_where_no_plan_can_be_written_the_file_is_as_it_was_and_why_is_told(monk
         ("float16", False, ["conversion"]),
     ],
 )
-def test_ranges_that_rest_on_no_data_are_told_of_what_has_ranges(
+def test_uncalibrated_ranges_are_reported_only_for_schemes_with_ranges(
     scheme: str, calibrated: bool, rules: list[str]
 ) -> None:
     found = conversion_findings(QuantizationInfo(scheme, calibrated, 100), ("a note",))

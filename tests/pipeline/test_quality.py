@@ -35,7 +35,7 @@ def said(*layers: LayerLoss, sqnr_db: float | None = 12.0, scheme: str = "int8",
     return list(loss_findings(QuantizationInfo(scheme, True, 200, outputs, layers=layers), **options))
 
 
-def test_a_poor_output_is_told_with_where_to_look() -> None:
+def test_a_poor_output_is_reported_with_advice() -> None:
     (found,) = said()
     assert (found.rule, found.level) == ("poor-quantization", "warning")
     assert "'y' has an SQNR of 12.0 dB" in found.message
@@ -57,7 +57,7 @@ def test_a_float_output_that_differs_is_an_error() -> None:
     assert not said(sqnr_db=40.0, scheme="float16")
 
 
-def test_layers_that_keep_enough_are_not_spoken_of() -> None:
+def test_layers_that_lose_little_are_not_mentioned() -> None:
     assert [item.rule for item in said(replace(LAYER, sqnr_db=30.0))] == ["poor-quantization"]
     assert [item.rule for item in said(replace(LAYER, sqnr_db=None))] == ["poor-quantization"]
     assert [item.rule for item in said(*[LAYER] * 5)] == ["poor-quantization"] + ["layer-loses"] * 3
@@ -106,13 +106,13 @@ def test_a_remedy_is_advised_only_where_it_helps() -> None:
         assert ("--dense-per-tensor" in message) == per_tensor
 
 
-def test_few_samples_are_told_where_layers_lose() -> None:
+def test_few_samples_are_reported_if_layers_lose_accuracy() -> None:
     info = QuantizationInfo("int8", True, 10, (), layers=(LAYER,))
     assert [item.rule for item in loss_findings(info)] == ["layer-loses", "few-samples"]
     assert [item.rule for item in loss_findings(replace(info, calibrated=False))] == ["layer-loses"]
 
 
-def test_what_the_child_tells_is_read_as_it_is() -> None:
+def test_the_output_of_the_child_is_read_unchanged() -> None:
     assert layer_losses(None) == ()
     assert layer_losses({"layers": [plain(LAYER)], "sqnr_db": 1.0}) == (LAYER,)
 
@@ -180,7 +180,7 @@ def test_a_float_input_has_the_step_that_it_is_quantized_to() -> None:
     assert not reported(model("ABS", dtype=DType.FLOAT32))
 
 
-def test_it_is_told_where_something_is_lost_or_asked_for() -> None:
+def test_input_findings_appear_if_accuracy_is_lost_or_layers_are_measured() -> None:
     assert not reported(model("RELU"), GOOD)
     assert reported(model("RELU"), GOOD, measured=True)
     assert not reported(model("RELU", step=0.5))

@@ -39,7 +39,7 @@ def request_(tmp_path: Path) -> ConvertRequest:
     return ConvertRequest(tmp_path / "m.keras")
 
 
-def test_why_there_is_no_price_to_compare_with(
+def test_the_reason_for_a_missing_alternative_is_reported(
     request_: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = form_of(request_, tmp_path, monkeypatch, {"unrolled": UNROLLED})

@@ -35,7 +35,7 @@ def test_the_array_for_a_single_input_may_have_any_name() -> None:
         raw(dense_model(), a=np.ones((3, 1, 16), np.int8), b=np.ones(3))
 
 
-def test_real_numbers_are_quantized_and_the_own_dtype_is_taken_as_it_is() -> None:
+def test_real_numbers_are_quantized_and_arrays_of_the_tensors_dtype_are_unchanged() -> None:
     integers = np.arange(32, dtype=np.int8).reshape(2, 1, 16)
     (taken,) = raw(dense_model(), x=integers)
     np.testing.assert_array_equal(taken, integers)
@@ -85,7 +85,7 @@ def test_integers_without_a_scale_must_be_kept() -> None:
         ({}, "it has none"),
     ],
 )
-def test_what_does_not_fit_is_said(arrays: dict[str, np.ndarray], message: str) -> None:
+def test_samples_that_do_not_fit_are_reported(arrays: dict[str, np.ndarray], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         raw(add_model(), **arrays)
     assert message in str(caught.value)

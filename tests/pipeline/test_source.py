@@ -196,7 +196,7 @@ def test_the_finding_goes_once_the_operator_is_described(model: Path) -> None:
     assert report.estimate.operators[1].macs == 9 * 32
 
 
-def test_a_description_that_nothing_uses_or_that_replaces_a_kernel_is_told(model: Path, tmp_path: Path) -> None:
+def test_a_description_that_nothing_uses_or_that_replaces_a_kernel_is_reported(model: Path, tmp_path: Path) -> None:
     target = load_target("cortex-m7")
     other = write(tmp_path, EXACT.replace("MyOp", "MyOop"))
     reported = {f.rule: f.message for f in plan_model(model, target, custom_operators=other).findings}

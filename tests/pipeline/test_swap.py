@@ -67,7 +67,7 @@ def test_a_failing_rename_leaves_the_old_files(tmp_path: Path, monkeypatch: pyte
     assert not staging.exists()
 
 
-def test_a_decision_that_cannot_be_put_on_the_disk_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_cannot_be_flushed_is_rolled_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was told as an error, the next run would do all the same."""
     directory = filled(tmp_path / "out", {**MINE, **OLD})
     staging = staged(directory)
@@ -86,7 +86,7 @@ def test_a_decision_that_cannot_be_put_on_the_disk_is_none(tmp_path: Path, monke
     assert not staging.exists()
 
 
-def test_what_can_go_neither_forward_nor_back_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_failed_commit_and_rollback_keeps_the_files_and_reports_it(tmp_path: Path) -> None:
     directory = filled(tmp_path / "out", OLD)
     staging = staged(directory)
     (directory / "c.json").unlink()
@@ -106,7 +106,7 @@ def test_what_can_go_neither_forward_nor_back_is_kept_and_told(tmp_path: Path) -
 
 
 @posix
-def test_the_message_of_the_process_that_renames_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_the_renaming_process_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgetool.pipeline.output.back_up", _put_in_the_way)
     filled(tmp_path, OLD)
     with pytest.raises(OutputError, match=r"cannot be written: Is a directory") as caught:
@@ -124,7 +124,7 @@ def _put_in_the_way(staging: Path, names: dict[str, bytes]) -> None:
 
 @posix
 @pytest.mark.parametrize("before", [True, False], ids=["before its work", "after its work"])
-def test_where_the_process_that_renames_dies_its_starter_goes_on(
+def test_if_the_renaming_process_dies_its_parent_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
     real = subprocess.Popen
@@ -149,7 +149,7 @@ def test_where_the_process_that_renames_dies_its_starter_goes_on(
 
 
 @posix
-def test_an_interrupt_that_another_thread_takes_leaves_a_whole_set(
+def test_an_interrupt_received_by_another_thread_leaves_a_complete_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a thread, as numerical libraries have them, takes what the writer holds back."""
@@ -183,7 +183,7 @@ def test_an_interrupt_that_another_thread_takes_leaves_a_whole_set(
         pass
 
 
-def test_where_no_process_can_be_started_the_writer_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_writer_renames_if_no_process_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
@@ -194,7 +194,7 @@ def test_where_no_process_can_be_started_the_writer_renames(tmp_path: Path, monk
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_way_back_that_was_cut_short_is_no_success(tmp_path: Path) -> None:
+def test_an_interrupted_rollback_is_not_a_success(tmp_path: Path) -> None:
     filled(tmp_path, OLD)
     staging = staged(tmp_path)
     (staging / swap.NEW / "a.h").replace(tmp_path / "a.h")
@@ -205,7 +205,7 @@ def test_a_way_back_that_was_cut_short_is_no_success(tmp_path: Path) -> None:
     assert not staging.exists()
 
 
-def test_only_what_is_surely_ours_is_removed(tmp_path: Path) -> None:
+def test_only_own_staging_directories_are_removed(tmp_path: Path) -> None:
     kept = (".edgetool-notes", ".edgetool-abcdefgh", ".edgetool-settings")
     for name in kept:
         filled(tmp_path / name, {"a.txt": b"mine"})
@@ -218,7 +218,7 @@ def test_only_what_is_surely_ours_is_removed(tmp_path: Path) -> None:
 
 
 @posix
-def test_what_a_clone_brings_along_is_not_carried_out(tmp_path: Path) -> None:
+def test_staging_directories_in_a_cloned_repository_are_ignored(tmp_path: Path) -> None:
     """Whoever made a repository could else write and delete beside their directory, as if it were a killed run's."""
     filled(tmp_path, {"Makefile": b"mine", "precious": b"mine"})
     decided, failed = (filled(tmp_path / name, {}) for name in (".edgetool-aaaaaaaa", ".edgetool-bbbbbbbb"))
@@ -235,14 +235,14 @@ def test_what_a_clone_brings_along_is_not_carried_out(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_directory_whose_group_is_inherited_is_tidied_too(tmp_path: Path) -> None:
+def test_a_directory_with_an_inherited_group_is_cleaned_up_too(tmp_path: Path) -> None:
     """What is made in such a directory has its bit."""
     tmp_path.chmod(0o2755)
     left = staged(tmp_path)
     assert swap.abandoned_stagings(tmp_path) == [left]
 
 
-def test_an_update_of_the_lock_file_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+def test_an_update_of_the_lock_file_removes_the_remains_of_a_killed_one(tmp_path: Path) -> None:
     filled(made_as(tmp_path / ".edgetool-12345678") / swap.NEW, {"edgetool.lock": b"half"})
     write_lock(LockStore(tmp_path / "edgetool.lock", None, None), {}, inputs=())
     assert [path.name for path in tmp_path.iterdir()] == ["edgetool.lock"]
@@ -263,7 +263,7 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @posix
-def test_what_another_user_left_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_staging_directories_of_other_users_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = made_as(tmp_path / ".edgetool-12345678")
     filled(tmp_path, OLD)
     filled(theirs / swap.READY, NEW)

@@ -88,7 +88,7 @@ def test_a_model_with_our_plan_passes(make: Callable[[], Model], tmp_path: Path)
     assert len(litert.outputs) == len(model.main.outputs)
 
 
-def test_a_plan_in_the_file_is_held_against_the_file_without_it(tmp_path: Path) -> None:
+def test_a_plan_in_the_file_is_compared_with_the_file_without_it(tmp_path: Path) -> None:
     model = residual_model()
     path = saved(tmp_path, with_offsets(model, stacked_plan(model)))
     info = verified(path)
@@ -125,7 +125,9 @@ def overlapping(model: Model) -> Model:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [add_model, conv_model, residual_model])
-def test_a_corrupted_plan_is_refused_and_does_damage_when_forced(make: Callable[[], Model], tmp_path: Path) -> None:
+def test_a_corrupted_plan_is_rejected_and_changes_outputs_when_forced(
+    make: Callable[[], Model], tmp_path: Path
+) -> None:
     path = saved(tmp_path, overlapping(make()))
     with pytest.raises(InvalidModelError, match="overlap") as caught:
         verify_model(path)
@@ -194,7 +196,7 @@ def test_an_original_of_another_order_may_be_named(tmp_path: Path) -> None:
     assert (info.original.name, info.planned.name) == ("original.tflite", "model.tflite")
 
 
-def test_another_original_is_told_apart(tmp_path: Path) -> None:
+def test_a_different_original_is_detected(tmp_path: Path) -> None:
     model = dense_model()
     bias = model.main.tensors[2]
     assert bias.data is not None
@@ -267,7 +269,7 @@ def test_a_planned_file_that_does_not_run_fails(tmp_path: Path) -> None:
     assert info.arena.used_bytes is None
 
 
-def test_a_model_that_tflm_lacks_an_operator_for(tmp_path: Path) -> None:
+def test_a_model_with_an_operator_that_tflm_lacks(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModelError, match=r"model\.tflite: TensorFlow Lite Micro cannot prepare") as caught:
         verify_model(saved(tmp_path, tiny_models.gelu()))
     assert caught.value.exit_code == 3
@@ -314,7 +316,7 @@ def test_an_arena_of_an_untested_tflm_fails_with_the_cause(
     )
 
 
-def test_a_tested_tflm_is_not_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tested_tflm_is_not_mentioned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify_module, "ARENA_STEP", -16)
     info = verified(saved(tmp_path, conv_model()))
     (failed,) = (check for check in info.checks if check.passed is False)
@@ -326,7 +328,7 @@ def test_the_tested_versions_are_those_that_setup_cfg_installs() -> None:
     assert f"tflite-micro>={TESTED[0]},<={TESTED[1]};" in text
 
 
-def test_litert_need_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_litert_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("ai_edge_litert", "tflite_runtime"):
         fake(tmp_path / "fake", package, ABSENT, monkeypatch)
     info = verified(saved(tmp_path, conv_model()))

@@ -103,7 +103,7 @@ def test_a_later_edgetool_may_add_keys_and_an_earlier_one_lack_some() -> None:
         ('{"schema": "edgetool/1", "provenance": {"options": {"x": ' + "[" * 800 + "]" * 800 + "}}}", ""),
     ],
 )
-def test_what_is_no_report_is_told(text: str, said: str) -> None:
+def test_invalid_reports_are_reported(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_reports(text)
     assert said in caught.value.what

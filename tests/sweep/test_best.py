@@ -65,7 +65,7 @@ def test_between_equal_answers_the_cheaper_variant_is_best_and_not_the_one_neare
     assert 2 in front(found)
 
 
-def test_where_only_the_power_is_lacking_the_advice_is_about_that() -> None:
+def test_if_only_the_power_is_unknown_the_advice_says_so() -> None:
     unknown = Judged((), False, ("the inference energy is unknown; the limit is 500 uJ",), ("energy",))
     with pytest.raises(FailedCheckError) as caught:
         best_row([row(1, judged=unknown, energy_uj=None)], "board")
@@ -92,7 +92,7 @@ def test_nothing_accepted_is_better_in_the_axis(drawn: list[tuple[int, int, int]
         assert not any(all(a <= b for a, b in zip(v, values[0], strict=True)) and v != values[0] for v in values[1:])
 
 
-def test_sqnr_stands_for_accuracy_of_which_nothing_is_known() -> None:
+def test_sqnr_replaces_unknown_accuracy() -> None:
     silent: dict[str, Any] = {"accuracy": None, "agreement": None}
     found = [row(1, quality={**silent, "sqnr_db": 20.0}), row(2, quality={**silent, "sqnr_db": 40.0})]
     assert best_row(found, "board").number == 2
@@ -101,7 +101,7 @@ def test_sqnr_stands_for_accuracy_of_which_nothing_is_known() -> None:
         best_row(found, "board", "latency_ms")
 
 
-def test_targets_and_axes_that_there_are_not_are_named() -> None:
+def test_unknown_targets_and_axes_are_named() -> None:
     with pytest.raises(UsageError, match="no target 'bord'; use one of board, other"):
         best_row([row(1), row(2, variant(target="other"))], "bord")
     with pytest.raises(UsageError, match="no axis 'speed'"):
@@ -110,7 +110,7 @@ def test_targets_and_axes_that_there_are_not_are_named() -> None:
         best_row([], "board")
 
 
-def test_where_none_is_accepted_the_nearest_say_why() -> None:
+def test_if_none_is_accepted_the_nearest_variants_give_reasons() -> None:
     found = [
         row(1, judged=Judged((), False, ("too large", "too slow"))),
         row(2, variant(0.5), judged=Judged((), False, ("too slow",))),
@@ -174,7 +174,7 @@ def test_the_files_of_the_chosen_variant(tmp_path: Path) -> None:
     json.loads((tmp_path / "out" / "words.json").read_text())
 
 
-def test_an_arena_that_is_not_the_one_that_was_judged_is_told(tmp_path: Path) -> None:
+def test_a_different_arena_than_the_judged_one_is_reported(tmp_path: Path) -> None:
     entry = chain(1, variant(target="cortex-m7"))
     tflite = write_model(chain_model([16, 16]))
     made = Metrics(QUALITY, measured_cost(tflite, load_target("cortex-m7")))
@@ -190,7 +190,7 @@ def test_an_arena_that_is_not_the_one_that_was_judged_is_told(tmp_path: Path) ->
     assert (tmp_path / "out" / "net.h").exists()
 
 
-def test_a_pruned_model_is_told_as_the_file_that_was_converted(tmp_path: Path) -> None:
+def test_the_report_names_the_pruned_model_as_the_converted_file(tmp_path: Path) -> None:
     entry = chain(1, variant(0.5, target="cortex-m7"))
     tflite = write_model(chain_model([16, 16]))
     results = outcomes(entry, Metrics(QUALITY, measured_cost(tflite, load_target("cortex-m7"))))
@@ -203,7 +203,7 @@ def test_a_pruned_model_is_told_as_the_file_that_was_converted(tmp_path: Path) -
     assert model.output is not None
 
 
-def test_files_of_a_builder_are_called_after_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_builder_are_named_after_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     entry = chain(1, variant(target="cortex-m7"))
     tflite = write_model(chain_model([16, 16]))

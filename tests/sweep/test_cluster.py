@@ -91,7 +91,7 @@ def ended_of(pool: JobPool, count: int) -> dict[str, Outcome]:
 
 
 @pytest.mark.slow
-def test_tasks_arrive_whole_and_end_as_they_do_locally(address: str, tmp_path: Path) -> None:
+def test_tasks_are_transferred_completely_and_end_as_they_do_locally(address: str, tmp_path: Path) -> None:
     folder = tmp_path / "images"
     (folder / "cat").mkdir(parents=True)
     for number in range(3):
@@ -116,7 +116,7 @@ def test_tasks_arrive_whole_and_end_as_they_do_locally(address: str, tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_content_is_sent_once_and_not_kept_for_ever(cluster: Any, address: str) -> None:
+def test_a_content_is_sent_once_and_released_later(cluster: Any, address: str) -> None:
     def content(text: str) -> Content:
         return Content("blob", hashlib.sha256(text.encode()).hexdigest(), data=text.encode())
 
@@ -213,7 +213,7 @@ def foreign(task: PreparedJob, **_: object) -> Any:
     return Foreign()
 
 
-def test_an_outcome_that_is_not_known_here_is_told_of(address: str) -> None:
+def test_an_outcome_that_is_not_known_here_is_reported(address: str) -> None:
     with ClusterPool(address, run=foreign) as pool:
         pool.submit(task("00000a"))
         with pytest.raises(UsageError, match="has a different version"):
@@ -265,7 +265,7 @@ def test_a_cluster_without_workers_and_then_without_a_scheduler(
 
 
 @pytest.mark.slow
-def test_a_worker_without_edgetool_is_told_of(lonely: tuple[str, subprocess.Popen[bytes]], tmp_path: Path) -> None:
+def test_a_worker_without_edgetool_is_reported(lonely: tuple[str, subprocess.Popen[bytes]], tmp_path: Path) -> None:
     package = tmp_path / "other" / "edgetool"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ModuleNotFoundError('No module named edgetool')\n")

@@ -188,7 +188,7 @@ def test_work_is_shared_by_those_side_by_side() -> None:
 
 
 @given(EACH, WAITING, RUNNING, WIDTHS, KINDS_OF_JOBS)
-def test_more_to_do_takes_no_less_and_more_hands_no_more(
+def test_more_jobs_never_take_less_time_and_more_workers_never_more(
     each: dict[str, float], waiting: dict[str, int], running: list[tuple[str, float]], width: int, kind: str
 ) -> None:
     left = seconds_left(each, waiting, running, width)
@@ -204,7 +204,7 @@ def test_more_to_do_takes_no_less_and_more_hands_no_more(
 
 
 @given(st.dictionaries(KINDS_OF_JOBS, st.tuples(st.integers(1, 9), SECONDS), min_size=1))
-def test_shares_keep_to_the_scale_of_what_is_known(ended: dict[str, tuple[int, float]]) -> None:
+def test_estimates_are_scaled_to_known_durations(ended: dict[str, tuple[int, float]]) -> None:
     each = seconds_by_kind(ended)
     assert each is not None
     assert set(each) == set(RELATIVE_SECONDS)
@@ -239,7 +239,7 @@ def asked_task(
 
 
 @posix
-def test_every_kind_of_job_can_be_done_and_told() -> None:
+def test_every_kind_of_job_can_be_run_and_described() -> None:
     assert set(KINDS) == set(executor.DOING) == set(get_args(Kind))
 
 
@@ -274,7 +274,7 @@ def test_a_builders_files_lie_side_by_side(fake: None) -> None:
 
 
 @posix
-def test_a_content_that_is_not_there_is_the_users_to_know(fake: None, tmp_path: Path) -> None:
+def test_a_missing_input_is_reported_to_the_user(fake: None, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"c\.npz: is not available"):
         run_job(asked_task({"do": "answer"}, {"calibration": Content("c.npz", "", path=tmp_path / "c.npz")}))
 
@@ -322,7 +322,7 @@ ERRORS = [name for name, value in vars(errors).items() if isinstance(value, type
 @pytest.mark.slow
 @pytest.mark.parametrize("built", [False, True])
 @pytest.mark.parametrize("error", ERRORS)
-def test_what_is_nobodys_variant_is_raised_and_the_rest_is_an_outcome(
+def test_errors_that_no_variant_causes_are_raised_and_others_are_outcomes(
     fake: None, folder: Path, error: str, built: bool
 ) -> None:
     kind = getattr(errors, error)
@@ -348,7 +348,7 @@ def test_a_failure_on_a_full_disk_is_the_disks(fake: None, monkeypatch: pytest.M
 
 
 @posix
-def test_no_place_to_work_in_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_working_directory_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
     with pytest.raises(OutputError, match="none: cannot create a directory"):
         run_job(asked_task({"do": "answer"}))

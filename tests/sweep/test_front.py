@@ -29,7 +29,7 @@ def defined(points: list[tuple[float, ...]]) -> list[bool]:
 
 
 @given(st.integers(1, 5).flatmap(lambda axes: st.lists(st.tuples(*[FIGURES] * axes), min_size=1, max_size=40)))
-def test_the_unbeaten_points_are_those_of_the_definition(points: list[tuple[float, ...]]) -> None:
+def test_the_optimal_points_match_the_definition(points: list[tuple[float, ...]]) -> None:
     assert pareto_optimal(points) == defined(points)
 
 
@@ -106,7 +106,7 @@ def test_equal_outputs_have_the_best_sqnr_and_no_signal_has_none() -> None:
     assert front([rows[1], unknown], ("sqnr_db",)) == {2}
 
 
-def test_agreement_stands_for_accuracy_that_is_not_known() -> None:
+def test_agreement_replaces_unknown_accuracy() -> None:
     value = AXES["accuracy"].value
     assert value(row(1, quality={"accuracy": 0.5, "agreement": 0.75})) == 0.5
     assert value(row(1, quality={"accuracy": None, "agreement": 0.75})) == 0.75
@@ -133,7 +133,7 @@ def test_every_axis_puts_the_better_of_two_first() -> None:
         assert front([row(2), better], pair) == {1}
 
 
-def test_an_axis_that_there_is_not_is_named_with_those_that_there_are() -> None:
+def test_an_unknown_axis_is_named_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"'speed'; use one of accuracy, "):
         front([], ("speed",))
     with pytest.raises(UsageError, match="requires at least one axis"):

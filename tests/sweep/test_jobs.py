@@ -296,7 +296,7 @@ def test_a_builder_is_known_by_its_files_parameters_and_seed() -> None:
 
 
 @pytest.mark.parametrize("package", VERSIONS)
-def test_another_version_is_another_job_where_it_is_used_or_behind(package: str) -> None:
+def test_another_version_changes_the_jobs_that_depend_on_it(package: str) -> None:
     before = keys(BUILT, BUILT_VARIANT, BUILT_FILES)
     after = keys(BUILT, BUILT_VARIANT, BUILT_FILES, {**VERSIONS, package: "7"})
     users = {kind for kind, packages in PACKAGES.items() if package in packages}
@@ -307,7 +307,7 @@ def test_another_version_is_another_job_where_it_is_used_or_behind(package: str)
     assert job.request["versions"] == {name: VERSIONS[name] for name in PACKAGES["build"]}
 
 
-def test_a_package_that_is_not_there_is_no_version() -> None:
+def test_a_missing_package_has_no_version() -> None:
     without = {name: version for name, version in VERSIONS.items() if name != "ortools"}
     assert changed(keys(), keys(versions=without)) == {"analyse"}
 
@@ -329,7 +329,7 @@ def test_a_target_is_known_by_what_it_is() -> None:
     assert resolved(smaller).sram_bytes == 65536
 
 
-def test_an_unknown_target_is_told_before_anything_runs() -> None:
+def test_an_unknown_target_is_reported_before_anything_runs() -> None:
     with pytest.raises(TargetError, match="unknown target"):
         VariantJobs(replace(SPEC, targets=(TargetSpec("x", "no-such-board"),)), FILES, VERSIONS)
 

@@ -60,9 +60,7 @@ def test_an_active_budget_that_is_not_tracked_is_reported_too() -> None:
         (SweepLimits(active_budget=parse_budget("16KiB:flash"), reserve_flash_bytes=384), "model_bytes", 16_000),
     ],
 )
-def test_what_is_equal_to_a_limit_keeps_it_and_a_byte_more_does_not(
-    limits: SweepLimits, figure: str, limit: int
-) -> None:
+def test_a_value_equal_to_a_limit_is_accepted_and_one_more_is_not(limits: SweepLimits, figure: str, limit: int) -> None:
     assert judge(metrics(**{"model_bytes": 1, figure: limit}), limits).rejected == ()
     (reason,) = judge(metrics(**{"model_bytes": 1, figure: limit + 1}), limits).rejected
     assert f"{limit + 1:,} B" in reason
@@ -81,7 +79,7 @@ def test_tracked_budgets_count_the_reserve_of_their_memory_and_reject_nothing() 
     assert used_bytes(COST, limits) == {"arena": 18_704, "ram": 20_000, "flash": 30_000}
 
 
-def test_an_arena_that_is_only_bounded_rejects_and_leaves_open_what_it_may_keep() -> None:
+def test_an_arena_that_is_a_lower_bound_can_reject_but_not_accept() -> None:
     limits = SweepLimits(
         budgets=(parse_budget("8KiB"), parse_budget("64KiB"), parse_budget("64KiB:flash")),
         active_budget=parse_budget("8KiB"),
@@ -98,13 +96,13 @@ def test_an_arena_that_is_only_bounded_rejects_and_leaves_open_what_it_may_keep(
     )
 
 
-def test_a_reserve_that_is_all_there_is_leaves_nothing() -> None:
+def test_a_reserve_as_large_as_the_memory_leaves_nothing() -> None:
     assert judge(metrics(arena_bytes=16), SweepLimits(reserve_bytes=40_000)).rejected == (
         "the arena requires 16 B; sram has 0 B available (32,768 B minus 40,000 B reserved)",
     )
 
 
-def test_what_no_target_limits_is_accepted() -> None:
+def test_variants_without_limits_are_accepted() -> None:
     assert judge(metrics(sram_bytes=None, flash_bytes=None, arena_bytes=10**9, model_bytes=10**9), NO_LIMITS).accepted
 
 

@@ -14,7 +14,7 @@ from edgetool.sweep.store import SUFFIX, exclusive
 fcntl = pytest.importorskip("fcntl")
 
 
-def test_one_at_a_time_though_each_removes_the_file(tmp_path: Path) -> None:
+def test_only_one_process_holds_the_lock_although_each_removes_the_file(tmp_path: Path) -> None:
     store = tmp_path / "s.sqlite"
     inside, most, held, refused = 0, 0, [], []
     counting = threading.Lock()
@@ -69,7 +69,7 @@ def test_a_file_that_a_killed_run_left_is_taken_over(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_fails_inside_gives_it_back(tmp_path: Path) -> None:
+def test_a_failure_inside_releases_the_lock(tmp_path: Path) -> None:
     store = tmp_path / "s.sqlite"
     with pytest.raises(KeyboardInterrupt), exclusive(store):
         raise KeyboardInterrupt
@@ -77,7 +77,7 @@ def test_what_fails_inside_gives_it_back(tmp_path: Path) -> None:
         pass
 
 
-def test_a_lock_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_lock_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / f"s.sqlite{SUFFIX}").mkdir()
     with pytest.raises(OutputError, match="cannot be locked"), exclusive(tmp_path / "s.sqlite"):
         pass

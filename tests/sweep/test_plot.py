@@ -97,7 +97,7 @@ def beats(one: Row, other: Row) -> bool:
     return max(faster, better) <= 0 and min(faster, better) < 0
 
 
-def test_an_svg_says_what_is_on_the_front_what_was_rejected_and_why() -> None:
+def test_an_svg_shows_the_front_and_the_rejected_variants_with_reasons() -> None:
     rows = made("one", "other", precisions=("float32", "float16", "int8"))
     rows[0] = replace(rows[0], status="failed", reason="its process died", metrics=None, judged=None)
     rows[1] = replace(rows[1], status="pending", metrics=None, judged=None)
@@ -145,7 +145,7 @@ def test_no_name_is_markup() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "name"), [(1, "b"), (1, "W" * 40), (2, "b"), (3, "W" * 40), (4, "b")])
-def test_every_text_lies_in_the_picture_and_none_squeezes_the_panels(
+def test_every_text_is_inside_the_picture_and_no_panel_is_too_small(
     count: int, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from matplotlib.figure import Figure
@@ -184,7 +184,7 @@ def test_every_text_lies_in_the_picture_and_none_squeezes_the_panels(
     assert "\n" in head[0]
 
 
-def test_texts_are_broken_at_spaces_and_cut_where_there_is_no_more_room() -> None:
+def test_texts_are_wrapped_at_spaces_and_cut_if_there_is_no_room() -> None:
     def lines(text: str, width: int, most: int) -> list[str]:
         return wrapped(text, width, len, max_lines=most)
 
@@ -282,7 +282,7 @@ def test_a_wide_range_is_logarithmic_and_a_unit_suits_most() -> None:
         ("macs", []),
     ],
 )
-def test_lines_are_where_the_judgement_turns(axis: str, expected: list[ReferenceLine]) -> None:
+def test_lines_are_at_the_limits_of_the_judgement(axis: str, expected: list[ReferenceLine]) -> None:
     found = reference_lines(axis, replace(LIMITS, max_accuracy_loss=2.0), made("one"))
     assert [(line.label, line.kind) for line in found] == [
         (line.label.replace(":ram", "").replace(":flash", ""), line.kind) for line in expected

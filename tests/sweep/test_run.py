@@ -117,7 +117,7 @@ def test_when_every_variant_fails_the_sweep_still_ends(tmp_path: Path, store: Pa
     assert statuses(store) == {"failed": 36}
 
 
-def test_what_is_no_variants_fault_ends_the_sweep_and_keeps_what_was_done(tmp_path: Path, store: Path) -> None:
+def test_an_error_that_no_variant_causes_ends_the_sweep_and_keeps_results(tmp_path: Path, store: Path) -> None:
     with pytest.raises(CalibrationError, match="has no samples"):
         run(spec_of(tmp_path), store, refusing="analyse", jobs=1)
     begun = [key for key, kind, _ in lines(tmp_path / "log") if kind != "analyse"]
@@ -297,13 +297,13 @@ def test_two_builder_files_of_one_name_are_refused(tmp_path: Path, names: tuple[
         snapshot(built(tmp_path / "b", *names), tmp_path / "copies")
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     spec = replace(spec_of_files(tmp_path), evaluate=tmp_path / "none.npz")
     with pytest.raises(UsageError, match=r"none\.npz: cannot be read"):
         snapshot(spec, tmp_path / "copies")
 
 
-def test_copies_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+def test_copies_that_cannot_be_written_are_reported(tmp_path: Path) -> None:
     spec = spec_of_files(tmp_path)
     (tmp_path / "copies").write_text("in the way")
     with pytest.raises(OutputError, match="cannot be copied"):

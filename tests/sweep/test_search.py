@@ -183,7 +183,7 @@ def test_an_unknown_objective_is_refused() -> None:
 
 @settings(max_examples=6)
 @given(st.data())
-def test_whatever_becomes_of_them_variants_are_of_the_grid_and_proposed_once(data: st.DataObject) -> None:
+def test_proposed_variants_are_in_the_grid_and_proposed_once(data: st.DataObject) -> None:
     """With nearly all of a small grid asked for, so that the wished for variant is mostly taken."""
     asked = SweepSpec(
         "s",
@@ -291,7 +291,7 @@ bands = st.none() | st.sampled_from((0.0, 10.0, 20.0, 20.000001)).map(lambda val
     flash_bytes=st.sampled_from((None, 65_536)),
     errors=st.sampled_from(((), ("no kernel",))),
 )
-def test_nothing_is_exceeded_exactly_where_the_judge_accepts(limits, quality, **cost) -> None:  # type: ignore[no-untyped-def]
+def test_no_limit_is_exceeded_exactly_if_the_variant_is_accepted(limits, quality, **cost) -> None:  # type: ignore[no-untyped-def]
     made = made_metrics(quality=quality, arena_least_bytes=cost["arena_bytes"] or 4096, **cost)
     judged = judge(made, limits)
     assert all(value <= 0 for value in limit_overruns(made, limits).values()) == judged.accepted
@@ -299,7 +299,7 @@ def test_nothing_is_exceeded_exactly_where_the_judge_accepts(limits, quality, **
     assert all(value <= 0 for value in reported.values()) == judged.accepted
 
 
-def test_an_excess_is_a_share_of_its_limit() -> None:
+def test_an_overrun_is_a_fraction_of_its_limit() -> None:
     limits = SweepLimits(
         active_budget=parse_budget("32KiB:ram"),
         reserve_bytes=8192,

@@ -24,7 +24,7 @@ from tests.sweep.spec_texts import BOARD, BUILT, LEAST, WHOLE, read, refused
 # What is read.
 
 
-def test_the_least(folder: Path) -> None:
+def test_the_minimal_sweep(folder: Path) -> None:
     spec = read(folder, LEAST)
     assert spec == SweepSpec(
         name="sweep",
@@ -388,12 +388,12 @@ def test_targets_are_needed(folder: Path, targets: str, said: str) -> None:
     assert "cortex-m4" in fix
 
 
-def test_a_wrong_key_is_told_with_the_right_one(folder: Path) -> None:
+def test_a_wrong_key_is_reported_with_the_right_one(folder: Path) -> None:
     assert refused(folder, f'presicions = ["int8"]\n{LEAST}')[0][2] == "did you mean 'precisions'?"
     assert refused(folder, f'precisions = ["int-16x8"]\n{LEAST}')[0][2] == "did you mean 'int16x8'?"
 
 
-def test_every_problem_is_told(folder: Path) -> None:
+def test_every_problem_is_reported(folder: Path) -> None:
     lines = 'samples = 0\nmax_latency = "1"\nnonsense = 1\nprecisions = ["int3", "int8", "int9"]\n'
     text = f"{lines}{LEAST}[pruning]\nlevels=[2]"
     keys = {key for key, _, _ in refused(folder, text)}
@@ -462,7 +462,7 @@ KEYS = st.sampled_from(
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(KEYS, TOML_VALUES, max_size=6))
-def test_any_values_are_read_or_told(folder: Path, values: dict[str, str]) -> None:
+def test_any_values_are_read_or_reported(folder: Path, values: dict[str, str]) -> None:
     path = folder / "sweep.toml"
     path.write_text("".join(f"{key} = {value}\n" for key, value in values.items()))
     try:
@@ -476,5 +476,5 @@ def test_any_values_are_read_or_told(folder: Path, values: dict[str, str]) -> No
 
 
 @given(st.integers(0, 2**40))
-def test_reserves_read_what_is_shown(size_bytes: int) -> None:
+def test_displayed_reserves_can_be_parsed(size_bytes: int) -> None:
     assert read_size(format_size(size_bytes)) == read_size(size_bytes) == size_bytes

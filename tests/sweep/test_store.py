@@ -207,7 +207,7 @@ def test_a_reader_changes_nothing(path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 @pytest.mark.parametrize("read_only", ["file", "directory"])
-def test_what_is_read_only_is_told_at_once(path: Path, read_only: str) -> None:
+def test_what_is_read_only_is_reported_immediately(path: Path, read_only: str) -> None:
     write(path)
     place = path if read_only == "file" else path.parent
     mode = stat.S_IMODE(place.stat().st_mode)
@@ -234,7 +234,7 @@ def test_a_full_disk_loses_nothing_that_was_recorded(store: Store) -> None:
     assert len(store.blob("large", "b")) == 10**6
 
 
-def test_a_removed_store_is_told(store: Store) -> None:
+def test_a_removed_store_is_reported(store: Store) -> None:
     store.record(job("a"), Outcome())
     moved = store.path.with_name("moved")
     store.path.rename(moved)
@@ -248,7 +248,7 @@ def test_a_removed_store_is_told(store: Store) -> None:
     assert list(store.outcomes()) == ["a", "b"]
 
 
-def test_a_locked_store_is_told_after_a_while(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_store_is_reported_after_a_while(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgetool.sweep.store.BUSY_SECONDS", 0.05)
     store.record(job("a"), Outcome())
     with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
@@ -265,7 +265,7 @@ def test_a_locked_store_is_told_after_a_while(store: Store, monkeypatch: pytest.
     assert list(store.outcomes()) == ["a", "b"]
 
 
-def test_what_is_read_at_once_is_of_one_moment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_transaction_sees_one_consistent_state(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgetool.sweep.store.BUSY_SECONDS", 0.05)
     store.begin(RECORD)
     with open_store(store.path) as reader, reader.read_transaction():
@@ -290,7 +290,7 @@ def broken(whole: bytes) -> dict[str, tuple[bytes, str]]:
 
 @pytest.mark.parametrize("create", [False, True])
 @pytest.mark.parametrize("case", broken(bytes(200)))
-def test_what_is_no_store_is_told_and_left_alone(path: Path, case: str, create: bool) -> None:
+def test_a_file_that_is_not_a_store_is_reported_and_left_alone(path: Path, case: str, create: bool) -> None:
     content, said = broken(write(path))[case]
     path.write_bytes(content)
     with pytest.raises(UsageError, match=said) as caught:
@@ -337,7 +337,7 @@ def test_a_record_that_cannot_be_read_is_damage(path: Path, column: str, content
         store.entries()
 
 
-def test_a_fuzzed_store_is_read_or_told(path: Path) -> None:
+def test_a_fuzzed_store_is_read_or_reported(path: Path) -> None:
     whole = write(path)
     seeded = random.Random(7)
     refused = 0
@@ -562,7 +562,7 @@ BUILT = replace(
 )
 
 
-def test_a_record_says_what_was_asked_for() -> None:
+def test_a_record_contains_the_request() -> None:
     assert record_of(SPEC) == SweepRecord(
         name="keywords",
         model="keywords.h5",
@@ -658,7 +658,7 @@ def test_any_record_round_trips(record: SweepRecord) -> None:
 
 
 @pytest.mark.parametrize("change", [{"limits": 1}, {"targets": [1]}, {"targets": [{"label": "a"}]}, {"name": None}])
-def test_what_is_no_record_is_refused(change: dict[str, Any]) -> None:
+def test_invalid_records_are_rejected(change: dict[str, Any]) -> None:
     value = {**record_to_json(record_of(SPEC)), **change}
     if change == {"name": None}:
         del value["name"]

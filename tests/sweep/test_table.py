@@ -293,7 +293,7 @@ def test_a_variant_fails_by_the_first_of_its_jobs_that_failed() -> None:
         assert reason == f"{expected}: out of memory"
 
 
-def test_what_is_not_all_there_is_pending_whatever_is_missing() -> None:
+def test_a_variant_with_missing_results_is_pending() -> None:
     entry = chain(1, variant(0.5))
     whole = outcomes(entry, metrics())
     for _, key in entry.keys:
@@ -385,12 +385,12 @@ def leveled(number: int, level: float, *sizes: int, **of: str) -> Row:
     return row(number, variant(level, **of), **dict(zip(FIGURES.values(), sizes, strict=True)))
 
 
-def test_levels_that_save_are_not_told_of() -> None:
+def test_levels_that_save_something_are_not_reported() -> None:
     rows = [leveled(1, 0, 9, 9, 9, 18_688), leveled(2, 0.5, 8, 9, 9, 18_688), leveled(3, 0.75, 8, 9, 9, 18_672)]
     assert savings_notes(rows) == {}
 
 
-def test_each_figure_that_grows_is_told_with_the_level_before() -> None:
+def test_each_figure_that_grows_is_reported_with_the_level_before() -> None:
     rows = [
         leveled(1, 0.5, 8, 8, 29_624, 18_704),
         leveled(2, 0.25, 9, 9, 29_600, 18_688),
@@ -404,7 +404,7 @@ def test_each_figure_that_grows_is_told_with_the_level_before() -> None:
     }
 
 
-def test_a_level_that_changes_nothing_is_told() -> None:
+def test_a_level_that_changes_nothing_is_reported() -> None:
     rows = [leveled(1, 0, 9, 9, 9, 9), leveled(2, 0.05, 9, 9, 9, 9)]
     assert savings_notes(rows) == {2: ("no figure is smaller than at level 0",)}
 
@@ -445,9 +445,7 @@ def test_shares_are_of_level_0() -> None:
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_a_row_is_told_of_just_where_its_sizes_are_not_all_smaller_or_equal_and_one_smaller(
-    sizes: list[tuple[int, ...]], rng: object
-) -> None:
+def test_a_row_has_a_note_exactly_if_it_saves_nothing(sizes: list[tuple[int, ...]], rng: object) -> None:
     rows = [leveled(number + 1, number / 10, *size) for number, size in enumerate(sizes)]
     expected = {
         number + 2
@@ -461,7 +459,7 @@ def test_a_row_is_told_of_just_where_its_sizes_are_not_all_smaller_or_equal_and_
     assert all(len(found) <= len(CHECKED) for found in notes.values())
 
 
-def test_an_uncalibrated_quantization_is_told_once_with_all_variants() -> None:
+def test_an_uncalibrated_quantization_is_reported_once_with_all_variants() -> None:
     synthetic = {"calibrated": False, "samples": 100}
     found = sweep_warnings(
         [

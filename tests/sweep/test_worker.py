@@ -139,7 +139,7 @@ def job(tiny: Path, tmp_path: Path) -> Job:
 
 
 @pytest.mark.slow
-def test_a_model_that_is_none_is_named_as_the_user_does(job: Job) -> None:
+def test_an_invalid_model_is_named_as_the_user_names_it(job: Job) -> None:
     reason = done(job, {}).reason
     assert reason is not None
     assert reason.startswith("m.h5: ")
@@ -342,7 +342,7 @@ def test_a_single_output_may_be_called_otherwise(conversion: Conversion) -> None
     assert output_positions(renamed, make_reference(conversion)) == (0,)
 
 
-def test_a_model_that_dies_on_litert_says_so(
+def test_a_model_that_crashes_litert_is_reported(
     conversion: Conversion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(*_: object, limits: ProcessLimits) -> None:

@@ -40,7 +40,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_it_is_gone_at_the_end_and_after_an_error(tmp_path: Path, temporary: Path) -> None:
+def test_it_is_removed_at_the_end_and_after_an_error(tmp_path: Path, temporary: Path) -> None:
     with exclusive(tmp_path / "s.sqlite") as lock, working_directory(lock) as folder:
         assert folder.parent == temporary
         (folder / "file").write_bytes(b"x")
@@ -95,7 +95,7 @@ def test_nothing_else_is_removed_whatever_is_noted(name: str, tmp_path: Path) ->
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_where_none_can_be_made_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_cannot_be_created_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     with (
         pytest.raises(OutputError, match="cannot create a directory"),
@@ -104,7 +104,7 @@ def test_where_none_can_be_made_it_is_said(tmp_path: Path, monkeypatch: pytest.M
         pass
 
 
-def test_a_full_disk_is_told_and_nothing_stays(
+def test_a_full_disk_is_reported_and_nothing_remains(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:

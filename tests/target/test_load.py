@@ -119,7 +119,7 @@ def test_another_core_drops_what_was_the_cores() -> None:
         ('core = "cortex-m33"', False, False),
     ],
 )
-def test_what_was_measured_holds_for_what_it_was_measured_on(key: str, timing: bool, power: bool) -> None:
+def test_measured_values_apply_only_to_the_board_they_were_measured_on(key: str, timing: bool, power: bool) -> None:
     base, target = load_target("nucleo-l4r5zi"), parse_target(f"{HEAD}{key}\n", where="my.toml")
     assert (target.timings == base.timings, target.power == base.power) == (timing, power)
     given = parse_target(
@@ -154,7 +154,7 @@ def test_a_circle_is_refused(boards: dict[str, dict[str, Any]], said: str) -> No
 
 
 @pytest.mark.parametrize("name", ["nothing", 7, None, ["a"]])
-def test_what_is_not_packaged_is_refused(name: object) -> None:
+def test_an_unpackaged_base_is_rejected(name: object) -> None:
     whole, problems = merged({"name": "own", "extends": name}, {})
     assert whole == {"name": "own"}
     assert [problem.key for problem in problems] == ["extends"]
@@ -250,7 +250,7 @@ def test_another_runtime_must_know_the_abi(monkeypatch: pytest.MonkeyPatch) -> N
         target.with_overrides(runtime="poorer")
 
 
-def test_who_chooses_kernels_is_not_told_the_usual_ones() -> None:
+def test_a_user_who_chooses_kernels_gets_no_note_on_the_usual_ones() -> None:
     target = load_target("esp32")
     assert target.with_overrides(sram_bytes=2**17).usual_kernels == "esp-nn"
     chosen = target.with_overrides(kernels="reference")
@@ -364,7 +364,7 @@ def test_the_published_boards_are_here(shared: Path) -> None:
         assert target.clock_hz == int(row["mhz"]) * 1_000_000
 
 
-def test_what_was_measured_is_calibrated_and_else_is_not() -> None:
+def test_only_measured_targets_are_calibrated() -> None:
     calibrated = {name for name in list_boards() if any(t.status == "calibrated" for t in load_target(name).timings)}
     assert {"nucleo-l4r5zi", "nrf5340-dk", "rpi-pico"} <= calibrated
     assert not calibrated & {"nucleo-f446re", "teensy41", "alif-e7-hp", "corstone-300", *BANDWIDTHS}
@@ -382,7 +382,7 @@ def test_a_board_that_extends_another_is_not_calibrated_by_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list_boards())
-def test_no_figure_of_a_board_stands_in_code(name: str) -> None:
+def test_the_code_contains_no_figures_of_boards(name: str) -> None:
     quoted = re.compile(f"""["']{re.escape(name)}["']""")
     named = {path.name for path in CODE.rglob("*.py") if quoted.search(path.read_text(encoding="utf-8"))}
     assert named <= {"load.py", "init.py"}, named  # other spellings of a name
@@ -467,7 +467,7 @@ def test_kernels_that_are_not_modelled_are_named() -> None:
     assert all(load_target(name).kernels == "reference" for name in named)
 
 
-def test_a_board_tells_its_chips_fpu() -> None:
+def test_a_board_states_the_fpu_of_its_chip() -> None:
     assert load_target("disco-f746ng").core.fpu == "sp"
     assert load_target("nucleo-f767zi").core.fpu == "dp"
 

@@ -45,7 +45,7 @@ def test_every_abi_computes(abi: str, kernels: Kernels) -> None:
     assert platform.cmsis_nn == (kernels == "cmsis-nn")
 
 
-def test_the_abis_tell_what_they_rest_on() -> None:
+def test_the_abis_state_their_basis() -> None:
     assert {abi.name: abi.measured for abi in RUNTIME.abis} == {
         "arm-eabi": ("reference", "cmsis-nn"),
         "x86-64": ("reference",),

@@ -99,7 +99,7 @@ def test_energies(text: str, microjoules: float) -> None:
 
 @pytest.mark.parametrize("text", [*"KiB|-1|-64KiB|+1|1e6|64XiB|0x100|nan|inf|1,024|64  KiB|1_000".split("|"), ""])
 @pytest.mark.parametrize("rest", ["", " KiB"])
-def test_what_is_no_number_is_refused(text: str, rest: str) -> None:
+def test_text_that_is_not_a_number_is_rejected(text: str, rest: str) -> None:
     with pytest.raises(UsageError, match="such as"):
         parse_size(text + rest)
 

@@ -15,7 +15,7 @@ FLOAT32, INT8, INT16, INT32 = DType.FLOAT32, DType.INT8, DType.INT16, DType.INT3
 OPERATORS = ("ADD", "PACK", "RELU6")
 
 
-def test_a_signature_takes_what_it_says() -> None:
+def test_a_signature_accepts_its_types() -> None:
     signature = parse_signature("float32|int8 = int32 > =")
     assert signature.accepts([INT8, INT8, INT32], [INT8])
     assert signature.accepts([FLOAT32, FLOAT32, None], [FLOAT32])
@@ -41,7 +41,7 @@ def test_any_type_is_a_star() -> None:
 
 
 @given(st.lists(st.sampled_from(list(DType)), min_size=1, max_size=6), st.sampled_from(list(DType)))
-def test_one_type_for_all_is_what_equals_signs_say(inputs: list[DType], output: DType) -> None:
+def test_equals_signs_mean_one_type_for_all(inputs: list[DType], output: DType) -> None:
     signature = parse_signature("* =... > =")
     assert signature.accepts(inputs, [output]) == (set(inputs) == {output})
 
@@ -56,7 +56,7 @@ def test_one_type_for_all_is_what_equals_signs_say(inputs: list[DType], output: 
         ("> =", "input 0"),
     ],
 )
-def test_what_is_no_signature(text: str, reason: str) -> None:
+def test_invalid_signatures_are_rejected(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_signature(text)
 
@@ -84,7 +84,7 @@ def test_a_profile_is_read_strictly() -> None:
         assert part in problem[0]
 
 
-def test_the_packaged_runtime_tells_of_every_operator() -> None:
+def test_the_packaged_runtime_describes_every_operator() -> None:
     runtime = load_runtime("tflm-2026-08")
     kernel_types = {item.operator: item for item in runtime.kernel_types}
     assert kernel_types.keys() == set(runtime.operators)

@@ -49,7 +49,7 @@ stall_cycles_per_byte = 0.25
 DEVICE = 'name = "my-device"\ncore = "x86-64"\nclock = "3 GHz"\nbandwidth = {gbps = 12.5}\n'
 
 
-def test_what_is_said_is_read() -> None:
+def test_stated_values_are_read() -> None:
     target = parse_target(GOOD, where="my.toml")
     timing = Timing("cmsis-nn", 1.1, 0.9, 1.1, 0.8, 1.3, "calibrated", "three models on my desk")
     assert target.timings == (timing,)
@@ -70,7 +70,7 @@ def test_the_cores_timing_holds_where_the_board_has_none() -> None:
     assert core.timing.kernels == "cmsis-nn"
 
 
-def test_a_speed_that_is_half_known_is_not_known() -> None:
+def test_a_partly_specified_speed_is_unknown() -> None:
     target = parse_target(GOOD.replace("access_bytes = 8\n", ""), where="my.toml")
     assert target.regions[1].bytes_per_cycle is None
     assert MemoryRegion("x", "flash", 1024, wait_states=1, access_bytes=None).bytes_per_cycle is None

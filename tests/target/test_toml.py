@@ -88,6 +88,6 @@ def test_any_text_is_a_table_or_refused(text: str) -> None:
     assert found == tomllib.loads(text) or "nan" in text
 
 
-def test_of_thousands_of_problems_the_first_are_told() -> None:
+def test_only_the_first_of_thousands_of_problems_are_reported() -> None:
     for text in ("\n".join(f"k{i} = 1" for i in range(20_000)), "[[source]]\ncovers = [" + "'a'," * 20_000 + "]"):
         assert 10 < len(validate_target(text, where="x.toml")) < 100

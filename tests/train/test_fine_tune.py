@@ -65,7 +65,7 @@ def test_data_that_does_not_fit_is_refused(tmp_path: Path, arrays: dict[str, Any
         read(tmp_path, **arrays)
 
 
-def test_labels_are_missed_where_nothing_can_be_reproduced(tmp_path: Path) -> None:
+def test_missing_labels_are_an_error_if_nothing_can_be_reproduced(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", x=X)
     with pytest.raises(CalibrationError, match="no array named 'y'"):
         read_training_data(tmp_path / "data.npz", INPUT, OUTPUTS[1:], None)

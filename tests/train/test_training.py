@@ -86,7 +86,7 @@ def test_a_builder_makes_the_same_file_each_time(built: Trained, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_model_that_needs_its_code_is_refused_where_it_is_made(tmp_path: Path) -> None:
+def test_a_model_that_needs_its_code_is_rejected_when_it_is_built(tmp_path: Path) -> None:
     with pytest.raises(
         UnsupportedModelError, match=r"the model returned by own cannot be loaded without its code.*'mine'.*'Own'"
     ):
@@ -108,14 +108,14 @@ def test_pruning_and_training_give_the_same_file_each_time(built: Trained, data:
 
 
 @pytest.mark.slow
-def test_training_that_diverges_is_told_with_epoch_and_rate(built: Trained, data: Path, tmp_path: Path) -> None:
+def test_training_that_diverges_is_reported_with_epoch_and_rate(built: Trained, data: Path, tmp_path: Path) -> None:
     wanted = FineTuneRequest(data, epochs=2, learning_rate=1e30)
     with pytest.raises(ConversionError, match=r"diverged in epoch 1/2.*1e\+30; lower learning_rate"):
         prune(built.path, tmp_path, fine_tune=wanted)
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told(built: Trained, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(built: Trained, tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
@@ -181,7 +181,7 @@ def test_impossible_training_is_wrong_usage(options: dict[str, Any], said: str) 
         FineTuneRequest(Path("a.npz"), **options)
 
 
-def test_missing_files_are_told_before_a_process_starts(tmp_path: Path) -> None:
+def test_missing_files_are_reported_before_a_process_starts(tmp_path: Path) -> None:
     (tmp_path / "a.keras").touch()
     with pytest.raises(UsageError, match=r"b\.keras"):
         prune(tmp_path / "b.keras", tmp_path)

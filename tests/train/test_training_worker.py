@@ -84,9 +84,7 @@ def back(tmp_path: Path) -> Any:
         ("def build(width): pass", UsageError, r"missing a required argument: 'width'; it takes width"),
     ],
 )
-def test_what_goes_wrong_is_told_with_file_and_line(
-    tmp_path: Path, text: str, kind: type[Exception], said: str
-) -> None:
+def test_errors_are_reported_with_file_and_line(tmp_path: Path, text: str, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind, match=said):
         run(tmp_path, text)
 
@@ -96,7 +94,7 @@ def test_a_parameter_that_it_does_not_take_is_named(tmp_path: Path) -> None:
         run(tmp_path, "def build(width=1): pass", widht=2)
 
 
-def test_a_failure_in_a_file_of_its_own_is_told_there(tmp_path: Path) -> None:
+def test_a_failure_in_an_imported_file_is_reported_there(tmp_path: Path) -> None:
     text = "import my_blocks\ndef build(): return my_blocks.block()"
     with pytest.raises(UnsupportedModelError) as caught:
         run(tmp_path, text, others={"my_blocks.py": "\n\ndef block(): return 1 / 0"})
@@ -113,7 +111,7 @@ def test_it_may_remove_its_own_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_copy_does_not_go_on(tmp_path: Path) -> None:
+def test_a_forked_copy_does_not_continue(tmp_path: Path) -> None:
     text = "import os\ndef build():\n    child = os.fork()\n    return Model(child=child)"
     made = run(tmp_path, text)
     # A copy that went on would run this test to its end and be seen twice in the report; it left instead.

@@ -25,7 +25,7 @@ def test_eight_bits_keep_zero_and_are_off_by_at_most_a_step(values: list[float])
 
 
 @given(VALUES)
-def test_what_is_in_eight_bits_stays(values: list[float]) -> None:
+def test_values_that_fit_eight_bits_do_not_change(values: list[float]) -> None:
     array = np.array(values)
     low, high = min(0.0, array.min()), max(0.0, array.max())
     once = in_eight_bits(array, low, high)

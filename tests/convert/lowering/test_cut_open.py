@@ -86,7 +86,7 @@ def after_one_invocation(model: Model, start: list[float], x: float) -> list[flo
     st.permutations(range(STATES)),
     st.sampled_from([(), (1, WIDTH), (1, WIDTH, 1, 1, 1, 1), (1, 1, WIDTH)]),
 )
-def test_each_state_is_made_of_what_the_others_were(made_of: list[int], order: list[int], view: Sequence[int]) -> None:
+def test_each_new_state_depends_on_the_old_states(made_of: list[int], order: list[int], view: Sequence[int]) -> None:
     start = [10.0, 20.0, 30.0]
     found = after_one_invocation(separate_states(made_of, order, view), start, 1.0)
     expected = [1.0 if source == INPUT else start[source - 1] for source in made_of]
@@ -173,7 +173,7 @@ def cut_model(dtype: DType) -> Model:
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.FLOAT32])
 @pytest.mark.parametrize("stateful", [False, True])
-def test_joined_is_one_operator_between_the_models_own_ends(dtype: DType, stateful: bool) -> None:
+def test_joining_inserts_one_operator_between_the_inputs_and_outputs_of_the_model(dtype: DType, stateful: bool) -> None:
     model = join_lstm(cut_model(dtype), a_cut(stateful=stateful), "given", "taken", 1.0)
     codes = [operator.code for operator in model.main.operators]
     assert codes == [*([] if stateful else ["BROADCAST_TO"] * 2), "UNIDIRECTIONAL_SEQUENCE_LSTM"]
@@ -200,7 +200,7 @@ def test_a_bias_keeps_its_value_beside_weights_of_nearly_zero() -> None:
 WEIGHT = 0.5
 
 
-def test_each_reader_has_it_in_its_own_scale() -> None:
+def test_each_reader_gets_the_bias_in_its_own_scale() -> None:
     scales = (0.25, 0.125, 0.5)
     tensors = tuple(
         Tensor(i, f"t{i}", (1, 2), DType.INT16, None, Quantization((scale,), (0,), 0), False)

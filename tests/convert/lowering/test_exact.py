@@ -163,7 +163,7 @@ def test_masks(name: str, masked: bool) -> None:
 @settings(max_examples=30)
 @given(st.data())
 @pytest.mark.parametrize("scheme", ["int8", "int16x8"])
-def test_masked_scores_give_the_softmax_of_what_counts(scheme: str, data: Any) -> None:
+def test_masked_scores_give_the_softmax_of_the_unmasked_ones(scheme: str, data: Any) -> None:
     """However far the scores lie apart; against softmax by its definition."""
     from edgetool.convert.lowering.selection import masked_scores
     from tests.convert.lowering.lowered import tf
@@ -200,7 +200,7 @@ def test_copies_are_those_of_numpy(shape: list[int], times: int, axis: int, each
     np.testing.assert_array_equal(np.asarray(copied(tf, tf.constant(x), axis, times, each=each)), expected)
 
 
-def test_what_has_no_form_is_refused() -> None:
+def test_layers_without_a_supported_form_are_rejected() -> None:
     model = functional((4,), lambda x: ops.prod(ops.tile(x, (1, 17)), -1))
     with pytest.raises(UnsupportedModelError, match="multiplies 68 values"):
         outputs(model, inputs_of(model, 1), plan(model))
@@ -211,7 +211,7 @@ def test_a_threshold_in_16_bits_is_refused() -> None:
         plan(sequential(SERIES, layers.ReLU(threshold=0.2, name="step")), "int16x8")
 
 
-def test_a_mask_value_that_may_get_lost_is_told() -> None:
+def test_a_mask_value_that_may_get_lost_is_reported() -> None:
     model = sequential(SERIES, layers.Masking(-1.0, name="skip"), layers.GlobalAveragePooling1D())
     (note,) = plan(model).notes
     assert "'skip' (Masking) compares quantized values with -1, " in note

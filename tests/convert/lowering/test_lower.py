@@ -51,7 +51,7 @@ def operations(model: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("key", FUNCTIONS)
-def test_keras_has_what_is_lowered_by_name(key: str) -> None:
+def test_keras_has_every_name_that_is_lowered(key: str) -> None:
     module, _, name = key.rpartition(".")
     assert callable(getattr(importlib.import_module(f"{BACKEND}.{module}"), name))
 
@@ -82,7 +82,7 @@ def test_wrapped_layers_and_cells_have_scopes() -> None:
     assert found["both/backward_rnn/lstm_cell"] == "LSTMCell"
 
 
-def test_names_that_fall_together_are_told_apart() -> None:
+def test_names_that_collide_are_distinguished() -> None:
     model = sequential((4,), layers.Dense(2, name="a b"), layers.Dense(2, name="a_b"))
     assert [scope for scope, kind in plan(model).layers.items() if kind == "Dense"] == ["a_b", "a_b_1"]
 
@@ -110,7 +110,7 @@ def test_calls_are_restored_even_after_an_error() -> None:
     assert backend.repeat is function
 
 
-def test_an_own_call_on_the_instance_is_kept() -> None:
+def test_a_call_set_on_the_instance_is_kept() -> None:
     model = sequential((4,), layers.Dense(2))
     layer = model.layers[0]
     own = layer.call

@@ -86,7 +86,7 @@ RECTIFIERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("scheme", ["int8", "float32"])
 @pytest.mark.parametrize("approximate", [False, True])
-def test_gelu_stays_one_whatever_reads_it(approximate: bool, scheme: str, tmp_path: Path) -> None:
+def test_gelu_stays_a_single_operator_whatever_reads_it(approximate: bool, scheme: str, tmp_path: Path) -> None:
     """A rectifier behind it hides it from the converter, which then has no operator for Erfc."""
 
     def build(x: Any) -> list[Any]:
@@ -120,7 +120,7 @@ def test_without_lowering_it_would_not_run(tmp_path: Path) -> None:
     assert unsupported_operators(read_model(content, name="tile"), load_target("cortex-m4").runtime)
 
 
-def test_the_tensors_lead_to_their_layers(tmp_path: Path) -> None:
+def test_the_names_of_tensors_identify_their_layers(tmp_path: Path) -> None:
     model = functional((8, 8, 3), lambda x: layers.UpSampling2D(2, name="up")(layers.Conv2D(4, 3, name="conv")(x)))
     content, _ = converted(model, tmp_path, inputs_of(model, 4))
     graph = read_model(content, name="named").main

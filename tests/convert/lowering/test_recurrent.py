@@ -96,7 +96,7 @@ class HalvingCell(layers.LSTMCell):  # type: ignore[name-defined, misc]
         return output * 0.5, [output * 0.5, cell]
 
 
-def test_a_cell_of_ones_own_is_no_lstm(tmp_path: Path) -> None:
+def test_a_custom_cell_is_not_an_lstm(tmp_path: Path) -> None:
     layer = layers.LSTM(3, name="l")
     layer.cell = HalvingCell(3)
     model = sequential(STEPS, layer)
@@ -105,7 +105,7 @@ def test_a_cell_of_ones_own_is_no_lstm(tmp_path: Path) -> None:
     assert not joined(model, [random_samples(model, 4)], tmp_path)[1].fused
 
 
-def test_what_computes_something_else_is_no_lstm(tmp_path: Path) -> None:
+def test_an_lstm_with_other_functions_is_not_fused(tmp_path: Path) -> None:
     """Whatever it is in the layer that the operator's weights do not tell."""
     model = sequential(STEPS, layers.LSTM(3, name="l"))
     cell = model.layers[0].cell
@@ -118,7 +118,7 @@ def test_what_computes_something_else_is_no_lstm(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["int8", "float32"])
-def test_a_fused_layer_starts_every_sequence_anew(scheme: str, tmp_path: Path) -> None:
+def test_a_fused_layer_starts_every_sequence_at_zero(scheme: str, tmp_path: Path) -> None:
     """The operator's state would live on; without the graph's own reset the second sequence is already wrong."""
     model = sequential(STEPS, layers.Bidirectional(layers.LSTM(6)), layers.Dense(3))
     samples = random_samples(model)
@@ -165,7 +165,7 @@ STATEFUL: dict[str, tuple[Callable[[], Any], float, int]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STATEFUL)
-def test_a_state_lives_from_one_invocation_to_the_next(name: str, tmp_path: Path) -> None:
+def test_a_state_persists_between_invocations(name: str, tmp_path: Path) -> None:
     build, least_db, state_bytes = STATEFUL[name]
     model = build()
     samples = random_samples(model, 50)
@@ -209,7 +209,7 @@ def test_a_loop_stays_one_in_float(tmp_path: Path) -> None:
     assert sqnr_db(keras_stream(model, samples), run_stream(content, samples)[1]) > EXACT
 
 
-def test_unrolled_asked_for(tmp_path: Path) -> None:
+def test_unrolling_on_request(tmp_path: Path) -> None:
     model = sequential(STEPS, layers.LSTM(3))
     content, opened = joined(model, [random_samples(model, 4)], tmp_path, rnn="unrolled")
     assert not opened.fused

@@ -72,7 +72,7 @@ def test_a_shared_tensor_gets_a_scale_for_each_need(name: str) -> None:
     assert_exact(model)
 
 
-def test_what_nothing_else_reads_stays() -> None:
+def test_a_tensor_without_other_readers_stays() -> None:
     model = functional((8,), lambda x: layers.Dense(3)(layers.Minimum()(_pair(x, "tanh"))))
     assert traced_operations(model)["LeakyRelu"] == 0
     rectified = functional((8, 8, 3), lambda x: _pooled_twice(layers.Conv2D(4, 3, activation="relu")(x)))
@@ -126,7 +126,7 @@ def test_normalizations_that_would_fill_the_arena_stay() -> None:
     assert_exact(model)
 
 
-def test_normalization_behind_a_convolution_is_still_taken_in(tmp_path: Path) -> None:
+def test_normalization_behind_a_convolution_is_still_absorbed(tmp_path: Path) -> None:
     model = _behind((8, 8, 3), layers.ReLU(), activation=None)
     assert traced_operations(model)["DepthwiseConv2dNative"] == 0
     content, _ = converted(model, tmp_path, inputs_of(model, 8))
@@ -166,7 +166,7 @@ def test_the_error_function_in_a_model() -> None:
 
 
 @pytest.mark.parametrize(("mode", "reported"), [("log", 1), ("psd", 1), ("real", 0)])
-def test_a_spectrogram_that_int8_cannot_hold_is_told(mode: str, reported: int) -> None:
+def test_a_spectrogram_that_int8_cannot_hold_is_reported(mode: str, reported: int) -> None:
     spectra = layers.STFTSpectrogram(mode=mode, frame_length=16, frame_step=8, fft_length=16, name="spectra")
     model = sequential((64, 1), spectra)
     assert len(plan(model).notes) == reported

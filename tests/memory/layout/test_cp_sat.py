@@ -98,7 +98,7 @@ def test_a_capacity_ends_the_search_and_proves_nothing_below() -> None:
 
 
 @needs_ortools
-def test_a_capacity_that_nothing_meets_is_proven_so() -> None:
+def test_a_capacity_that_no_layout_meets_is_proven_impossible() -> None:
     instance = instance_of(*KNOT)
     result = close_gap(instance, stacked(instance), 3, Effort(), capacity=4)
     assert (layout_peak(instance, result.offsets), result.lower_bound, result.proven) == (5, 5, True)

@@ -97,7 +97,7 @@ def test_without_effort_there_is_still_a_layout(effort: Effort) -> None:
     assert greedy_offsets(instance, effort, 0) == plain_tflm(instance)
 
 
-def test_what_is_wholly_pinned_is_there_already(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fully_pinned_problem_is_returned_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise AssertionError("nothing is free")
 

@@ -44,7 +44,7 @@ def test_cliques_are_the_maximal_sets_of_live_buffers(rows: list[tuple[int, int,
     assert set(found) == maximal
 
 
-def test_parts_are_split_where_nothing_is_alive_across() -> None:
+def test_parts_are_split_where_no_buffer_is_live() -> None:
     parts = split(plain((0, 1, 4), (1, 2, 4), (3, 4, 6), (-2, -2, 2)))
     assert [part.members for part in parts] == [((3,),), ((0,), (1,)), ((2,),)]
     assert [part.instance.unit for part in parts] == [2, 4, 6]

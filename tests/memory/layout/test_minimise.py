@@ -118,7 +118,7 @@ def find(instance: Instance, capacity: int, rule: int) -> tuple[int, ...] | None
 
 @settings(max_examples=300)
 @given(mixed_problems(most=5), st.sampled_from(RULES))
-def test_search_finds_what_there_is_and_exhausts_what_is_not(problem: LayoutProblem, rule: int) -> None:
+def test_the_search_finds_existing_layouts_and_exhausts_impossible_ones(problem: LayoutProblem, rule: int) -> None:
     best = minimum_peak(problem)
     if best is None:
         assert not all(is_searchable(part.instance) for part in split(problem))
@@ -161,7 +161,7 @@ def test_machine_code_takes_the_same_decisions_as_plain_python(problem: LayoutPr
             assert one.failures == other.failures
 
 
-def test_search_goes_on_where_a_slice_ended() -> None:
+def test_the_search_continues_after_each_slice() -> None:
     (part,) = split(plain(*((i, i + 5, 3 + i * 7 % 11) for i in range(60)), *((i, i + 1, 4) for i in range(60))))
     instance = part.instance
     plan = next(plans(instance, 0))[0]

@@ -189,7 +189,7 @@ def test_sizes_may_be_of_any_magnitude(scale: int, strategy: LayoutStrategy) -> 
     assert layout.height < 10 * scale
 
 
-def test_nothing_needs_nothing() -> None:
+def test_an_empty_problem_needs_no_memory() -> None:
     assert solve.solve(LayoutProblem(())) == Layout((), 0, 0, "bound met")
     assert solve.solve(plain((0, 3, 0), (1, 2, 0))) == Layout((0, 0), 0, 0, "bound met")
 
@@ -261,7 +261,7 @@ def test_greedy_layout_passes_the_checker_and_keeps_the_bound(problem: LayoutPro
 
 
 @given(problems())
-def test_bound_is_the_largest_sum_alive_at_one_position(problem: LayoutProblem) -> None:
+def test_bound_is_the_largest_sum_live_at_one_position(problem: LayoutProblem) -> None:
     live = [
         sum(b.aligned_bytes for b in problem.buffers if b.lifetime.first <= at <= b.lifetime.last)
         for at in range(-1, 15)
@@ -299,7 +299,7 @@ def naive_tflm(problem: LayoutProblem) -> list[int]:
 
 
 @given(problems())
-def test_tflm_order_places_as_a_second_telling_of_the_rule(problem: LayoutProblem) -> None:
+def test_the_tflm_order_agrees_with_an_independent_implementation(problem: LayoutProblem) -> None:
     order = tflm_order(problem, range(len(problem.buffers)))
     assert list(first_fit(problem, order)) == naive_tflm(problem)
     assert list(tflm_offsets(problem, {})) == naive_tflm(problem)

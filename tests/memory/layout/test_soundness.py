@@ -22,7 +22,7 @@ def test_proofs_hold(kind: str) -> None:
         assert any(verdict.best > verdict.live for verdict in verdicts)
 
 
-def test_knots_are_above_max_live() -> None:
+def test_hard_instances_are_above_max_live() -> None:
     for knot in KNOTS:
         problem = LayoutProblem(
             tuple(

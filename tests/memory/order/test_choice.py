@@ -10,7 +10,7 @@ from edgetool.model.types import DType, Model, Operator
 from tests.graphs import chain, graph, model, operator, tensor
 
 
-def test_a_chain_has_the_edges_of_its_tensors_alone() -> None:
+def test_a_chain_has_only_the_edges_of_its_tensors() -> None:
     made = chain([8, 20, 40])
     times = timeline(made)
     problem = order_problem(made, layout_problem(made, times), times.operators)
@@ -22,7 +22,7 @@ def test_a_chain_has_the_edges_of_its_tensors_alone() -> None:
     assert problem.scratch == (0, 0)
 
 
-def test_scratch_belongs_to_the_operator_that_asks() -> None:
+def test_scratch_belongs_to_the_operator_that_requests_it() -> None:
     made = chain([8, 8, 8])
     times = timeline(made)
     scratch = (Buffer(0, -1, "scratch", 17, times.operators[0, 1], 1),)

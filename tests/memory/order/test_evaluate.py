@@ -34,7 +34,7 @@ def problem(**changes: object) -> OrderProblem:
     return OrderProblem(**rows)  # type: ignore[arg-type]
 
 
-def test_what_is_alive_at_each_operator() -> None:
+def test_what_is_live_at_each_operator() -> None:
     assert live_profile(problem(), (0, 1, 2)) == (10, 30, 35, 26)
     assert live_profile(problem(), (1, 0, 2)) == (10, 15, 35, 26)
 
@@ -43,23 +43,23 @@ def test_scratch_counts_while_its_operator_runs() -> None:
     assert live_profile(problem(scratch=(0, 7, 0)), (0, 1, 2)) == (10, 30, 42, 26)
 
 
-def test_an_input_that_nobody_reads_is_alive_before_the_first_operator_only() -> None:
+def test_an_input_that_nobody_reads_is_live_before_the_first_operator_only() -> None:
     assert live_profile(problem(sizes=(10, 20, 5, 1, 100), inputs=(0, 4)), (0, 1, 2)) == (110, 30, 35, 26)
     both = problem(sizes=(10, 20, 5, 1, 100), inputs=(0, 4), outputs=(3, 4))
     assert live_profile(both, (0, 1, 2)) == (110, 130, 135, 126)
 
 
-def test_an_output_is_alive_to_the_end_and_what_nobody_reads_while_it_is_written() -> None:
+def test_an_output_is_live_to_the_end_and_an_unread_tensor_at_its_writer() -> None:
     assert live_profile(problem(outputs=(1, 3)), (0, 1, 2)) == (10, 30, 35, 26)
     assert live_profile(problem(outputs=(2,), reads=((0,), (), ())), (1, 0, 2)) == (10, 15, 35, 6)
 
 
-def test_what_nobody_writes_is_alive_from_the_start() -> None:
+def test_a_tensor_that_nothing_writes_is_live_from_the_start() -> None:
     assert live_profile(problem(inputs=()), (0, 1, 2)) == (10, 30, 35, 26)
     assert live_profile(problem(sizes=(10, 20, 5, 1, 100), outputs=(3, 4)), (0, 1, 2)) == (110, 130, 135, 126)
 
 
-def test_a_tensor_is_alive_from_its_first_writer() -> None:
+def test_a_tensor_is_live_from_its_first_writer() -> None:
     rewritten = problem(writes=((1,), (2, 1), (3,)))
     assert live_profile(rewritten, (0, 1, 2)) == (10, 30, 35, 26)
     assert dependencies(rewritten) == (frozenset(), frozenset({0}), frozenset({0, 1}))
@@ -97,7 +97,7 @@ def test_no_operators() -> None:
         ((0, 2, 1), "runs operator 2 before operator 1"),
     ],
 )
-def test_what_is_no_order(order: tuple[int, ...], message: str) -> None:
+def test_invalid_orders_are_rejected(order: tuple[int, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         check_order(problem(), order)
 

@@ -72,7 +72,7 @@ def test_live_bytes_are_submodular() -> None:
                 assert live[one | other] + live[one & other] <= live[one] + live[other]
 
 
-def test_the_least_live_bytes_are_those_of_all_downsets() -> None:
+def test_the_minimum_live_bytes_are_those_over_all_downsets() -> None:
     for problem in PROBLEMS:
         network = network_of(problem)
         ancestors, descendants = ancestors_of(network), descendants_of(network)
@@ -90,7 +90,7 @@ def test_the_least_live_bytes_are_those_of_all_downsets() -> None:
         assert peak_bound(network, 0, max(some), some, never) == bound
 
 
-def test_an_original_order_that_cannot_run_is_mended() -> None:
+def test_an_original_order_that_cannot_run_is_corrected() -> None:
     problem = OrderProblem(
         sizes=(1, 1, 1),
         reads=((1,), (0,), ()),

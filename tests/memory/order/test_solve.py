@@ -56,7 +56,7 @@ def test_a_sample_of_chains() -> None:
 
 
 @pytest.mark.parametrize("chains", [False, True])
-def test_the_exact_search_alone_finds_the_least_peak_in_both_directions(chains: bool) -> None:
+def test_the_exact_search_alone_finds_the_lowest_peak_in_both_directions(chains: bool) -> None:
     for seed in range(300):
         draw = random.Random(seed)
         problem = random_chains(draw, 4, 4) if chains else random_problem(draw, 8)
@@ -120,7 +120,7 @@ def test_the_proof_says_how_it_was_made() -> None:
     assert solve_order(darts(), Effort()).proof == "search exhausted"
 
 
-def test_the_least_peak_does_not_depend_on_the_original_order() -> None:
+def test_the_lowest_peak_does_not_depend_on_the_original_order() -> None:
     peaks = {solve_order(shuffled(darts(), seed), Effort()).peak_bytes for seed in range(4)}
     assert peaks == {solve_order(darts(), Effort()).peak_bytes}
 
@@ -158,7 +158,7 @@ def test_stopped_at_once_it_still_gives_an_order_and_a_true_bound() -> None:
         assert found.peak_bytes <= solve_order(problem, Effort(), strategy="original").peak_bytes
 
 
-def test_stop_is_asked_again_and_again() -> None:
+def test_stop_is_called_repeatedly() -> None:
     asked = 0
 
     def stop() -> bool:
@@ -193,7 +193,7 @@ def test_no_operators() -> None:
 
 
 @pytest.mark.slow
-def test_what_stays_open_has_a_bound_above_the_least_cuts() -> None:
+def test_unproven_networks_have_a_bound_above_the_minimum_cuts() -> None:
     found = solve_order(NETWORKS["RandWire-like 224, 64 nodes"](), Effort())
     # The minimum cuts alone give 1,100,736.
     assert 1_223_040 <= found.lower_bound <= found.peak_bytes <= 1_467_648
@@ -240,7 +240,7 @@ def test_longest_path_with_several_targets_has_a_virtual_one() -> None:
     assert longest_path(network_of(from_edges(4, [(1, 2), (2, 3)]))) == (1, 2, 3, 0)
 
 
-def test_greedy_takes_what_leaves_the_fewest_bytes() -> None:
+def test_greedy_chooses_the_operator_that_leaves_the_fewest_bytes() -> None:
     # After 0, operator 1 makes 9 bytes and operator 2 makes 4; then 3 turns the 4 into 1.
     assert greedy(network_of(from_edges(5, [(0, 1), (0, 2), (2, 3), (1, 4), (3, 4)], (5, 9, 4, 1, 1)))) == (
         0,

@@ -42,7 +42,7 @@ def least(given_ranges: Ranges, *, in_place: bool, initial: Sequence[Sequence[st
 
 
 @given(ranges(), algorithms, st.booleans())
-def test_assignments_pass_the_judge(drawn: Ranges, algorithm: Algorithm, in_place: bool) -> None:
+def test_assignments_pass_the_check(drawn: Ranges, algorithm: Algorithm, in_place: bool) -> None:
     sharing = assign(drawn, algorithm, in_place=in_place)
     assert check_assignment(fill_unknowns(drawn), sharing.groups, in_place=in_place) == ()
     assert check_assignment(drawn, sharing.groups, in_place=in_place) == ()
@@ -140,7 +140,7 @@ def test_a_prefix_that_is_best_alone_is_not_always_part_of_the_best() -> None:
     assert sharing.optimized_bytes == least(drawn, in_place=False) == 16
 
 
-def test_the_bound_counts_ranks_and_not_only_what_is_alive() -> None:
+def test_the_bound_counts_ranks_and_not_only_what_is_live() -> None:
     """Once two of 6 are alive, once one of 10: 12 bytes alive at most, but two buffers of 10 and 6 are needed."""
     drawn = {"a": LiveRange(0, 1, 6), "b": LiveRange(0, 1, 6), "c": LiveRange(2, 3, 10)}
     assert rank_sizes([interval(live) for live in drawn.values()]) == [10, 6]
@@ -179,7 +179,7 @@ def test_unknowns_are_the_start_the_end_and_one_byte() -> None:
     assert sharing.optimized_bytes == 3
 
 
-def test_compatibility_asks_every_member() -> None:
+def test_compatibility_considers_every_member() -> None:
     members = [LiveRange(0, 2, 1), LiveRange(5, 6, 1)]
     assert is_compatible(LiveRange(3, 4, 9), members)
     assert not is_compatible(LiveRange(2, 4, 9), members)
@@ -215,7 +215,7 @@ def test_what_makes_no_sense_is_refused_by_name(
         assign(drawn, algorithm, initial=initial, static=["s"])
 
 
-def test_a_search_that_is_stopped_has_the_greedy_answer_at_least() -> None:
+def test_a_stopped_search_returns_at_least_the_greedy_result() -> None:
     drawn = {f"t{i}": LiveRange(i % 17, i % 17 + 1 + i % 5, 16 + (i * 7919) % 97) for i in range(120)}
     sharing = assign(drawn, effort=Effort(stop=lambda: True))
     assert sharing.cut_short

@@ -39,7 +39,7 @@ def test_a_planted_conflict_is_found_and_named(drawn: Ranges, in_place: bool, da
 
 
 @given(ranges(unknowns=False), st.booleans(), st.data())
-def test_the_judge_agrees_with_every_pair(drawn: Ranges, in_place: bool, data: st.DataObject) -> None:
+def test_the_check_agrees_with_a_comparison_of_all_pairs(drawn: Ranges, in_place: bool, data: st.DataObject) -> None:
     """Any partition: the judge is silent exactly when no two of a group interfere."""
     numbers = [data.draw(st.integers(0, 5)) for _ in drawn]
     groups = [tuple(n for n, k in zip(drawn, numbers, strict=True) if k == number) for number in sorted(set(numbers))]
@@ -111,7 +111,7 @@ def test_the_replay_runs_a_loop_twice() -> None:
     assert "loop/0/use reads w" in check_replay(graph, {"loop/0/v": "w"})[0].message
 
 
-def test_what_nobody_reads_and_what_the_caller_reads_must_last() -> None:
+def test_unread_tensors_and_outputs_must_keep_their_contents() -> None:
     graph = SharingGraph((NamedOperator("one", ("x",), ("a",)), NamedOperator("two", ("x",), ("b",))), ("x",), ("b",))
     assert "reads a, but m contains another tensor" in check_replay(graph, {"a": "m", "b": "m"})[0].message
     two_inputs = SharingGraph((NamedOperator("add", ("x", "y"), ("z",)),), ("x", "y"), ("z",))

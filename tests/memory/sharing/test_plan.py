@@ -107,7 +107,7 @@ def test_any_problem_is_shared_and_scratch_is_left_to_tflm(problem: LayoutProble
     ]
 
 
-def test_one_alias_is_one_piece_and_pins_are_refused() -> None:
+def test_an_alias_is_one_buffer_and_pins_are_rejected() -> None:
     pieces = (
         Buffer(0, 0, "a", 100, Lifetime(0, 1), alias="x"),
         Buffer(0, 1, "b", 40, Lifetime(1, 3), alias="x"),

@@ -176,7 +176,7 @@ def test_channels_first() -> None:
     ("level", "units", "expected"),
     [(0.29, 100, 29), (0.57, 100, 57), (0.1, 10, 1), (0.3, 10, 3), (0.999, 4, 3), (0.24, 4, 0), (0, 5, 0), (0.5, 1, 0)],
 )
-def test_a_level_is_meant_as_it_is_written(level: float, units: int, expected: int) -> None:
+def test_a_level_is_interpreted_as_an_exact_decimal(level: float, units: int, expected: int) -> None:
     assert count_to_remove(level, units) == expected
 
 
@@ -201,13 +201,13 @@ def ranked() -> Any:
     return model
 
 
-def test_the_lowest_l1_norms_go_and_ties_go_by_index() -> None:
+def test_the_lowest_l1_norms_are_removed_and_ties_are_broken_by_index() -> None:
     pruned = prune(keras, ranked(), 0.5, method="l1")
     assert pruned.removed == {"a": (1, 2), "b": (0, 1)}
     assert pruned.notes == ()
 
 
-def test_the_smallest_scales_go_and_layers_without_are_told() -> None:
+def test_the_smallest_scales_are_removed_and_layers_without_scales_reported() -> None:
     pruned = prune(keras, ranked(), 0.5, method="batch-norm")
     assert pruned.removed == {"a": (0, 3), "b": (0, 1)}
     assert pruned.notes == ("ranked by L1 norm because there is no batch normalization with a scale: 'b'",)
@@ -271,7 +271,7 @@ def test_a_pattern_without_a_layer() -> None:
     assert "a" not in pruned.removed
 
 
-def test_a_layer_that_cannot_be_made_again() -> None:
+def test_a_layer_that_cannot_be_rebuilt() -> None:
     class Scaled(layers.Layer):
         def __init__(self, factor: float, **options: Any) -> None:
             super().__init__(**options)
@@ -433,7 +433,7 @@ def wave(x: Any) -> Any:
     return keras.ops.sin(x)
 
 
-def test_code_of_the_users_own_freezes_what_goes_in() -> None:
+def test_user_code_freezes_its_inputs() -> None:
     inputs = picture()
     x = layers.Conv2D(4, 1, name="a")(inputs)
     x = layers.Conv2D(4, 1, activation=wave, name="b")(Own(name="own")(x))
