@@ -1,9 +1,9 @@
-"""How long the account of a large model takes, beside reading it.
+"""Measure how long the account of a large model takes, compared with reading it.
 
     python -m benchmarks.account [--operators 600] [--rounds 11]
 
-The model is a chain of convolutions with a residual connection at every third, made here; figures are medians of CPU
-time in milliseconds, and their ratio to the time of reading the same file.
+The model is a generated chain of convolutions with a residual connection at every third one. The figures are medians of
+CPU time in milliseconds, and their ratio to the time of reading the same file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from edgetool.target.platform import platform_of
 
 
 def residual_chain(operators: int) -> Model:
-    """Convolutions of 8 x 8 x 8 tensors; each third operator adds what came three before."""
+    """Return a chain of convolutions of 8 x 8 x 8 tensors, in which every third operator adds the result three
+    operators before."""
     build = Builder(seed=1)
     first = x = earlier = build.activation([1, 8, 8, 8])
     for index in range(operators):

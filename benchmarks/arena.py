@@ -1,10 +1,10 @@
-"""The account of the arena against what real TFLM did with the same models on emulated Cortex-M cores.
+"""Compare the account of the arena with measurements of TFLM running the same models on emulated Cortex-M cores.
 
     python benchmarks/arena.py DATA [--all]
 
 DATA is a folder with arena/measured.csv (columns model, set, target, kernels, status, arena_used, head, tail,
 min_arena16) and models/SET/MODEL.tflite. used: arena_used_bytes(); min: the smallest arena, in steps of 16, in which
-AllocateTensors and Invoke worked with the right outputs. --all prints every row that is not equal.
+AllocateTensors and Invoke worked with the right outputs. --all prints every row that differs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LINE = "{:<12} {:<10} {:>6} {:>12} {:>12} {:>8} {:>12}"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model on one core: what was measured, and what the account says."""
+    """One model on one core: the measurements, and the figures of the account."""
 
     model: str
     core: str
@@ -40,7 +40,7 @@ class Row:
 
 
 def compare(data: Path) -> list[Row]:
-    """Every row of the measurements in which TFLM ran the model."""
+    """Return every row of the measurements in which TFLM ran the model."""
     rows = []
     with (data / "arena" / "measured.csv").open(newline="", encoding="utf-8") as file:
         for line in csv.DictReader(file):

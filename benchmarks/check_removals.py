@@ -1,4 +1,4 @@
-"""The checks of the .tflite reader, each with the source of its module without it."""
+"""List the checks of the .tflite reader, each with the source of its module without the check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Change = Callable[[ast.AST], None]  # what is done to the node that holds the ch
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A check and the module without it: its name for people, the module's path in the package, its source."""
+    """A check that is removed: its descriptive name, the path of the module in the package, and its source without the
+    check."""
 
     name: str
     path: str
@@ -29,7 +30,7 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """A check in a module: the node to change (its place in ast.walk), how, and what it is called."""
+    """A check in a module: the node to change (its position in ast.walk), the change, and the name of the check."""
 
     node: int
     change: Change
@@ -37,7 +38,7 @@ class _Site:
 
 
 def removals(package: Path) -> Iterator[Removal]:
-    """Every check of the reader, module by module."""
+    """Return every check of the reader, module by module."""
     sources = {name: (package / "model" / f"{name}.py").read_text() for name in _modules(package / "model")}
     trees = {name: ast.parse(source) for name, source in sources.items() if name not in VALUES}
     refusing = _refusing(trees.values())
@@ -51,7 +52,7 @@ def removals(package: Path) -> Iterator[Removal]:
 
 
 def _modules(directory: Path) -> list[str]:
-    """The reader's modules: those that its entries import, directly or not."""
+    """Return the reader's modules: those that its entry modules import, directly or indirectly."""
     found: list[str] = []
     waiting = list(READER)
     while waiting:
@@ -72,7 +73,7 @@ def _functions(trees: Iterable[ast.AST]) -> Iterator[ast.FunctionDef]:
 
 
 def _refusing(trees: Iterable[ast.AST]) -> set[str]:
-    """Functions that never return: they refuse."""
+    """Return the functions that never return, because they reject a file."""
     return {
         function.name
         for function in _functions(trees)
@@ -81,7 +82,7 @@ def _refusing(trees: Iterable[ast.AST]) -> set[str]:
 
 
 def _checking(trees: Iterable[ast.AST], refusing: set[str]) -> set[str]:
-    """Functions that refuse or call one that does, and those that make such functions."""
+    """Return the functions that reject a file or call one that does, and those that return such functions."""
     found: set[str] = set()
     functions = [function for function in _functions(trees) if function.name not in refusing]
     while True:
@@ -97,14 +98,14 @@ def _checking(trees: Iterable[ast.AST], refusing: set[str]) -> set[str]:
 
 
 def _callee(node: ast.AST) -> str:
-    """The name of what a call calls, without what it belongs to; "" for anything else."""
+    """Return the name of the called function or method, without its object; "" for anything else."""
     if not isinstance(node, ast.Call):
         return ""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 class _Finder:
-    """The checks in one module."""
+    """Finds the checks in one module."""
 
     def __init__(self, module: str, tree: ast.Module, refusing: set[str], checking: set[str]) -> None:
         self.module = module
@@ -124,7 +125,7 @@ class _Finder:
     def sites(self) -> Iterator[_Site]:
         for node in self.nodes:
             if self.owners.get(node, "").rpartition(".")[2] in self.refusing:
-                continue  # how a refusal is worded is no check
+                continue  # the wording of an error is not a check
             if isinstance(node, ast.If):
                 yield from self._condition(node)
             for field in ("body", "orelse", "finalbody"):
@@ -144,7 +145,7 @@ class _Finder:
         return isinstance(statement, ast.Expr) and _callee(statement.value) in self.refusing
 
     def _condition(self, node: ast.If) -> Iterator[_Site]:
-        """A whole condition, and what it is made of."""
+        """Yield a whole condition, and its parts."""
         if self._refuses(node.body[-1]):
             yield self._site(node, _never, f"if {ast.unparse(node.test)}")
             yield from self._parts(node)
@@ -164,7 +165,7 @@ class _Finder:
                     yield self._site(part, _left_open(position), what)
 
     def _block(self, node: ast.AST, field: str, block: list[ast.stmt]) -> Iterator[_Site]:
-        """Calls of checking functions, refusals that no condition of their own guards, exceptions made refusals."""
+        """Yield calls of checking functions, unconditional rejections, and exceptions that become rejections."""
         for position, statement in enumerate(block):
             is_call = isinstance(statement, ast.Expr) and _callee(statement.value) in self.checking
             if is_call or (self._refuses(statement) and not isinstance(node, ast.If)):
@@ -174,7 +175,7 @@ class _Finder:
                 yield self._site(node, _unguarded(field, position), f"catching {caught}")
 
     def _table(self, statement: ast.stmt) -> Iterator[_Site]:
-        """Limits, and the entries of tables of rules."""
+        """Yield limits, and the entries of tables of rules."""
         if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
             return
         target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
@@ -197,7 +198,7 @@ class _Finder:
         return _callee(node) in self.checking or getattr(node, "id", "") in self.checking
 
     def _keys(self, name: str, node: ast.Dict, *, whole: bool) -> Iterator[_Site]:
-        """Entries of a table of rules; of one that several operators share, each of these."""
+        """Yield the entries of a table of rules; an entry that several operators share is yielded for each of them."""
         if not whole and not any(self._is_rule(part) for entry in node.values for part in ast.walk(entry)):
             return
         for position, key in enumerate(node.keys):
@@ -230,7 +231,7 @@ def _popped(field: str, position: int) -> Change:
 
 
 def _cut(piece: str) -> Change:
-    """A text without one of its pieces."""
+    """Return a change that removes one part of a text."""
 
     def change(node: ast.AST) -> None:
         assert isinstance(node, ast.Constant)
@@ -242,7 +243,7 @@ def _cut(piece: str) -> Change:
 
 
 def _left_open(position: int) -> Change:
-    """A chain of comparisons without its first or last one."""
+    """Return a change that removes the first or the last of a chain of comparisons."""
 
     def change(node: ast.AST) -> None:
         assert isinstance(node, ast.Compare)
@@ -276,13 +277,13 @@ def _unlimited(node: ast.AST) -> None:
 
 
 def _schema_removals(source: str) -> Iterator[Removal]:
-    """Fields of the schema that are no longer indices into a list, indices that may now be -1, fields not required."""
+    """Yield removals in the schema: fields that are no longer indices, indices that may be -1, fields not required."""
     start = source.index("_TABLES = ")
     end = source.index("_TABLES_WITHOUT_FIELDS")
     for role in re.finditer(r"(\w+):\[?\w+\]?(@\w+|!)(\??)", source[:end]):
         field, into, optional = role.groups()
         if role.start() < start:
-            continue  # how the fields are written is told above them
+            continue  # the comment above the fields describes their syntax
         owner = re.findall(r"^(\w+) ", source[start : role.start()], re.MULTILINE)[-1]
         removed = source[: role.start(2)] + source[role.end() :]
         yield Removal(f"schema without {owner}.{field}{into}", "model/schema.py", removed)

@@ -1,11 +1,12 @@
-"""Whether a test holds each check of the .tflite reader: takes them away one at a time and runs the reader's tests.
+"""Test whether the tests cover each check of the .tflite reader: remove the checks one at a time, and run the reader's
+tests.
 
     python -m benchmarks.checks [--only TEXT...] [--list] [--tests PATH...]
 
-A check is what benchmarks.check_removals finds: an `if` that ends in a refusal, each alternative in its condition, a
-call of a checking function, an entry in a table of rules, a limit, an index in the schema. Prints every one that no
-test misses, and at the end how many there were. Exit status 1 when one of them is not in EQUIVALENT, or when an entry
-there is held by a test after all.
+benchmarks.check_removals finds the checks: an `if` that ends in a refusal, each alternative in its condition, a call of
+a checking function, an entry in a table of rules, a limit, an index in the schema. Prints every check whose removal no
+test detects, and finally their number. The exit status is 1 if one of them is not in EQUIVALENT, or if a test detects
+the removal of an entry there.
 
 The tests run in a forked process, on a copy of the package with one module changed.
 """
@@ -30,7 +31,7 @@ from benchmarks.check_removals import Removal, removals
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "toolchain" / "edgetool"
-# The quick and telling ones first: the run ends with the first test that fails.
+# The fast tests that detect most removals come first: the run ends at the first test that fails.
 TESTS = (
     "tests/attacks",
     "tests/model/test_checks.py",
@@ -39,7 +40,7 @@ TESTS = (
     "tests/model/test_flexbuffer.py",
     "tests/model/test_flatbuffer.py",
 )
-# Where to look first for a module's checks, by how its name starts; all the others only where these miss nothing.
+# The tests that run first for a module's checks, by the beginning of their names; all others run only if these pass.
 LIKELY = {
     "flexbuffer": ("tests/model/test_flexbuffer.py",),
     "checks": ("tests/model/test_checks.py",),
@@ -49,7 +50,7 @@ LIKELY = {
 CPU_SECONDS = 60
 MEMORY_BYTES = 4 * 2**30
 
-# Checks whose removal changes nothing that a file can show, with the reason.
+# Checks whose removal has no effect for any file, with the reason.
 EQUIVALENT = {
     "rules._input without if tensor is None": "for the type checker: the counts demand these inputs before",
 }
@@ -65,13 +66,13 @@ class Verdict:
 
 
 def warm_up() -> None:
-    """Load what the tests load and what does not depend on edgetool, once for all forks."""
+    """Import the modules that the tests need and that do not depend on edgetool, once for all forks."""
     for name in ("flatbuffers", "hypothesis", "numpy", "pytest"):
         importlib.import_module(name)
 
 
 def judge(removal: Removal, copy: Path, tests: Sequence[str]) -> Verdict:
-    """Run the tests on the package in `copy` without the check; the module is as before afterwards."""
+    """Run the tests on the package in `copy` without the check, and restore the module afterwards."""
     module = copy / "edgetool" / removal.path
     sound = module.read_text()
     module.write_text(removal.source)
@@ -89,14 +90,14 @@ def run(copy: Path, tests: Sequence[str]) -> Verdict:
         _run_tests(copy, tests)
     _, status = os.waitpid(child, 0)
     with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # what the tests started and did not end
+        os.killpg(child, signal.SIGKILL)  # processes that the tests have started and not ended
     code = os.waitstatus_to_exitcode(status)
     how = {0: "passed", 1: "failed", 2: "failed", 3: "died", -signal.SIGXCPU: "endless"}.get(code, "died")
     return Verdict(code != 0, how, time.monotonic() - start)
 
 
 def _run_tests(copy: Path, tests: Sequence[str]) -> None:
-    """In the child: pytest to the first failure. Does not return."""
+    """Run pytest in the child to the first failure, and do not return."""
     code = 3
     try:
         os.setpgid(0, 0)
@@ -117,7 +118,7 @@ def _run_tests(copy: Path, tests: Sequence[str]) -> None:
 
 
 def expand(patterns: Sequence[str]) -> list[str]:
-    """The test files and directories that the patterns stand for, in their order, each once."""
+    """Return the test files and directories that match the patterns, in their order, each once."""
     return list(dict.fromkeys(str(path) for pattern in patterns for path in sorted(ROOT.glob(pattern))))
 
 
@@ -141,7 +142,7 @@ def main() -> int:
         if sound.held:
             print(f"the tests fail before any check is taken away: {sound.how}")
             return 2
-        survivors = [removal.name for removal in chosen if not _told(removal, copy, tests).held]
+        survivors = [removal.name for removal in chosen if not _judge_and_report(removal, copy, tests).held]
     known = [name for name in survivors if name in EQUIVALENT]
     stale = [] if any(options.only) else sorted(EQUIVALENT.keys() - set(survivors))
     print(f"{len(chosen)} checks, {len(chosen) - len(survivors)} held by a test, {len(known)} without effect")
@@ -151,13 +152,13 @@ def main() -> int:
 
 
 def likely(removal: Removal) -> list[str]:
-    """The tests to run first, none where all are to be run at once."""
+    """Return the tests to run first; none if all are run at once."""
     stem = Path(removal.path).stem
     return next((expand(patterns) for start, patterns in LIKELY.items() if stem.startswith(start)), [])
 
 
-def _told(removal: Removal, copy: Path, tests: Sequence[str]) -> Verdict:
-    """The verdict, printed where it is not the usual one."""
+def _judge_and_report(removal: Removal, copy: Path, tests: Sequence[str]) -> Verdict:
+    """Return the verdict, and print it unless it is the usual one."""
     first = [path for path in likely(removal) if path in tests]
     verdict = judge(removal, copy, first or tests)
     if first and not verdict.held:

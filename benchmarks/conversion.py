@@ -1,12 +1,13 @@
-"""From Keras file to int8 bytes: edgetool against the bare TFLiteConverter, as whole processes.
+"""Compare edgetool with the bare TFLiteConverter in converting a Keras file to int8, as whole processes.
 
     python benchmarks/conversion.py [MODEL.h5...] [--rounds 5] [--samples 100]
 
-Without a model: the real ones of ../shared, or the example where there is no such folder.
+Without a model, the models in ../shared are converted, or the example if that directory does not exist.
 
-Both start a fresh Python, import what they need, load the model, calibrate on the same samples and write the
-.tflite; they take turns, so that a busy machine slows both. Allowed: 10 % + 0.3 s over the bare converter; the exit
-status is 1 beyond that. A file that Keras alone cannot load is converted bare from a copy that it can.
+Both start a new Python process, import their packages, load the model, calibrate on the same samples and write the
+.tflite. They take turns, so that other work on the machine slows both. edgetool may take 10 % + 0.3 s longer than the
+bare converter; otherwise, the exit status is 1. If Keras alone cannot load a file, the bare converter receives a copy
+that it can load.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ with tempfile.TemporaryDirectory() as folder:
     out.write_bytes(conversion.tflite)
 """
 
-# Prepares both: a file that Keras loads, and samples in the model's input shape.
+# Prepares a file that Keras can load, and samples in the model's input shape.
 PREPARE = """
 import sys, json, shutil
 import h5py, keras
@@ -77,14 +78,14 @@ def default_models() -> list[Path]:
 
 
 def seconds(script: str, *arguments: Path) -> float:
-    """Wall time of a whole process."""
+    """Return the wall time of a whole process."""
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", script, *map(str, arguments)], check=True, capture_output=True)
     return time.perf_counter() - start
 
 
 def compare(path: Path, rounds: int, samples: int) -> tuple[float, float, float]:
-    """Median seconds bare and ours, and the median of their ratios round by round."""
+    """Return the median seconds of the bare converter and of edgetool, and the median of their ratios by round."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         copy, data = folder / f"copy{path.suffix}", folder / "samples.npy"

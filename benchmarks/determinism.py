@@ -1,15 +1,16 @@
-"""Converts models of the zoo again and again, each time in a fresh process, and compares every byte.
+"""Convert models of the zoo repeatedly, each time in a new process, and compare every byte.
 
     python -m benchmarks.determinism [--models NAME...] [--repeats 3] [--rnn-repeats 20] [--rnn auto fused unrolled]
                                      [--jobs 1] [--state build/determinism]
 
 Every model is converted --repeats times with the options that the zoo gives it. Models with recurrent layers are
-converted --rnn-repeats times for each value of --rnn instead. A conversion is a run of `edgetool convert`, with a hash
-seed and memory addresses of its own. All files that it writes count; of a refused model, the exit code and the message.
+converted --rnn-repeats times for each value of --rnn instead. A conversion is a run of `edgetool convert`, with its own
+hash seed and memory addresses. All files that it writes are compared; for a rejected model, the exit code and the
+message.
 
-Results are appended to results.jsonl in a folder of the state directory that is named after a hash of the code, so a
-run that was stopped continues where it was, and a change of the code begins anew. Each distinct .tflite is kept there
-under its hash. The models stay in the state directory. --repeats 0 or --rnn-repeats 0 leaves out these conversions.
+Results are appended to results.jsonl in a folder of the state directory that is named after a hash of the code, so an
+interrupted run is continued, and a change of the code starts a new one. Each distinct .tflite is kept there under its
+hash. The models stay in the state directory. --repeats 0 or --rnn-repeats 0 leaves out these conversions.
 
 Prints one line per model and value of --rnn; the exit status is 1 if any two conversions differ.
 """
@@ -38,7 +39,7 @@ from benchmarks.zoo.files import calibration
 
 ROOT = Path(__file__).parents[1]
 TARGET = "cortex-m7"
-# A search that its time limit ends says so in the report, and how far it got depends on the machine's load.
+# If the time limit ends a search, the report says so; the result then depends on the load of the machine.
 LIMIT = ("--plan-time-limit", "120")
 FORMS = ("auto", "fused", "unrolled")
 RECURRENT = ("LSTM", "GRU", "RNN")
@@ -48,7 +49,7 @@ ROW = "{:<28} {:<9} {:>5} {:>9}  {}"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model, and the value of --rnn; "" for what the zoo says, or the default."""
+    """A model, and the value of --rnn; "" for the option of the zoo, or the default."""
 
     model: str
     rnn: str = ""
@@ -56,7 +57,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one conversion left: its exit code, the SHA-256 of each file by name, and the message of a refusal."""
+    """The result of one conversion: its exit code, the SHA-256 of each file by name, and the message of a rejection."""
 
     code: int
     files: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class Outcome:
 
 
 def convert(case: Case, models: Path, kept: Path) -> Outcome:
-    """Convert in a process of its own; the .tflite is kept in the folder `kept`."""
+    """Convert in a separate process; the .tflite is kept in the folder `kept`."""
     entry, home = BY_NAME[case.model], models / case.model
     options = [*own_options(entry), *(["--rnn", case.rnn] if case.rnn else [])]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
@@ -89,19 +90,20 @@ def convert(case: Case, models: Path, kept: Path) -> Outcome:
 
 
 def cases(names: Iterable[str], models: Path, forms: Sequence[str], repeats: int, rnn_repeats: int) -> dict[Case, int]:
-    """How often each case is converted."""
-    wanted: dict[Case, int] = {}
+    """Return how many times each case is converted."""
+    requested: dict[Case, int] = {}
     for name in names:
         entry = BY_NAME[name]
         if is_recurrent(entry, models / name) and "rnn" not in entry.options:
-            wanted |= {Case(name, form): rnn_repeats for form in forms}
+            requested |= {Case(name, form): rnn_repeats for form in forms}
         else:
-            wanted[Case(name)] = repeats
-    return {case: count for case, count in wanted.items() if count}
+            requested[Case(name)] = repeats
+    return {case: count for case, count in requested.items() if count}
 
 
 def is_recurrent(entry: Entry, folder: Path) -> bool:
-    """Whether the saved model has a layer that --rnn is about; of a SavedModel, which has no layers, False."""
+    """Return whether the saved model has a layer to which --rnn applies; False for a SavedModel, which has no
+    layers."""
     path = folder / entry.file_name
     if path.is_dir():
         return False
@@ -117,7 +119,7 @@ def is_recurrent(entry: Entry, folder: Path) -> bool:
 
 
 def differences(outcomes: Sequence[Outcome]) -> tuple[int, tuple[str, ...]]:
-    """How many distinct outcomes there are, and what differs: names of files, "exit code", "message"."""
+    """Return the number of distinct outcomes, and what differs: names of files, "exit code", "message"."""
     distinct = {json.dumps(asdict(outcome), sort_keys=True) for outcome in outcomes}
     names = sorted({name for outcome in outcomes for name in outcome.files})
     differing = [name for name in names if len({outcome.files.get(name) for outcome in outcomes}) > 1]
@@ -127,14 +129,14 @@ def differences(outcomes: Sequence[Outcome]) -> tuple[int, tuple[str, ...]]:
 
 
 def row(case: Case, outcomes: Sequence[Outcome]) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     distinct, differing = differences(outcomes)
     result = f"DIFFERENT: {', '.join(differing)}" if differing else "equal" if not outcomes[0].code else "equal refusal"
     return ROW.format(case.model, case.rnn or "-", len(outcomes), distinct, result)
 
 
 def fingerprint() -> str:
-    """A hash of the code that converts and of the libraries that it uses."""
+    """Return a hash of the code that converts and of the libraries that it uses."""
     installed = {f"{one.name} {one.version}" for one in distributions() if one.name.replace("_", "-") in LIBRARIES}
     digest = hashlib.sha256(" ".join(sorted(installed)).encode())
     for path in sorted([*ROOT.glob("toolchain/edgetool/**/*.py"), *ROOT.glob("targets/**/*.toml"), Path(__file__)]):
@@ -143,7 +145,7 @@ def fingerprint() -> str:
 
 
 def stored(results: Path) -> dict[Case, list[Outcome]]:
-    """The outcomes in a results file; a last line that was cut short does not count."""
+    """Return the outcomes in a results file; an incomplete last line is ignored."""
     outcomes: dict[Case, list[Outcome]] = {}
     text = results.read_text(encoding="utf-8") if results.exists() else ""
     for line in text.splitlines(keepends=True):
@@ -156,7 +158,7 @@ def stored(results: Path) -> dict[Case, list[Outcome]]:
 
 
 def build(names: Sequence[str], models: Path) -> None:
-    """Write the models that are not there yet, in a process of their own."""
+    """Write the models that do not exist yet, in a separate process."""
     missing = [name for name in names if not (models / name / ROUNDED).exists()]
     if missing:
         print(f"building {len(missing)} models", file=sys.stderr, flush=True)
@@ -164,13 +166,13 @@ def build(names: Sequence[str], models: Path) -> None:
         subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def run(wanted: Mapping[Case, int], models: Path, folder: Path, jobs: int) -> Iterator[tuple[Case, list[Outcome]]]:
-    """The outcomes of each case, those of earlier runs included; new ones are stored as they come."""
+def run(requested: Mapping[Case, int], models: Path, folder: Path, jobs: int) -> Iterator[tuple[Case, list[Outcome]]]:
+    """Return the outcomes of each case, including those of earlier runs; new ones are stored immediately."""
     folder.mkdir(parents=True, exist_ok=True)
     results = folder / "results.jsonl"
     known = stored(results)
     with ThreadPoolExecutor(jobs) as pool, results.open("a", encoding="utf-8") as stream:
-        for case, count in wanted.items():
+        for case, count in requested.items():
             outcomes = known.get(case, [])[:count]
             for outcome in pool.map(lambda _, case=case: convert(case, models, folder), range(count - len(outcomes))):
                 stream.write(json.dumps({"case": asdict(case), "outcome": asdict(outcome)}) + "\n")
@@ -180,7 +182,7 @@ def run(wanted: Mapping[Case, int], models: Path, folder: Path, jobs: int) -> It
 
 
 def main() -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--models", nargs="+", metavar="NAME", choices=list(BY_NAME), default=list(BY_NAME))
     parser.add_argument("--repeats", type=int, default=3, help="conversions of each other model")
@@ -193,14 +195,14 @@ def main() -> int:
         parser.error("repeats are 0 or more, jobs 1 or more")
     models = options.state.resolve() / "models"
     build(options.models, models)
-    wanted = cases(options.models, models, options.rnn, options.repeats, options.rnn_repeats)
+    requested = cases(options.models, models, options.rnn, options.repeats, options.rnn_repeats)
     total = differing = 0
     print(ROW.format("model", "--rnn", "runs", "distinct", "result"), flush=True)
-    for case, outcomes in run(wanted, models, options.state.resolve() / fingerprint(), options.jobs):
+    for case, outcomes in run(requested, models, options.state.resolve() / fingerprint(), options.jobs):
         print(row(case, outcomes), flush=True)
         total += len(outcomes)
         differing += bool(differences(outcomes)[1])
-    print(f"{total} conversions of {len(wanted)} cases: {differing} cases differ")
+    print(f"{total} conversions of {len(requested)} cases: {differing} cases differ")
     return int(differing > 0)
 
 

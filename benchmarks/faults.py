@@ -1,12 +1,13 @@
-"""Kills `edgetool convert`, or takes the disk away from it, and looks whether old or new files are there, or a mixture.
+"""Kill `edgetool convert`, or fill its disk, and check whether the old or the new files remain, or a mixture.
 
     python -m benchmarks.faults [--kills 200] [--keras 20] [--seed 0] [--no-disks]
 
-Every run is the real command line with --force over the files of another model (six of the nine differ). A third of
-the kills takes the process, a third its group, a third all that came of it, as the end of a container does; half of
-them come at any moment of the run, half within 0.3 s of its first file on the disk. What is left is looked at as soon
-as nobody writes there any more; after the end of everything, once the next run has written a file there. Prints a
-table; the exit status is 1 for a mixture, or for a temporary file that the next run does not remove.
+Every run is the real command line with --force over the files of another model (six of the nine differ). A third of the
+kills ends the process, a third its process group, and a third all its descendants, as the end of a container does. Half
+of them occur at any time of the run, half within 0.3 s after its first file appears on disk. The directory is checked
+as soon as no process writes to it any more; if all descendants were killed, after the next run has written a file
+there. Prints a table; the exit status is 1 if there is a mixture, or a temporary file that the next run does not
+remove.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ KERAS_MODEL = EXAMPLES / "keyword_spotting" / "keyword_spotting.h5"
 FIRST_FILE_SECONDS = 0.3
 FREE_KIB = (0, 4, 8, 32, 64, 128, 256, 320, 384, 448, 512, 576)
 QUOTA_BYTES = 2**20
-NO_OVERRIDE = (1, 2)  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: without them permissions hold for root too
+NO_OVERRIDE = (1, 2)  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: without them, permissions also apply to root
 Contents = dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One model over another's files: the command, what was there, and what an uninterrupted run leaves."""
+    """One model over the files of another: the command, the old files, and the files of an uninterrupted run."""
 
     command: tuple[str, ...]
     old: Contents
@@ -56,8 +57,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a run left: its exit code, negative for a signal; `state` of Case; what it said; whether temporary files
-    were left for the next run to remove, and whether that had to put files in place, too."""
+    """The result of a run: its exit code, negative for a signal; `state` of Case; its output; whether it left temporary
+    files for the next run to remove, and whether that run also had to put files in place."""
 
     code: int
     state: str
@@ -67,12 +68,12 @@ class Ended:
 
 
 def contents(directory: Path) -> Contents:
-    """All files of the directory; what is below it stands for nothing that we write."""
+    """Return all files of the directory; edgetool writes nothing to its subdirectories."""
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
 
 def fill(directory: Path, files: Contents) -> Path:
-    """The directory anew, with these files."""
+    """Create the directory again, with these files."""
     if directory.exists():
         for path in directory.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -83,13 +84,13 @@ def fill(directory: Path, files: Contents) -> Path:
 
 
 def convert(model: Path) -> tuple[str, ...]:
-    """The command, for the directory `out` of the current one."""
+    """Return the command that writes to the directory `out` in the current one."""
     arguments = ("convert", str(model), "--target", "cortex-m7", "--name", "model", "-o", "out", "--force", "--quiet")
     return (sys.executable, "-m", "edgetool", *arguments)
 
 
 def case(folder: Path, model: Path = NEW_MODEL) -> Case:
-    """Run it over nothing, for the model and for the one before it."""
+    """Run the command without existing files, for the model and for the previous one."""
     made: list[Contents] = []
     for each in (OLD_MODEL, model):
         began = time.monotonic()
@@ -103,7 +104,7 @@ def case(folder: Path, model: Path = NEW_MODEL) -> Case:
 
 
 def killed(case: Case, folder: Path, chance: random.Random, whom: str) -> Ended:
-    """Run it over the old files and kill it at a random moment; whom: "process", "group" or "everything"."""
+    """Run it over the old files, and kill it at a random time; whom: "process", "group" or "everything"."""
     out = fill(folder / "out", case.old)
     mark = Path(tempfile.mkdtemp(prefix="mark-", dir=folder))
     process = subprocess.Popen(
@@ -122,12 +123,12 @@ def killed(case: Case, folder: Path, chance: random.Random, whom: str) -> Ended:
     if whom == "process":
         process.kill()
     else:
-        with contextlib.suppress(ProcessLookupError):  # all of it has ended
+        with contextlib.suppress(ProcessLookupError):  # all processes have ended
             os.killpg(process.pid, signal.SIGKILL)
     if whom == "everything":
         _kill_all(mark)
     code = process.wait()
-    with directory_lock(out):  # whoever has been at work has ended
+    with directory_lock(out):  # the remaining processes have ended
         state, left = case.state(out), any(out.glob(".edgetool-*"))
     write_file(out / "next", b"")
     (out / "next").unlink()
@@ -140,7 +141,7 @@ def killed(case: Case, folder: Path, chance: random.Random, whom: str) -> Ended:
 
 
 def child_killed(case: Case, folder: Path, chance: random.Random) -> Ended:
-    """Run it over the old files and kill one of the processes that it starts, at a random moment."""
+    """Run it over the old files, and kill one of its child processes at a random time."""
     out = fill(folder / "out", case.old)
     process = subprocess.Popen(
         case.command, cwd=folder, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, errors="replace"
@@ -156,7 +157,7 @@ def child_killed(case: Case, folder: Path, chance: random.Random) -> Ended:
 
 
 def refused(case: Case, out: Path, before: Callable[[], None] | None = None) -> Ended:
-    """Run it over what is in `out`, to its end; before: what the process does first."""
+    """Run it over the files in `out` to its end; before: a function that the process calls first."""
     done = subprocess.run(
         case.command, cwd=out.parent, capture_output=True, text=True, errors="replace", preexec_fn=before, check=False
     )
@@ -167,7 +168,7 @@ def refused(case: Case, out: Path, before: Callable[[], None] | None = None) -> 
 
 
 def small_disk(case: Case, folder: Path, free_kib: int) -> Ended | None:
-    """On a disk of 1 MB on which that much is left; None where this user may not mount one."""
+    """Run on a disk of 1 MB with this much free space; return None if this user cannot mount one."""
     out = folder / "small" / "out"
     out.mkdir(parents=True, exist_ok=True)
     options = ("-t", "tmpfs", "-o", f"size={QUOTA_BYTES}", "edgetool-faults", str(out))
@@ -186,7 +187,7 @@ def small_disk(case: Case, folder: Path, free_kib: int) -> Ended | None:
 
 
 def small_files(case: Case, folder: Path, size_bytes: int) -> Ended:
-    """Where no file may be larger than that."""
+    """Run with a limit on the size of files."""
     import resource
 
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
@@ -195,7 +196,7 @@ def small_files(case: Case, folder: Path, size_bytes: int) -> Ended:
 
 
 def read_only(case: Case, folder: Path) -> Ended:
-    """In a directory that takes no new files."""
+    """Run in a directory without write permission."""
     out = fill(folder / "out", case.old)
     out.chmod(0o555)
     try:
@@ -205,7 +206,7 @@ def read_only(case: Case, folder: Path) -> Ended:
 
 
 def without_override() -> None:
-    """From the next program on permissions hold for this process, though it be root's."""
+    """Make permissions apply to the next program of this process, even if it runs as root."""
     import ctypes
 
     read, drop = 23, 24  # PR_CAPBSET_READ and PR_CAPBSET_DROP of linux/prctl.h
@@ -222,12 +223,12 @@ def _wait(process: subprocess.Popen[str] | subprocess.Popen[bytes], seconds: flo
 
 
 def _has_begun(directory: Path) -> bool:
-    """Whether new files are being written; an empty directory is only tried, before the work."""
+    """Return whether new files are being written; an empty directory only tests write permission before the work."""
     return any(Path(entry, "new").exists() for entry in os.scandir(directory) if entry.name.startswith(".edgetool-"))
 
 
 def _kill_all(mark: Path) -> None:
-    """Every process that has this directory for its temporary files."""
+    """Kill every process that uses this directory for its temporary files."""
     found = True
     while found:
         found = False
@@ -239,7 +240,7 @@ def _kill_all(mark: Path) -> None:
 
 
 def _rows(kills: int, keras: int, seed: int, *, disks: bool) -> Iterator[tuple[str, list[Ended]]]:
-    """What was done, and what it left each time."""
+    """Yield each fault with its results."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="edgetool-faults-") as name:
         folder = Path(name)
@@ -273,12 +274,13 @@ def _kill_rows(
         ended: list[Ended] = []
         while len(ended) < (count + 2 - index) // 3:
             item = killed(case, folder, chance, whom)
-            ended += [item] if item.code < 0 or not _is_right(item) else []  # else it was faster than the kill
+            ended += [item] if item.code < 0 or not _is_right(item) else []  # otherwise, it finished before the kill
         yield f"SIGKILL of `convert` of {model}: {whom}", ended
 
 
 def _is_right(item: Ended) -> bool:
-    """A whole set; of runs that ended by themselves the old one after an error, without temporary files."""
+    """Return whether the set is complete; after an error without a kill, it must be the old one, without temporary
+    files."""
     if item.code < 0:
         return item.state in ("old", "new")
     return item.state == ("old" if item.code else "new") and not item.left

@@ -1,10 +1,10 @@
-"""Runs two versions of edgetool side by side and compares everything that they put out, byte for byte.
+"""Run two versions of edgetool side by side, and compare their complete output byte for byte.
 
     python -m benchmarks.freeze BASE [--conversions] [--only PATTERN] [--data ../shared/data] [--differences 20]
 
 BASE is the directory of a git worktree with the earlier version; the later one is the tree that this file is in. Both
 are built as a wheel would be, and run with the packages of this Python. Each case is a command line in a new directory
-with copies of its inputs. What it leaves is compared: exit code, stdout, stderr, and every file with its bytes.
+with copies of its inputs. Its results are compared: exit code, stdout, stderr, and every file with its bytes.
 
 Without --conversions, the cases run every command on stored .tflite files, layout instances, targets and the store of
 the example sweep, and with wrong arguments and damaged files. With it, Keras models are converted and a sweep is run
@@ -38,7 +38,7 @@ EXEMPT = {"malformed/*": "messages about malformed structured files may change; 
 UNCOMPARED = (".svg", ".png", ".sqlite")
 DURATIONS = (re.compile(rb"\d+ (?:s|min|h)(?=; saved)"), re.compile(rb'"seconds": [0-9.e-]+'))
 CUT_SHORT = (b"search-cut-short", b"ended at its time limit")
-MAX_BYTES = 3_000_000  # of a stored model: larger ones take too long for a check after every step
+MAX_BYTES = 3_000_000  # of a stored model: larger ones take too long
 BOARDS = ("nucleo-l4r5zi", "rpi-pico", "nucleo-h743zi2", "esp32-s3", "cortex-m55", "arduino-nano33ble")
 FORMATS = ("json", "sarif", "junit", "github", "markdown", "text")
 COMMANDS = (
@@ -76,7 +76,7 @@ for line in requests:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A command line, and its inputs: by the name that they get, a file or directory to copy, or bytes."""
+    """A command line and its inputs by name: a file or directory to copy, or bytes."""
 
     name: str
     arguments: tuple[str, ...]
@@ -92,7 +92,7 @@ class Result:
 
 
 class Side:
-    """One version, built in a directory of its own and run by a process of its own."""
+    """One version, built in its own directory and run by its own process."""
 
     def __init__(self, tree: Path, home: Path) -> None:
         self._home = home
@@ -112,7 +112,7 @@ class Side:
         )
 
     def start(self, number: int, case: Case) -> None:
-        """Begin a case; result waits for it."""
+        """Start a case; `result` waits for it."""
         cwd = self._home / f"{number:05}"
         cwd.mkdir()
         for name, source in case.inputs.items():
@@ -130,7 +130,7 @@ class Side:
         self._process.stdin.flush()
 
     def result(self, number: int, case: Case) -> Result:
-        """What the case left. Removes its directory."""
+        """Return the result of the case, and remove its directory."""
         assert self._process.stdout is not None
         answer = self._process.stdout.readline()
         if not answer:
@@ -161,13 +161,13 @@ class Side:
 
 
 def stored_models(data: Path) -> list[Path]:
-    """The examples' .tflite files, then those of the data that are not too large."""
+    """Return the examples' .tflite files, then those of the data that are not too large."""
     found = sorted(EXAMPLES.glob("*/*.tflite"))
     return found + [path for path in sorted(data.rglob("*.tflite")) if path.stat().st_size <= MAX_BYTES]
 
 
 def stored_cases(data: Path) -> Iterator[Case]:
-    """Every command on files that exist: each model with the core ones, and with one of the others in turn."""
+    """Yield every command on stored files: each model with the main commands, and with one of the others in turn."""
     models = stored_models(data)
     for number, path in enumerate(models):
         board, other = BOARDS[number % len(BOARDS)], BOARDS[(number + 1) % len(BOARDS)]
@@ -207,7 +207,7 @@ def stored_cases(data: Path) -> Iterator[Case]:
 
 
 def other_cases(data: Path) -> Iterator[Case]:
-    """Layouts, targets, the example sweep, help texts, wrong usage and damaged files."""
+    """Yield layouts, targets, the example sweep, help texts, usage errors and damaged files."""
     for path in sorted([*(EXAMPLES / "layout").glob("*.*"), *(data / "layout").rglob("*.csv")])[:12]:
         name = f"i{path.suffix}"
         yield Case(f"layout/{path.stem}", ("layout", name, "-o", f"o{path.suffix}"), {name: path})
@@ -248,7 +248,7 @@ def other_cases(data: Path) -> Iterator[Case]:
 
 
 def conversion_cases() -> Iterator[Case]:
-    """The examples in every precision and form, and the example sweep without fine-tuning."""
+    """Yield the examples in every precision and form, and the example sweep without fine-tuning."""
     for path in sorted([*EXAMPLES.glob("*/*.h5"), *EXAMPLES.glob("*/*.keras")]):
         inputs: dict[str, Path | bytes] = {path.name: path, "c.npz": path.parent / "calibration.npz"}
         for number, more in enumerate(
@@ -276,12 +276,12 @@ def conversion_cases() -> Iterator[Case]:
 
 
 def exemption(case: Case) -> str | None:
-    """Why only the exit code of a case counts, if so."""
+    """Return why only the exit code of a case is compared, if so."""
     return next((why for pattern, why in EXEMPT.items() if fnmatch.fnmatch(case.name, pattern)), None)
 
 
 def differing(case: Case, base: Result, head: Result) -> list[str]:
-    """The names of what differs."""
+    """Return the names of the differing results."""
     names = ["exit code"] if base.code != head.code else []
     if exemption(case) is None:
         names += [n for n in sorted(base.files.keys() | head.files.keys()) if base.files.get(n) != head.files.get(n)]
@@ -289,7 +289,7 @@ def differing(case: Case, base: Result, head: Result) -> list[str]:
 
 
 def shown(name: str, base: Result, head: Result) -> list[str]:
-    """The first lines of a difference."""
+    """Return the first lines of a difference."""
     if name == "exit code":
         return [f"    {base.code} and {head.code}"]
     sides = [result.files.get(name) for result in (base, head)]
@@ -301,7 +301,7 @@ def shown(name: str, base: Result, head: Result) -> list[str]:
 
 
 def run(base: Side, head: Side, cases: Sequence[Case], most_shown: int) -> int:
-    """Run and compare all cases; the number of cases that differ."""
+    """Run and compare all cases, and return the number of cases that differ."""
     count = skipped = 0
     for number, case in enumerate(cases):
         for side in (base, head):
@@ -327,7 +327,7 @@ def run(base: Side, head: Side, cases: Sequence[Case], most_shown: int) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("base", type=Path, help="directory of a git worktree with the earlier version")
     parser.add_argument("--conversions", action="store_true", help="convert Keras models, in place of stored files")

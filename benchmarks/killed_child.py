@@ -1,7 +1,7 @@
-"""Kills the child of `edgetool convert` at random moments: `python -m benchmarks.killed_child [--kills N] [--seed N]`.
+"""Kill the child of `edgetool convert` at random times: `python -m benchmarks.killed_child [--kills N] [--seed N]`.
 
-Each time it looks at the output directory, where old files lay, and at the directory for temporary files: the files are
-all the old ones or all the new ones, and nothing is left. The exit status is 1 where that did not hold once.
+Each time, the output directory, which contained old files, and the directory for temporary files are checked: the files
+must be either all old or all new, and no temporary file may remain. The exit status is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Files = dict[str, str]
 
 
 def main() -> int:
-    """Convert once undisturbed for the time it takes, then kill; prints how often what was found."""
+    """Measure an undisturbed conversion, then kill repeatedly, and print the number of each result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def converted(out: Path, temporary: Path, kill_after: float | None) -> tuple[bool, int]:
-    """Whether the child was killed before it was done, and the exit code of the command."""
+    """Return whether the child was killed before it finished, and the exit code of the command."""
     process = subprocess.Popen(
         [sys.executable, "-m", "edgetool", "convert", str(EXAMPLE), "-t", "cortex-m4", "-o", str(out), "--force"],
         env={**os.environ, "TMPDIR": str(temporary)},
@@ -73,7 +73,7 @@ def converted(out: Path, temporary: Path, kill_after: float | None) -> tuple[boo
 
 
 def child_of(process: subprocess.Popen[bytes]) -> int:
-    """The process that converts; 0 where there is none yet, or no more."""
+    """Return the id of the converting process; 0 if there is none yet or any more."""
     try:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
     except OSError:
@@ -82,17 +82,17 @@ def child_of(process: subprocess.Popen[bytes]) -> int:
 
 
 def contents(folder: Path) -> Files:
-    """The hash of each file."""
+    """Return the hash of each file."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 
 
 def hashes(texts: Files) -> Files:
-    """The same of texts."""
+    """Return the same for texts."""
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
 
 
 def verdict(there: Files, old: Files, new: Files, code: int, *, killed: bool) -> str:
-    """What became of the files, and whether the exit code says so."""
+    """Return the state of the files, and whether the exit code matches it."""
     if there not in (old, new):
         return "A MIXTURE"
     if (code == 0) != (there == new):

@@ -1,15 +1,15 @@
-"""The search for the lowest layout beside its peers, in one run: CPU seconds, heights, proofs and memory.
+"""Compare the layout search with other allocators in one run: CPU seconds, heights, proofs and memory.
 
     python -m benchmarks.layout DATA [--quick] [--runs 3] [--only SECTION ...]
 
 DATA is a folder with layout/{minimalloc,models,synthetic}/*.csv (id, lower, upper, size; half-open lifetimes; the
-capacity in the names of minimalloc). Peers are measured where they are installed, and skipped with the reason where
-they are not: pip install omnimalloc ethos-u-vela ortools, and minimalloc (github.com/google/minimalloc) on PATH.
+capacity in the names of minimalloc). Other allocators are measured if they are installed, and otherwise skipped with
+the reason: pip install omnimalloc ethos-u-vela ortools, and minimalloc (github.com/google/minimalloc) on PATH.
 
-Each contender has a process of its own for each instance; CPU seconds are those of all its threads and children,
-without imports and reading: the median of the runs, one run where the first takes longer than LONG seconds. "first"
-is the first of a process, with numba's machine code loaded from its cache where numba is installed. Every answer
-passes the checker of edgetool. Heights are in percent above max-live, the most that is alive at once; * is a proof.
+Each allocator runs in a separate process for each instance. CPU seconds are those of all its threads and children,
+without imports and reading: the median of the runs, or a single run if the first takes longer than LONG seconds.
+"first" is the first run of a process; if numba is installed, its machine code is loaded from the cache. edgetool's
+checker validates every layout. Heights are in percent above max-live, the peak of live bytes; * means proven optimal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from edgetool.memory.problem import Layout
 
 OURS = ("edgetool", "edgetool, no numba")
 CAPACITY = 1_048_576
-# Seconds a contender may take: our own goals, and what the peers are given.
+# Time limits in seconds: our own goals, and the limits of the other allocators.
 SECONDS, PEER_SECONDS = 15.0, 20.0
 LONG = 2.0
 # The seconds for a synthetic instance, by its size and then by its kind.
@@ -48,7 +48,7 @@ VERSIONS = ("numba", "ortools", "omnimalloc", "ethos-u-vela")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One contender on one instance: height in bytes (None: no layout), CPU seconds, and the peak of its memory."""
+    """One allocator on one instance: height in bytes (None: no layout), CPU seconds, and its peak memory."""
 
     height: int | None = None
     bound: int = 0
@@ -61,12 +61,12 @@ class Measured:
 
     @property
     def above(self) -> float:
-        """How far above the bound, in percent."""
+        """The height above the bound, in percent."""
         return 0.0 if self.height is None or not self.bound else 100 * (self.height / self.bound - 1)
 
 
 def measure(name: str, path: Path, capacity: int | None, seconds: float, runs: int) -> Measured:
-    """Run a contender in this process, and check what it answers."""
+    """Run an allocator in this process, and check its layout."""
     problem = read_instance(path.read_text(encoding="utf-8")).problem
     bound = lower_bound(problem)
     taken: list[float] = []
@@ -98,20 +98,20 @@ def measure(name: str, path: Path, capacity: int | None, seconds: float, runs: i
     )
 
 
-def alone(name: str, path: Path, capacity: int | None, seconds: float, runs: int) -> Measured:
-    """measure() in a process of its own."""
+def measure_separately(name: str, path: Path, capacity: int | None, seconds: float, runs: int) -> Measured:
+    """Run measure() in a separate process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(measure, name, path, capacity, seconds, runs).result()
 
 
 def minimalloc(paths: Sequence[Path], names: Sequence[str], capacity: int | None, runs: int) -> None:
-    """A table of CPU seconds, and, minimising, one of heights."""
+    """Print a table of CPU seconds and, without a capacity, one of heights."""
     columns: dict[str, list[Measured]] = {}
     for name in names:
         seconds = SECONDS if name in OURS else PEER_SECONDS
         column = columns[name] = []
         for path in paths:
-            column.append(alone(name, path, capacity, seconds, runs))
+            column.append(measure_separately(name, path, capacity, seconds, runs))
             if column[-1].failure.startswith("skipped"):
                 print(f"{name} {column[-1].failure}\n")
                 del columns[name]
@@ -136,10 +136,10 @@ def minimalloc(paths: Sequence[Path], names: Sequence[str], capacity: int | None
 
 
 def models(paths: Sequence[Path], runs: int) -> None:
-    """Each real model: the time to the proof, and the height of TFLM's own planner."""
+    """Print the time to the proof for each real model, and the height of TFLM's own planner."""
     rows = []
     for path in paths:
-        ours, plain, tflm = (alone(name, path, None, SECONDS, 5 * runs) for name in (*OURS, "TFLM greedy"))
+        ours, plain, tflm = (measure_separately(name, path, None, SECONDS, 5 * runs) for name in (*OURS, "TFLM greedy"))
         above = 100 * (tflm.height / ours.height - 1) if tflm.height and ours.height else 0.0
         cells = [f"{1e3 * m.seconds:.1f}" for m in (ours, plain)] + [f"{1e3 * plain.first_seconds:.1f}"]
         rows.append([path.stem, f"{ours.buffers}", f"{ours.height:,}", ours.proof or "none", *cells, f"+{above:.1f} %"])
@@ -147,12 +147,12 @@ def models(paths: Sequence[Path], runs: int) -> None:
 
 
 def synthetic(paths: Sequence[Path]) -> None:
-    """Large instances: how close to the bound within their seconds."""
+    """Print how close large instances come to the bound within their time limits."""
     rows = []
     for path in paths:
         seconds = SYNTHETIC_SECONDS.get(path.stem) or SYNTHETIC_SECONDS[path.stem.rpartition("_")[2]]
         for name in OURS:
-            m = alone(name, path, None, seconds, 1)
+            m = measure_separately(name, path, None, seconds, 1)
             cells = [m.failure, "", ""]
             if m.height is not None:
                 cells = [f"{m.height:,}", f"{m.bound:,}", f"{m.above:.3f} %"]
@@ -212,7 +212,7 @@ def _machine() -> str:
 
 
 def _paths(data: Path, folder: str, quick: bool) -> list[Path]:
-    """The instances of a folder that are measured, small ones first."""
+    """Return the measured instances of a folder, small ones first."""
     found = [path for path in (data / "layout" / folder).glob("*.csv") if _letter(path) != "input"]
     if quick:
         found = [path for path in found if any(_letter(path).endswith(name) for name in QUICK[folder])]

@@ -1,7 +1,8 @@
-"""What lays out the same buffers as edgetool: one function for each contender of benchmarks/layout.py.
+"""The allocators that benchmarks/layout.py compares with edgetool: one function for each.
 
-Each takes a problem, the capacity at which it may stop (None: minimise) and its seconds, and gives an Answer. One that
-is not installed raises ImportError or FileNotFoundError with what to install; edgetool depends on none of them.
+Each function takes a problem, the capacity at which it may stop (None: minimise) and a time limit in seconds, and
+returns an Answer. If an allocator is not installed, it raises ImportError or FileNotFoundError with what to install;
+edgetool depends on none of them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ HILL_CLIMB_ITERATIONS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Offsets, None when there are none, and whether the contender says that nothing is lower."""
+    """Offsets, None if there are none, and whether the allocator states that no layout is lower."""
 
     offsets: tuple[int, ...] | None
     proven: bool = False
@@ -46,13 +47,13 @@ def edgetool(
 
 
 def edgetool_plain(problem: LayoutProblem, capacity: int | None, seconds: float) -> Answer:
-    """Without numba, as where it is not installed."""
+    """Run edgetool as if numba were not installed."""
     sys.modules["numba"] = None  # type: ignore[assignment]
     return edgetool(problem, capacity, seconds)
 
 
 def tflm(problem: LayoutProblem, capacity: int | None, seconds: float) -> Answer:
-    """GreedyMemoryPlanner's order and first fit, in edgetool's own code."""
+    """Run GreedyMemoryPlanner's order and first fit, as implemented in edgetool."""
     return edgetool(problem, capacity, seconds, "tflm")
 
 
@@ -88,14 +89,14 @@ def vela_linear(problem: LayoutProblem, capacity: int | None, seconds: float) ->
 def vela_hill_climb(problem: LayoutProblem, capacity: int | None, seconds: float) -> Answer:
     from ethosu.vela import hillclimb_allocation
 
-    # The limit at which it may stop: what is alive at once at most, below which it would only warn.
+    # The limit at which it may stop: the peak of live bytes, below which it would only warn.
     live = _most_alive(problem)
     addresses = hillclimb_allocation.allocate_live_ranges(_vela_graph(problem).lrs, HILL_CLIMB_ITERATIONS, live)
     return Answer(tuple(addresses))
 
 
 def pairwise_cp_sat(problem: LayoutProblem, capacity: int | None, seconds: float) -> Answer:
-    """The model of a textbook: an order for each two buffers that are alive at once, one worker."""
+    """Solve the textbook model: an order for each pair of simultaneously live buffers, with one worker."""
     from ortools.sat.python import cp_model
 
     buffers = problem.buffers
@@ -116,7 +117,7 @@ def pairwise_cp_sat(problem: LayoutProblem, capacity: int | None, seconds: float
     else:
         model.add(top <= capacity // unit)
     solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would take Ctrl-C from Python for good
+    solver.parameters.catch_sigint_signal = False  # it would permanently replace Python's handler for Ctrl-C
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = seconds
     status = solver.solve(model)
@@ -127,9 +128,9 @@ def pairwise_cp_sat(problem: LayoutProblem, capacity: int | None, seconds: float
 
 
 def minimalloc(problem: LayoutProblem, capacity: int | None, seconds: float) -> Answer:
-    """The program of that name on PATH; without a capacity it minimises, and says nothing about a proof.
+    """Run the program of that name on PATH; without a capacity, it minimises and states no proof.
 
-    It looks at the clock of the wall: three times the seconds are for a machine that is shared.
+    It uses wall-clock time: it gets three times the limit, because the machine is shared.
     """
     program = shutil.which("minimalloc")
     if program is None:
@@ -176,7 +177,7 @@ CONTENDERS: dict[str, Contender] = {
 
 
 class _VelaTensor:
-    """As much of Vela's tensors as its allocators look at."""
+    """The attributes of Vela's tensors that its allocators use."""
 
     weight_compression_config = None
     purpose = None
@@ -186,7 +187,7 @@ class _VelaTensor:
 
 
 def _vela_graph(problem: LayoutProblem) -> Any:
-    """The buffers as Vela's live ranges; its times are indices into lists, so only those that matter are kept."""
+    """Return the buffers as Vela's live ranges; its times are indices into lists, so only relevant ones are kept."""
     from ethosu.vela.live_range import LiveRange, LiveRangeGraph
 
     times = sorted({b.lifetime.first for b in problem.buffers} | {b.lifetime.last + 1 for b in problem.buffers})

@@ -1,12 +1,13 @@
-"""Whether proven layouts are the best there are: random small problems, judged by a CP-SAT model of their own.
+"""Check whether layouts that are proven optimal are optimal: random small problems, compared with a separate CP-SAT
+model.
 
     python -m benchmarks.layout_soundness [--count 10000] [--seed 1] [--processes 2]
 
-Needs OR-Tools (the extra cp-sat). Problems have up to 20 buffers, with mixed alignments, pins, aliases and empty
-buffers among them. In the kind "full" all memory is taken at every moment; "knots" vary small problems of which no
-layout is as low as the most that is alive at once. The judge states each pair of buffers as a choice and shares no
-code with the solver.
-Printed: how many problems of each kind, above max-live, proven and how, and every disagreement; any is an exit of 1.
+This needs OR-Tools (the extra cp-sat). Problems have up to 20 buffers, with mixed alignments, pins, aliases and empty
+buffers. In the kind "full", all memory is used at all times; "knots" are variations of small problems without a layout
+as low as the peak of live bytes. The reference model states each pair of buffers as a choice, and shares no code with
+the solver. Prints the number of problems of each kind, how many are above max-live or proven and how, and every
+disagreement; the exit status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from edgetool.memory.layout.solve import solve
 from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime
 
 KINDS = ("knots", "knots", "full", "random", "alignments", "pins", "aliases", "all")
-# Problems (first, last, size) whose best height is above max-live, and none of whose buffers can be left out.
+# Problems (first, last, size) whose minimum height is above max-live, and which are minimal: no buffer can be omitted.
 KNOTS = (
     ((0, 0, 3), (0, 1, 3), (1, 2, 2), (1, 3, 2), (2, 3, 1), (3, 4, 4), (4, 4, 3)),
     ((0, 0, 3), (0, 2, 1), (1, 1, 2), (1, 3, 1), (2, 4, 1), (3, 3, 2), (4, 4, 3)),
@@ -40,17 +41,17 @@ KNOTS = (
     ((0, 0, 2), (0, 1, 6), (0, 2, 1), (0, 3, 1), (1, 4, 1), (2, 2, 5), (2, 3, 2), (3, 4, 6), (4, 4, 3)),
     ((0, 0, 3), (0, 2, 3), (1, 1, 2), (1, 4, 1), (2, 3, 1), (3, 4, 2), (3, 4, 2), (4, 5, 1), (5, 5, 5)),
 )
-# Of so many problems, one is also given to the strategy cp-sat, and one is solved at the capacities around its best.
+# One in this number of problems is also solved by the strategy cp-sat, and one at capacities around its minimum.
 EVERY = 10
-# More than any of them takes.
+# More than any problem needs.
 NODES = 5_000_000
-# CP-SAT's deterministic seconds for the judge. A problem that it cannot decide makes room for another, and is counted.
+# CP-SAT's deterministic seconds for the reference model. A problem that it cannot decide is counted and replaced.
 JUDGE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """What must be placed once: a buffer, or all buffers of one alias."""
+class Block:
+    """A buffer, or all buffers of one alias."""
 
     first: int
     last: int
@@ -61,9 +62,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One problem: its best height by the judge, its max-live, how the solver proved it, and what is wrong.
+    """The result of one problem: its minimum height, its max-live, the solver's proof, and the errors.
 
-    undecided: how many problems before it were too hard for the judge.
+    undecided: the number of preceding problems that were too hard for the reference model.
     """
 
     kind: str
@@ -76,7 +77,7 @@ class Verdict:
 
 
 def problem_of(kind: str, random: Random) -> LayoutProblem:
-    """A random problem; `random` decides everything."""
+    """Return a random problem, which depends only on `random`."""
     times = SHAPES.get(kind, random.choice((_full, _scattered, _knot)))(random)
     scale = random.choice((1, 1, 16))
     alignment = granule = scale
@@ -103,16 +104,16 @@ def problem_of(kind: str, random: Random) -> LayoutProblem:
     return _pinned(problem, random) if kind in ("pins", "all") else problem
 
 
-def pieces_of(problem: LayoutProblem) -> list[Piece]:
-    """What the judge places: buffers of one alias as one, alive as long as any of them; what is empty is left out."""
+def blocks_of(problem: LayoutProblem) -> list[Block]:
+    """Return the buffers with those of one alias merged, live as long as any of them, and without empty ones."""
     groups: dict[object, list[Buffer]] = {}
     for i, buffer in enumerate(problem.buffers):
         groups.setdefault(buffer.alias or i, []).append(buffer)
-    pieces = []
+    blocks = []
     for group in groups.values():
         if any(b.size_bytes for b in group):
-            pieces.append(
-                Piece(
+            blocks.append(
+                Block(
                     first=min(b.lifetime.first for b in group),
                     last=max(b.lifetime.last for b in group),
                     size=max(-(-b.size_bytes // b.granule) * b.granule for b in group),
@@ -120,37 +121,38 @@ def pieces_of(problem: LayoutProblem) -> list[Piece]:
                     pin=next((b.pinned for b in group if b.pinned is not None), None),
                 )
             )
-    return pieces
+    return blocks
 
 
-def max_live(pieces: list[Piece]) -> int:
-    """The most bytes alive at once."""
-    return max((sum(p.size for p in pieces if p.first <= t <= p.last) for t in {p.first for p in pieces}), default=0)
+def max_live(blocks: list[Block]) -> int:
+    """Return the maximum live bytes."""
+    return max((sum(p.size for p in blocks if p.first <= t <= p.last) for t in {p.first for p in blocks}), default=0)
 
 
 def best_height(problem: LayoutProblem) -> int | None:
-    """The least height, by CP-SAT: for each two that are alive at once, one lies below the other; None: undecided."""
-    pieces = pieces_of(problem)
-    most = sum(p.size + p.alignment for p in pieces) + max((p.pin or 0 for p in pieces), default=0)
+    """Return the minimum height by CP-SAT: of two simultaneously live buffers, one is below the other; None if
+    undecided."""
+    blocks = blocks_of(problem)
+    most = sum(p.size + p.alignment for p in blocks) + max((p.pin or 0 for p in blocks), default=0)
     model = cp_model.CpModel()
     # What is alive together lies side by side: it follows from the pairs, and spares CP-SAT to find that out.
-    top = model.new_int_var(max_live(pieces), most, "top")
+    top = model.new_int_var(max_live(blocks), most, "top")
     offsets = []
-    for piece in pieces:
+    for block in blocks:
         step = model.new_int_var(0, most, "")
-        offsets.append(step * piece.alignment)
-        model.add(step * piece.alignment + piece.size <= top)
-        if piece.pin is not None:
-            model.add(step * piece.alignment == piece.pin)
-    for i, one in enumerate(pieces):
-        for j, other in enumerate(pieces[:i]):
+        offsets.append(step * block.alignment)
+        model.add(step * block.alignment + block.size <= top)
+        if block.pin is not None:
+            model.add(step * block.alignment == block.pin)
+    for i, one in enumerate(blocks):
+        for j, other in enumerate(blocks[:i]):
             if one.first <= other.last and other.first <= one.last:
                 below = model.new_bool_var("")
                 model.add(offsets[i] + one.size <= offsets[j]).only_enforce_if(below)
                 model.add(offsets[j] + other.size <= offsets[i]).only_enforce_if(~below)
     model.minimize(top)
     solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would take Ctrl-C from Python for good
+    solver.parameters.catch_sigint_signal = False  # it would permanently replace Python's handler for Ctrl-C
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = JUDGE_SECONDS
     status = solver.solve(model)
@@ -162,7 +164,7 @@ def best_height(problem: LayoutProblem) -> int | None:
 
 
 def judge(index: int, seed: int) -> Verdict:
-    """Make a problem, solve it, and hold it against the judge."""
+    """Generate a problem, solve it, and compare the result with the reference model."""
     random = Random(f"{seed}/{index}")
     kind = KINDS[index % len(KINDS)]
     undecided = 0
@@ -170,8 +172,8 @@ def judge(index: int, seed: int) -> Verdict:
     while (best := best_height(problem)) is None:
         undecided += 1
         problem = problem_of(kind, random)
-    pieces = pieces_of(problem)
-    live = max_live(pieces)
+    blocks = blocks_of(problem)
+    live = max_live(blocks)
     layout = solve(problem, Effort(seed=index, node_limit=NODES))
     wrong = [f"checker: {violation.message}" for violation in check_layout(problem, layout)]
     wrong += [f"offsets: {text}" for text in _conflicts(problem, layout.offsets, layout.height)]
@@ -187,7 +189,7 @@ def judge(index: int, seed: int) -> Verdict:
 
 
 def _other_ways(problem: LayoutProblem, best: int) -> list[str]:
-    """What is wrong with the answers of CP-SAT, and with those at a capacity that fits and one that does not."""
+    """Return the errors of CP-SAT's results, and of those at a capacity that fits and one that does not."""
     wrong = []
     layout = solve(problem, Effort(node_limit=NODES), strategy="cp-sat")
     if (layout.height, layout.lower_bound) != (best, best):
@@ -200,7 +202,7 @@ def _other_ways(problem: LayoutProblem, best: int) -> list[str]:
 
 
 def _conflicts(problem: LayoutProblem, offsets: tuple[int, ...], height: int) -> list[str]:
-    """The rules that offsets break, read off the definition of a buffer pair by pair."""
+    """Return the rules that offsets break, by comparing each pair of buffers according to the definition."""
     found = []
     buffers = [(b, o) for b, o in zip(problem.buffers, offsets, strict=True) if b.size_bytes]
     if height != max((o + b.aligned_bytes for b, o in buffers), default=0):
@@ -217,7 +219,7 @@ def _conflicts(problem: LayoutProblem, offsets: tuple[int, ...], height: int) ->
 
 
 def _scattered(random: Random) -> list[tuple[int, int, int]]:
-    """First, last and size of buffers anywhere."""
+    """Return first, last and size of buffers at random positions."""
     moments = random.randint(2, 12)
     found = []
     for _ in range(random.randint(1, 12)):
@@ -227,7 +229,7 @@ def _scattered(random: Random) -> list[tuple[int, int, int]]:
 
 
 def _knot(random: Random) -> list[tuple[int, int, int]]:
-    """A knot with its sizes scaled sometimes mirrored, a little changed, or among others."""
+    """Return a knot with scaled sizes, sometimes mirrored, slightly changed, or among other buffers."""
     scale = random.randint(1, 4)
     found = [(first, last, size * scale) for first, last, size in random.choice(KNOTS)]
     end = max(last for _, last, _ in found)
@@ -245,7 +247,7 @@ def _knot(random: Random) -> list[tuple[int, int, int]]:
 
 
 def _full(random: Random) -> list[tuple[int, int, int]]:
-    """Buffers of which the same sum is alive at every moment: as some end, others begin that take as much."""
+    """Return buffers with the same live bytes at all times: when some end, others of the same total size begin."""
     capacity = random.randint(6, 14)
     alive = [(0, size) for size in _shares(capacity, random)]
     found: list[tuple[int, int, int]] = []
@@ -259,7 +261,7 @@ def _full(random: Random) -> list[tuple[int, int, int]]:
             found.append((one[0], moment - 1, one[1]))
         alive += [(moment, size) for size in _shares(sum(size for _, size in ending), random)]
     found += [(first, moment, size) for first, size in alive]
-    # Not quite full, now and then: what is left out leaves room.
+    # Sometimes, a buffer is omitted, so that the memory is not completely full.
     if random.random() < 0.3:
         found.remove(random.choice(found))
     random.shuffle(found)
@@ -267,7 +269,7 @@ def _full(random: Random) -> list[tuple[int, int, int]]:
 
 
 def _shares(total: int, random: Random) -> list[int]:
-    """A sum in up to four parts."""
+    """Split a sum into up to four parts."""
     cuts = sorted(random.sample(range(1, total), min(total - 1, random.randrange(4)))) if total > 1 else []
     return [b - a for a, b in zip([0, *cuts], [*cuts, total], strict=True)]
 
@@ -280,25 +282,25 @@ SHAPES: dict[str, Callable[[Random], list[tuple[int, int, int]]]] = {
 
 
 def _pinned(problem: LayoutProblem, random: Random) -> LayoutProblem:
-    """Some of the buffers pinned, where a layout of first fit in random order has them, now and then further up."""
+    """Return the problem with some buffers pinned to the offsets of a random first-fit layout, or sometimes higher."""
     buffers = list(problem.buffers)
-    pieces = pieces_of(problem)
-    placed: list[tuple[Piece, int]] = []
-    lift = random.choice((0, 0, 1, 3)) * lcm(*(p.alignment for p in pieces)) if pieces else 0
-    for piece in random.sample(pieces, len(pieces)):
-        others = [(o, q) for q, o in placed if q.first <= piece.last and piece.first <= q.last]
+    blocks = blocks_of(problem)
+    placed: list[tuple[Block, int]] = []
+    lift = random.choice((0, 0, 1, 3)) * lcm(*(p.alignment for p in blocks)) if blocks else 0
+    for block in random.sample(blocks, len(blocks)):
+        others = [(o, q) for q, o in placed if q.first <= block.last and block.first <= q.last]
         offset = next(
             candidate
             for end in sorted([lift, *(o + q.size for o, q in others)])
-            for candidate in [-(-end // piece.alignment) * piece.alignment]
-            if all(candidate + piece.size <= o or o + q.size <= candidate for o, q in others)
+            for candidate in [-(-end // block.alignment) * block.alignment]
+            if all(candidate + block.size <= o or o + q.size <= candidate for o, q in others)
         )
-        placed.append((piece, offset))
-    for piece, offset in random.sample(placed, min(len(placed), random.randint(1, 3))):
+        placed.append((block, offset))
+    for block, offset in random.sample(placed, min(len(placed), random.randint(1, 3))):
         for i, b in enumerate(buffers):
-            # Aliases are too intertwined to pin by piece.
+            # Buffers of an alias depend on each other, so they are not pinned individually.
             single = b.alias is None and b.size_bytes > 0
-            if single and (b.lifetime.first, b.lifetime.last, b.aligned_bytes) == (piece.first, piece.last, piece.size):
+            if single and (b.lifetime.first, b.lifetime.last, b.aligned_bytes) == (block.first, block.last, block.size):
                 if any(c.pinned == offset for c in buffers) or offset % b.alignment:
                     continue
                 buffers[i] = _at(b, offset)

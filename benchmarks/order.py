@@ -1,15 +1,15 @@
-"""What the best order of operators saves, in live bytes and in the arena, and how long the search takes.
+"""Measure what the best order of operators saves, in live bytes and in the arena, and how long the search takes.
 
     python -m benchmarks.order [NAME or FILE.tflite...] [--work DIR] [--quick] [--verify SAMPLES]
 
-Without a name: every network of benchmarks/networks; --quick: those of at most a minute. Networks that are not in DIR
-yet are built and converted there, which takes minutes (extra `convert`). --verify writes each reordered file with
-`edgetool plan` and runs it with `edgetool verify` against the converted one (extra `verify`).
+Without a name, all networks of benchmarks/networks are measured, or with --quick those that take at most a minute.
+Networks that are not in DIR yet are built and converted there, which takes minutes (extra `convert`). --verify writes
+each reordered file with `edgetool plan` and runs it with `edgetool verify` against the converted one (extra `verify`).
 
-Live bytes are those of the tensors in the arena, sizes rounded up to 16, both ends of a lifetime included. greedy takes
-the operator that leaves the fewest alive; ours ends after --seconds. Seconds are of CPU time, the median of --rounds.
-The peer is tflite-tools (`tflite_tools` on PYTHONPATH), where there is one: its exact search by dynamic programming,
-ended after --peer-seconds; it does not round sizes up.
+Live bytes are those of the tensors in the arena, sizes rounded up to 16, both ends of a lifetime included. "greedy"
+chooses the operator that leaves the fewest bytes live; edgetool's search ends after --seconds. Seconds are CPU time,
+the median of --rounds. The peer is the exact dynamic program of tflite-tools, if `tflite_tools` is on PYTHONPATH; it is
+stopped after --peer-seconds, and does not round sizes up.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LIVE = (
     "tflite-tools",
 )
 ARENA = ("network", "TFLM's planner", "best layout", "best order and layout", "CPU seconds", "verified")
-# The peer keeps every set of tensors that it saw, and recurs once per operator.
+# The peer stores every set of tensors that it has visited, and recurses once per operator.
 PEER = """
 import sys
 sys.setrecursionlimit(100_000)
@@ -66,7 +66,7 @@ print(TFLiteModel.load_from_file(sys.argv[1]).compute_best_peak_memory_usage()[0
 
 @dataclass(frozen=True, slots=True)
 class LiveBytes:
-    """The most bytes alive at once in each order of a model, and the search's CPU seconds."""
+    """The maximum live bytes in each order of a model, and the CPU seconds of the search."""
 
     converter: int
     breadth_first: int
@@ -78,7 +78,8 @@ class LiveBytes:
 
 @dataclass(frozen=True, slots=True)
 class ArenaBytes:
-    """arena.bytes as the file came, with a layout of ours, with an order of ours as well; CPU seconds of that plan."""
+    """arena.bytes of the unchanged file, with edgetool's layout, and with its order as well; CPU seconds of the last
+    plan."""
 
     stock: int
     layout: int
@@ -87,7 +88,7 @@ class ArenaBytes:
 
 
 def live_bytes(model: Model, rounds: int, limit_seconds: float) -> LiveBytes:
-    """Every order is checked and measured by what the search does not use."""
+    """Return the live bytes of every order, checked and measured by code that the search does not use."""
     times = timeline(model)
     problem = order_problem(model, layout_problem(model, times), times.operators)
     others = [solve_order(problem, Effort(), strategy=name).order for name in ("breadth-first", "longest-path")]
@@ -106,7 +107,7 @@ def live_bytes(model: Model, rounds: int, limit_seconds: float) -> LiveBytes:
 
 
 def _for_seconds(limit: float) -> Effort:
-    """As with --time-limit, in CPU time."""
+    """Return an effort with a limit on the CPU time, as with --time-limit."""
     end = time.process_time() + limit
     return Effort(node_limit=None, stop=lambda: time.process_time() > end)
 
@@ -124,7 +125,7 @@ def arena_bytes(model: Model) -> ArenaBytes:
 
 
 def peer(path: Path, limit_seconds: float) -> str:
-    """What tflite-tools finds, and in how many seconds of wall time."""
+    """Return the result of tflite-tools, and its wall time in seconds."""
     if importlib.util.find_spec("tflite_tools") is None:
         return "not installed"
     started = time.perf_counter()
@@ -139,7 +140,7 @@ def peer(path: Path, limit_seconds: float) -> str:
 
 
 def verified(path: Path, samples: int) -> str:
-    """Whether the reordered file gives the converted one's outputs in the arena that was told; the commands' time."""
+    """Return whether the reordered file gives the same outputs in the reported arena, and the time of the commands."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder) / path.name)
@@ -159,7 +160,7 @@ def verified(path: Path, samples: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model, all that was measured of it."""
+    """All measurements of one model."""
 
     name: str
     operators: int
@@ -170,7 +171,7 @@ class Row:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the order is within 1 % of the best there can be, and what was verified is right."""
+        """Whether the order is within 1 % of the lower bound, and the verification succeeded."""
         ours = self.live.ours
         return ours.peak_bytes <= 1.01 * ours.lower_bound and not self.verified.startswith("no:")
 
@@ -198,7 +199,7 @@ def measure(path: Path, arguments: argparse.Namespace) -> Row:
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
-    """Markdown; numbers to the right."""
+    """Return a markdown table with numbers aligned to the right."""
     yield f"| {' | '.join(head)} |"
     yield f"|---|{'---:|' * (len(head) - 1)}"
     for row in rows:

@@ -1,9 +1,10 @@
-"""The order search against brute force over all orders, on random graphs of at most ten operators.
+"""Compare the order search with brute force over all orders, on random graphs of at most ten operators.
 
     python benchmarks/order_soundness.py [COUNT] [FIRST SEED]
 
-Every order is checked and measured from the definition; every bound is held against the true minimum peak, every proof
-must be right, and no problem this small may go unproven. Prints what was seen; exit status 1 on any disagreement.
+Every order is checked and measured from the definition; every bound is compared with the true minimum peak, every proof
+must be correct, and no problem this small may remain unproven. Prints a summary; the exit status is 1 if there is any
+disagreement.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ OPERATORS = 10
 
 
 def disagreements(seed: int, seen: Counter[str]) -> list[str]:
-    """What is wrong with the answers for one graph; `seen` counts what was."""
+    """Return the errors in the results for one graph; `seen` counts its properties."""
     problem = random_problem(random.Random(seed), OPERATORS)
     minimum = minimum_peak(problem)
     found = solve_order(problem, Effort())

@@ -1,12 +1,12 @@
-"""What LiteRT's reference interpreter refuses, and whether edgetool refuses it too: over damaged copies of real files.
+"""Compare what LiteRT's reference interpreter and edgetool reject, on damaged copies of real files.
 
     python -m benchmarks.refusals [MUTANTS] [FIRST SEED] [--show]
 
-Prints LiteRT's reasons for refusing a mutant, each with the number of those that edgetool's reader refuses, of those
-that it reads and `edgetool check` refuses (operators that TFLM's kernels do not take), and of those that it takes, with
-the reason for that, and how many of them real TFLM runs. LiteRT loads and prepares each file (AllocateTensors,
-reference kernels) in a child process with limits on memory and time; where it dies, it counts as a refusal. --show
-lists the mutants that are taken. Exit status 1 when one is taken for no reason that is known here.
+Prints LiteRT's reasons for rejecting a mutant, each with the number of mutants that edgetool's reader rejects, that
+`edgetool check` rejects (operators that TFLM's kernels do not support), and that edgetool accepts, with the reason, and
+how many of those TFLM runs. LiteRT loads and prepares each file (AllocateTensors, reference kernels) in a child process
+with limits on memory and time; a crash counts as a rejection. --show lists the accepted mutants. The exit status is 1
+if one is accepted for an unknown reason.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from edgetool.target.load import list_runtimes, load_runtime
 
 MEMORY_BYTES = 4 * 2**30
 SECONDS = 2.0
-LARGEST_BYTES = 100_000  # of a file that is damaged
+LARGEST_BYTES = 100_000  # of the files that are damaged
 BATCH = 500
 ARENA_BYTES = 4_000_000
 PRELOADED = ("ai_edge_litert.interpreter", "tflite_micro.python.tflite_micro.runtime")  # once, not in every child
 DIED = "died"
-NO_REASON = "no reason given"  # what an allocation that fails leaves
+NO_REASON = "no reason given"  # the message of a failed allocation
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A kind of refusal: what LiteRT's message holds, and why edgetool may take the file; "" when it may not."""
+    """A kind of rejection: a part of LiteRT's message, and why edgetool may accept the file; "" if it must not."""
 
     name: str
     message: str
     taken: str = ""
 
 
-# The first that fits counts.
+# The first match is used.
 REASONS = (
     Reason(
         "versions of operators",
@@ -124,7 +124,7 @@ REASONS = (
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A damaged file: the name of the whole one, its number among that one's mutants, and its bytes."""
+    """A damaged file: the name of the original, its number among the mutants of the original, and its bytes."""
 
     name: str
     number: int
@@ -133,8 +133,8 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one that LiteRT refuses. by: "reader", "check" or "" when it is taken; then tflm says what
-    that makes of it, "" when it runs."""
+    """The outcome of a mutant that LiteRT rejects. by: "reader", "check", or "" if it is accepted; tflm is then the
+    error of TFLM, "" if it runs."""
 
     mutant: Mutant
     message: str
@@ -144,7 +144,7 @@ class Outcome:
 
 
 def sample(count: int, seed: int) -> Iterator[Mutant]:
-    """About `count` mutants of small real files; of our own models where there are none."""
+    """Yield about `count` mutants of small real files, or of our own models if there are none."""
     files = [(path.stem, path.read_bytes()) for path in model_files() if path.stat().st_size <= LARGEST_BYTES]
     files = files or [(name, write_model(make())) for name, make in ALL.items()]
     for position, (name, blob) in enumerate(files):
@@ -154,7 +154,7 @@ def sample(count: int, seed: int) -> Iterator[Mutant]:
 
 
 def refusals(count: int, seed: int) -> Iterator[Outcome]:
-    """Every mutant that LiteRT refuses."""
+    """Yield every mutant that LiteRT rejects."""
     batch: list[Mutant] = []
     for mutant in sample(count, seed):
         batch.append(mutant)
@@ -175,7 +175,7 @@ def _refused(batch: Sequence[Mutant]) -> Iterator[Outcome]:
 
 
 def refused_by(blob: bytes) -> str:
-    """Who in edgetool refuses a file: the "reader", "check" or nobody."""
+    """Return which part of edgetool rejects a file: the "reader", "check", or "" for none."""
     try:
         model = read_model(blob)
     except ModelError:
@@ -199,7 +199,7 @@ def tflm(blob: bytes) -> None:
 
 
 def in_child(blobs: Sequence[bytes], attempt: Callable[[bytes], None]) -> Iterator[str]:
-    """Why an attempt at each file fails; "" where it does not."""
+    """Return why an attempt at each file fails; "" if it does not."""
     done = 0
     while done < len(blobs):
         for message in _until_death(blobs[done:], attempt):
@@ -226,7 +226,7 @@ def _until_death(blobs: Sequence[bytes], attempt: Callable[[bytes], None]) -> It
 
 
 def _attempt_all(blobs: Sequence[bytes], attempt: Callable[[bytes], None], to: int) -> None:
-    """In the child: a line of JSON for each file, until one kills it."""
+    """Write a line of JSON for each file in the child, until one crashes it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -245,7 +245,7 @@ def _attempt_all(blobs: Sequence[bytes], attempt: Callable[[bytes], None], to: i
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """The reasons with their counts, in Markdown."""
+    """Return the reasons with their counts, in markdown."""
     lines = [
         "| what LiteRT refuses | mutants | reader | `check` | taken | run by TFLM | why taken |",
         "|---|--:|--:|--:|--:|--:|---|",

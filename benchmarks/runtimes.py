@@ -1,4 +1,4 @@
-"""How far LiteRT and TensorFlow Lite Micro are apart on the same model and the same random inputs.
+"""Measure how far LiteRT and TensorFlow Lite Micro differ on the same model and the same random inputs.
 
     python benchmarks/runtimes.py MODEL.tflite... [--samples 100] [--seed 1] [--kernels reference|default]
 
@@ -23,7 +23,7 @@ ROW = "{:<32} {:<10} {:<8} {:>12} {:>12} {:>10}"
 
 
 def rows(path: Path, samples: int, seed: int, engine: RunEngine) -> list[tuple[str, ...]]:
-    """One row per output of the model."""
+    """Return one row per output of the model."""
     blob = path.read_bytes()
     model = read_model(blob, name=path.name)
     inputs = random_inputs(model, samples, seed)

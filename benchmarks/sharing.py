@@ -1,11 +1,11 @@
-"""Tensors in shared whole buffers, against an arena of offsets, on real models.
+"""Compare shared whole buffers with an arena of offsets, on real models.
 
     python -m benchmarks.sharing DATA [--nodes 50000]
 
 DATA is a folder with layout/models/*.csv (id, lower, upper, size; half-open lifetimes) and models/mlperf/*.tflite.
-baseline: every tensor with memory of its own; greedy and dynamic: both assignments to whole buffers; bound: what no
-assignment to whole buffers can beat; offsets: the best layout at offsets of one arena, without scratch. All in bytes;
-seconds of CPU time are those of the dynamic programming.
+baseline: separate memory for every tensor; greedy and dynamic: the two assignments to whole buffers; bound: a lower
+bound on every assignment; offsets: the best layout in one arena, without scratch. All figures are in bytes; the CPU
+seconds are those of dynamic programming.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LINE = "{:<28} {:>7} {:>10} {:>9} {:>9} {:>9} {:>7} {:<16} {:>9} {:>7}"
 
 
 def problems(data: Path) -> Iterator[tuple[str, LayoutProblem]]:
-    """The models by name."""
+    """Return the models by name."""
     for name in INSTANCES:
         with (data / "layout" / "models" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))

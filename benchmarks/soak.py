@@ -1,10 +1,10 @@
-"""Converts random models of the zoo with random options, sound and broken, by the real command line.
+"""Convert random models of the zoo with random valid and invalid options, by the real command line.
 
     python -m benchmarks.soak [--seconds 360] [--seed N] [--jobs 2] [--models 60]
 
-However odd the options are, `edgetool convert` must end with a file that passes checks of its own (`edgetool plan`,
-a run on real TFLM), or with an exit code that means something, a message, and no files. Nothing else is allowed: no
-traceback, no silence, no exit code 5, no half of the files. Prints what it found; the exit status is 1 for a breach.
+Whatever the options are, `edgetool convert` must end with a file that passes separate checks (`edgetool plan`, a run on
+TFLM), or with a documented exit code, a message, and no files. Anything else is a breach: a traceback, no message, exit
+code 5, or only some of the files. Prints a summary; the exit status is 1 if there is a breach.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RUN_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model and the command line after `convert`; {out} and {data} are the case's own folders."""
+    """A model and the command line after `convert`; {out} and {data} are folders of the case."""
 
     entry: Entry
     options: tuple[str, ...]
@@ -49,7 +49,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a case ended, and what was wrong with that; "" is nothing."""
+    """The result of a case, and its breach of the rules; "" if there is none."""
 
     case: Case
     code: int
@@ -58,7 +58,7 @@ class Outcome:
 
 
 def draw(rng: random.Random, entries: Sequence[Entry], folder: Path, data: Path) -> Case:
-    """A random case; `data` is a folder to write its calibration into."""
+    """Return a random case; its calibration data are written to the folder `data`."""
     entry = rng.choice(entries)
     options: list[str] = []
 
@@ -98,7 +98,7 @@ def draw(rng: random.Random, entries: Sequence[Entry], folder: Path, data: Path)
 
 
 def own_options(entry: Entry) -> list[str]:
-    """What the zoo says that this model needs."""
+    """Return the options that the zoo specifies for this model."""
     words: list[str] = []
     for name, value in entry.options.items():
         option = "--" + {"input_shapes": "input-shape"}.get(name, name.replace("_", "-"))
@@ -111,7 +111,7 @@ def own_options(entry: Entry) -> list[str]:
 
 
 def _data(rng: random.Random, good: Path, folder: Path) -> Path:
-    """The model's own samples, or something that is none."""
+    """Return the model's samples, or a file that contains none."""
     breaks: dict[str, Callable[[Path], None]] = {
         "short": lambda path: path.write_bytes(good.read_bytes()[: rng.randrange(1, 400)]) and None,
         "text": lambda path: path.write_text("these are no samples\n") and None,
@@ -144,7 +144,7 @@ def _first(good: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 
 def run(case: Case, folder: Path) -> Outcome:
-    """Run one case in `folder`, which is its own, and judge it."""
+    """Run one case in its folder, and check the result."""
     output = folder / "out"
     model = folder.parent / case.entry.name / case.entry.file_name
     command = [
@@ -168,7 +168,7 @@ def run(case: Case, folder: Path) -> Outcome:
 
 
 def breach(case: Case, code: int, stdout: str, stderr: str, output: Path) -> str:
-    """What is wrong with how a case ended."""
+    """Return how the end of a case breaks the rules; "" if it does not."""
     files = {path.name for path in output.iterdir()} if output.is_dir() else set()
     if code not in ALLOWED:
         return f"exit code {code}: {stderr[-600:]}"
@@ -183,7 +183,7 @@ def breach(case: Case, code: int, stdout: str, stderr: str, output: Path) -> str
 
 
 def _not_sound(file: Path) -> str:
-    """Why the file is no good, told by `edgetool plan` and by TFLM; "" where it is."""
+    """Return why `edgetool plan` or TFLM rejects the file; "" if neither does."""
     planned = subprocess.run(
         [sys.executable, "-m", "edgetool", "plan", str(file), "--target", "cortex-m7", "--json"],
         capture_output=True,
@@ -203,7 +203,7 @@ def _not_sound(file: Path) -> str:
 
 
 def soak(seconds: float, seed: int, jobs: int, entries: Sequence[Entry], folder: Path) -> list[Outcome]:
-    """Draw and run cases until the time is over; the models are in `folder`."""
+    """Generate and run cases until the time is up; the models are in `folder`."""
     rng = random.Random(seed)
     end = time.monotonic() + seconds
     number = 0
@@ -218,7 +218,7 @@ def soak(seconds: float, seed: int, jobs: int, entries: Sequence[Entry], folder:
     outcomes: list[Outcome] = []
     with ThreadPoolExecutor(jobs) as pool:
         while time.monotonic() < end:
-            batch = [next_case() for _ in range(jobs)]  # drawn here: the same seed draws the same cases
+            batch = [next_case() for _ in range(jobs)]  # generated here, so that the same seed gives the same cases
             for outcome in pool.map(lambda pair: run(*pair), batch):
                 outcomes.append(outcome)
                 mark = "BREACH" if outcome.breach else "ok"
@@ -229,7 +229,7 @@ def soak(seconds: float, seed: int, jobs: int, entries: Sequence[Entry], folder:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """How many cases ended how."""
+    """Return the number of cases by result."""
     codes = Counter(outcome.code for outcome in outcomes)
     breaches = sum(bool(outcome.breach) for outcome in outcomes)
     models = len({outcome.case.entry.name for outcome in outcomes})
@@ -244,7 +244,7 @@ def build(entries: Sequence[Entry], folder: Path) -> None:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=360)
     parser.add_argument("--seed", type=int, default=0)

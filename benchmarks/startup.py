@@ -1,9 +1,9 @@
-"""CPU time of commands that must start at once, beside the bare interpreter, in one run.
+"""Measure the CPU time of commands that must start quickly, compared with the bare interpreter, in one run.
 
     python benchmarks/startup.py [MODEL.tflite]
 
-Each command runs as a whole process; what is measured is its user and system time. The medians of RUNS
-rounds are printed, one command after the other within a round so that a slower machine slows all.
+Each command runs as a whole process, whose user and system time is measured. The medians of RUNS rounds are printed;
+within a round, the commands run one after the other, so that other work on the machine slows all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORBIDDEN = ("tensorflow", "keras", "ai_edge_litert", "numpy")
 
 
 def cpu_seconds(command: list[str]) -> float:
-    """User and system seconds of one run of the command and its children."""
+    """Return the user and system seconds of one run of the command and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=dict(os.environ, PYTHONHASHSEED="0"))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -32,7 +32,7 @@ def cpu_seconds(command: list[str]) -> float:
 
 
 def imported_by_plan(model: Path) -> list[str]:
-    """Which of the heavy libraries a plan imports."""
+    """Return the large libraries that a plan imports."""
     code = (
         "import sys; from edgetool.cli.main import cli\n"
         f"cli.main(['plan', {str(model)!r}, '-q'], standalone_mode=False)\n"

@@ -1,10 +1,12 @@
-"""Reading 10,000 stored variants: the table with its front, beside SQLite and JSON alone, in one run.
+"""Measure how long it takes to read 10,000 stored variants as a table with its front, compared with SQLite and JSON
+alone.
 
     python benchmarks/sweep_store.py
 
-The variants are made up: 25 widths x 10 levels x 4 precisions x 10 targets, a conversion for each ten of them and an
-analysis for each. What is measured is CPU time, so that other work on the machine counts for nothing; the best of
-RUNS is printed. "bare" is what no reader can do without: every value out of SQLite, and through json.loads.
+The variants are synthetic: 25 widths x 10 levels x 4 precisions x 10 targets, with one conversion for every ten
+variants and an analysis for each. CPU time is measured, so that other work on the machine has no effect; the minimum of
+RUNS is printed. "bare" is the minimum work of any reader: fetching every value from SQLite and parsing it with
+json.loads.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ LEVELS = tuple(round(0.09 * step, 2) for step in range(10))
 PRECISIONS = ("float32", "float16", "int16x8", "int8")
 TARGETS = tuple(f"board-{number}" for number in range(10))
 BLOB_BYTES = 20_000
-# How many times what SQLite and JSON alone take, which is 0.1 s on a calm machine: pareto is to take 1 s there.
+# The limit as a multiple of the time of SQLite and JSON alone, which is 0.1 s on an idle machine: pareto must take 1 s.
 ROWS_LIMIT = 8.0
 PARETO_LIMIT = 10.0
 
@@ -60,7 +62,7 @@ RECORD = SweepRecord(
 
 
 def fill(store: Store) -> None:
-    """The variants and what their jobs gave; the same every time."""
+    """Write the variants and the results of their jobs, which are the same every time."""
     seeded = random.Random(1)
     entries = []
     for width, level, precision in product(WIDTHS, LEVELS, PRECISIONS):
@@ -128,7 +130,7 @@ def best_seconds(work: Callable[[], object]) -> float:
 
 
 def process_seconds(*arguments: str) -> float:
-    """User and system seconds of the command, whole, on one core."""
+    """Return the user and system seconds of the whole command on one core."""
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     times = []
     for _ in range(RUNS):
@@ -145,7 +147,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sweep.sqlite"
         with open_store(path, create=True) as store:
-            store._connection.execute("PRAGMA synchronous = OFF")  # made up, and nothing is lost with it
+            store._connection.execute("PRAGMA synchronous = OFF")  # synthetic data, so nothing is lost
             fill(store)
         with open_store(path) as store:
             record, table = store.sweep(), rows(store)

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("ortools", reason="needs the extra 'cp-sat'")
 
-from benchmarks.layout_soundness import KINDS, KNOTS, best_height, judge, max_live, pieces_of
+from benchmarks.layout_soundness import KINDS, KNOTS, best_height, blocks_of, judge, max_live
 
 from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime
 
@@ -32,4 +32,4 @@ def test_hard_instances_are_above_max_live() -> None:
         )
         best = best_height(problem)
         assert best is not None
-        assert best > max_live(pieces_of(problem))
+        assert best > max_live(blocks_of(problem))
