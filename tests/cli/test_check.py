@@ -61,7 +61,7 @@ def test_a_model_that_fits(folder: Path) -> None:
     assert "there is no lock file" in out
 
 
-def test_a_failure_tells_number_limit_overshoot_causes_and_advice(folder: Path) -> None:
+def test_a_failure_shows_value_limit_excess_causes_and_advice(folder: Path) -> None:
     code, out, err = run(folder, WIDE, *BOARD, "--max-arena", "4KiB", "--max-latency", "1us")
     assert (code, err) == (1, "")
     lines = out.splitlines()
@@ -182,7 +182,7 @@ def test_from_lock_to_a_failing_job(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "edgetool-lock/9"}', '{"schema": "x"}', "<<<<<<< a\n"])
-def test_a_lock_that_is_none_is_a_usage_error(folder: Path, text: str) -> None:
+def test_an_invalid_lock_file_is_a_usage_error(folder: Path, text: str) -> None:
     (folder / "edgetool.lock").write_text(text, encoding="ascii")
     code, out, err = run(folder, FITS, *BOARD)
     assert (code, out) == (2, "")
@@ -230,20 +230,20 @@ def test_settings_give_models_budgets_and_limits(folder: Path) -> None:
         ("[check]\nmodel = 1", "check.model: unknown key; did you mean 'models'?"),
     ],
 )
-def test_settings_that_are_wrong_are_told_by_their_key(folder: Path, text: str, where: str) -> None:
+def test_an_error_in_the_settings_names_the_key(folder: Path, text: str, where: str) -> None:
     (folder / "edgetool.toml").write_text(text, encoding="utf-8")
     code, out, err = run(folder, FITS, *BOARD)
     assert (code, out) == (2, "")
     assert err.startswith(f"edgetool: error: edgetool.toml: {where}"), err
 
 
-def test_quiet_still_says_what_fails(folder: Path) -> None:
+def test_quiet_still_prints_failures(folder: Path) -> None:
     code, out, err = run(folder, WIDE, *BOARD, "--max-arena", "4KiB", "-q")
     assert (code, out) == (1, "")
     assert "models/wide.tflite: fails: max-arena" in err
 
 
-def test_the_lock_is_not_touched_where_the_output_cannot_be_written(folder: Path) -> None:
+def test_the_lock_is_not_changed_if_the_output_cannot_be_written(folder: Path) -> None:
     (folder / "there.txt").write_text("mine")
     code, _, err = run(folder, FITS, *BOARD, "--update", "-o", "there.txt")
     assert (code, "already exists" in err) == (2, True)
@@ -282,13 +282,13 @@ def test_models_of_the_settings_may_be_a_pattern(folder: Path) -> None:
         ("force = true", "cannot be set in a file"),
     ],
 )
-def test_what_settings_may_not_ask_for(folder: Path, setting: str, said: str) -> None:
+def test_options_that_settings_must_not_contain(folder: Path, setting: str, said: str) -> None:
     (folder / "edgetool.toml").write_text(f"[check]\n{setting}\n")
     code, _, err = run(folder, FITS, *BOARD)
     assert (code, said in err) == (2, True)
 
 
-def test_updates_at_the_same_time_all_arrive(folder: Path) -> None:
+def test_concurrent_updates_are_all_kept(folder: Path) -> None:
     boards = ("nucleo-f446re", "nucleo-l4r5zi", "nucleo-l476rg", "rpi-pico")
     with ThreadPoolExecutor(len(boards)) as pool:
         codes = list(pool.map(lambda board: run(folder, FITS, "-t", board, "--update")[0], boards))
@@ -297,7 +297,7 @@ def test_updates_at_the_same_time_all_arrive(folder: Path) -> None:
     assert sorted(lock["entries"][FITS]) == sorted(boards)
 
 
-def test_a_lock_that_is_a_link_stays_one(folder: Path) -> None:
+def test_a_lock_file_that_is_a_link_stays_a_link(folder: Path) -> None:
     (folder / "real.lock").write_text('{\n  "entries": {},\n  "schema": "edgetool-lock/1"\n}\n')
     (folder / "edgetool.lock").symlink_to("real.lock")
     assert run(folder, FITS, *BOARD, "--update")[0] == 0
@@ -329,7 +329,7 @@ def test_workflows_are_valid(kind: str, text: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_hook_is_the_one_of_this_repository() -> None:
+def test_the_hook_matches_the_one_of_this_repository() -> None:
     yaml = pytest.importorskip("yaml", reason="needs PyYAML (the extra 'verify')")
     (text,) = (text for kind, text in YAML if kind == ".pre-commit-config.yaml")
     (shown,) = yaml.safe_load(text)["repos"][0]["hooks"]
@@ -338,7 +338,7 @@ def test_the_hook_is_the_one_of_this_repository() -> None:
     assert {kind for kind, _ in YAML} == {*SCHEMAS, ".pre-commit-config.yaml"}
 
 
-def test_options_are_those_of_the_command() -> None:
+def test_the_options_are_the_same_as_those_of_the_command() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "edgetool", "check", "--help"], capture_output=True, text=True, check=True
     )
@@ -500,5 +500,5 @@ def test_case(case: Case, program: Program) -> None:
     assert text == golden.read_text(encoding="utf-8")
 
 
-def test_every_golden_file_is_of_a_case() -> None:
+def test_every_golden_file_has_a_case() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == {case.name for case in CASES}

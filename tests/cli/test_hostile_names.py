@@ -94,7 +94,7 @@ def named(folder: Path) -> list[Path]:
     return sorted(path.relative_to(folder) for path in (folder / "named").iterdir())
 
 
-def test_there_are_enough() -> None:
+def test_there_are_enough_cases() -> None:
     assert len(set(NAMES)) >= 40
     assert len(hostile_names.file_names()) >= 40
     for make in (hostile_names.many_inputs, hostile_names.hostile_model, hostile_names.custom_operators):
@@ -118,7 +118,7 @@ VIEWS = (
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("words", VIEWS, ids=" ".join)
-def test_a_person_sees_text(folder: Path, model: str, words: tuple[str, ...]) -> None:
+def test_terminal_output_contains_only_printable_text(folder: Path, model: str, words: tuple[str, ...]) -> None:
     assert shown(edgetool(*words, model))
 
 
@@ -129,7 +129,7 @@ def test_a_file_of_any_name_is_shown(named: list[Path], words: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_document_has_the_names_as_they_are(folder: Path, model: str) -> None:
+def test_the_document_contains_the_names_unchanged(folder: Path, model: str) -> None:
     for words in (("plan", *BOARD), ("inspect",)):
         done = edgetool(*words, model, "--json")
         assert (done.code, done.out.isascii()) == (0, True)
@@ -172,7 +172,7 @@ def test_text_and_annotations_are_lines(judged: dict[str, str], named: list[Path
     assert len(commands) >= 2 * (len(named) + len(MODELS))
 
 
-def test_junit_is_xml_of_our_elements(judged: dict[str, str], named: list[Path]) -> None:
+def test_junit_contains_only_our_xml_elements(judged: dict[str, str], named: list[Path]) -> None:
     root = ElementTree.fromstring(judged["junit"])
     assert len(root) == len(named) + len(MODELS)
     ours = "testsuites testsuite properties property testcase failure skipped system-out"
@@ -183,7 +183,7 @@ def test_junit_is_xml_of_our_elements(judged: dict[str, str], named: list[Path])
     check_terminal(judged["junit"])
 
 
-def test_sarif_holds_names_as_text(judged: dict[str, str], named: list[Path]) -> None:
+def test_sarif_contains_names_as_text(judged: dict[str, str], named: list[Path]) -> None:
     log = json.loads(judged["sarif"])
     assert judged["sarif"].isascii()
     results = log["runs"][0]["results"]
@@ -208,7 +208,7 @@ class Tags(HTMLParser):
         self.found.add(tag)
 
 
-def test_markdown_has_a_row_for_each_and_no_tag_of_theirs(judged: dict[str, str], named: list[Path]) -> None:
+def test_markdown_has_a_row_for_each_model_and_no_injected_tags(judged: dict[str, str], named: list[Path]) -> None:
     text = judged["markdown"]
     assert text.isascii()
     assert len([line for line in text.split("\n") if line.startswith("| ")]) == 2 + len(named) + len(MODELS)
@@ -256,7 +256,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("model", ["many.tflite", "chain.tflite"])
-def test_all_that_is_emitted_compiles(folder: Path, tmp_path: Path, form: str, model: str) -> None:
+def test_all_emitted_files_compile(folder: Path, tmp_path: Path, form: str, model: str) -> None:
     path = shutil.copy(model, tmp_path / '??= "x\n.tflite')
     shown(edgetool("emit", path, *BOARD, "-o", tmp_path / "out", *FORMS[form]))
     files = sorted(path.name for path in (tmp_path / "out").iterdir())
@@ -282,7 +282,7 @@ def test_all_that_is_emitted_compiles(folder: Path, tmp_path: Path, form: str, m
 
 
 @pytest.mark.slow
-def test_headers_of_models_of_any_file_name_stand_side_by_side(folder: Path, named: list[Path], tmp_path: Path) -> None:
+def test_headers_of_models_with_any_file_names_can_be_combined(folder: Path, named: list[Path], tmp_path: Path) -> None:
     before = snapshot(folder)
     for path in named:
         shown(edgetool("emit", "-o", tmp_path / "out", "--force", "--project", "header", *BOARD, "--", path))
@@ -334,7 +334,7 @@ def test_cmake_configures_and_runs_nothing(folder: Path, named: list[Path], tmp_
 
 
 @pytest.mark.slow
-def test_what_is_refused_is_told_in_one_line(folder: Path, named: list[Path], tmp_path: Path) -> None:
+def test_rejected_input_is_reported_in_one_line(folder: Path, named: list[Path], tmp_path: Path) -> None:
     for path in named:
         broken = tmp_path / path.name
         broken.write_bytes(b"\0" * 40)
@@ -355,7 +355,7 @@ def test_what_is_refused_is_told_in_one_line(folder: Path, named: list[Path], tm
 
 
 @pytest.mark.parametrize("key", ["name", "core", "board", "x"])
-def test_profiles_and_settings_of_any_text_are_told(folder: Path, tmp_path: Path, key: str) -> None:
+def test_profiles_and_settings_with_any_text_are_reported(folder: Path, tmp_path: Path, key: str) -> None:
     for name in NAMES:
         (tmp_path / "my.toml").write_text(f"{key} = {json.dumps(name)}\n{json.dumps(name)} = 1\n", encoding="utf-8")
         done = edgetool("plan", "many.tflite", "-t", tmp_path / "my.toml")
@@ -380,7 +380,7 @@ def test_a_sweep_is_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["many.tflite", "chain.tflite"])
-def test_what_convert_writes_is_read_again(folder: Path, tmp_path: Path, model: str) -> None:
+def test_the_output_of_convert_can_be_read_back(folder: Path, tmp_path: Path, model: str) -> None:
     shown(edgetool("convert", model, *BOARD, "-o", tmp_path / "out", "--name", "model", "--project", "header"))
     report = tmp_path / "out" / "model.json"
     check_terminal(report.read_text(encoding="ascii"))
@@ -388,7 +388,7 @@ def test_what_convert_writes_is_read_again(folder: Path, tmp_path: Path, model: 
     assert shown(edgetool("inspect", tmp_path / "out" / "model.tflite"))
 
 
-def test_a_model_called_as_a_header_of_the_system_hides_none(tmp_path: Path) -> None:
+def test_a_model_named_like_a_system_header_does_not_hide_it(tmp_path: Path) -> None:
     for name in ("string", "stdint", "features", "Limits", "NUL"):
         path = tmp_path / f"{name}.tflite"
         path.write_bytes(write_model(unary_model("RELU")))
@@ -433,7 +433,7 @@ def odd_model(name: str, number: int) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [("--project", "cmake"), ("--project", "plain", "--data", "incbin", "--profile")])
-def test_models_of_any_names_share_an_arena(tmp_path: Path, form: tuple[str]) -> None:
+def test_models_with_any_names_can_share_an_arena(tmp_path: Path, form: tuple[str]) -> None:
     models = tmp_path / "models"
     models.mkdir()
     paths = []
@@ -463,7 +463,7 @@ def test_models_of_any_names_share_an_arena(tmp_path: Path, form: tuple[str]) ->
 
 
 @pytest.mark.slow
-def test_the_best_of_a_sweep_of_any_names_is_written(tmp_path: Path) -> None:
+def test_the_best_variant_of_a_sweep_with_any_names_is_written(tmp_path: Path) -> None:
     label = BOARD[1]
     for number, name in enumerate(NAMES[::6]):
         rows = [sweeps.row(1, parameters=(("style", name),), notes=(name,), target=label)]

@@ -104,7 +104,7 @@ def test_the_store_is_beside_the_sweep_toml_or_given(name: str, store: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["show", "pareto", "best"])
-def test_without_a_store_it_says_what_to_do(name: str) -> None:
+def test_a_missing_store_is_reported_with_advice(name: str) -> None:
     done = sweep(name)
     assert (done.code, done.out) == (2, "")
     assert done.err == "edgetool: error: sweep.toml: does not exist; name a sweep.toml\n"
@@ -116,7 +116,7 @@ def test_without_a_store_it_says_what_to_do(name: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"PK\x03\x04\xff", b"this = is = no TOML", b"x" * 2**21])
-def test_what_is_neither_a_sweep_toml_nor_a_store_is_told_as_that(content: bytes) -> None:
+def test_a_file_that_is_neither_a_sweep_toml_nor_a_store_is_reported(content: bytes) -> None:
     Path("cnn.keras").write_bytes(content)
     done = sweep("show", "cnn.keras")
     assert done.code == 2
@@ -132,7 +132,7 @@ def test_suggested_commands_can_be_typed(store: Path) -> None:
     assert "--store 'my own.sqlite'" in sweep("run", "my own.sqlite").err
 
 
-def test_a_picture_in_the_way_names_the_option_of_pictures(store: Path) -> None:
+def test_the_error_about_an_existing_picture_names_its_option(store: Path) -> None:
     Path("p.svg").write_bytes(b"")
     assert "or choose another --plot" in sweep("pareto", store, "--plot", "p.svg").err
 
@@ -147,7 +147,7 @@ def test_run_takes_no_store_and_two_stores_are_refused(store: Path) -> None:
 
 @pytest.mark.parametrize("name", ["show", "pareto", "best", "run"])
 @pytest.mark.parametrize("path", ["", ".", "/", ".."])
-def test_a_directory_is_told_as_that(name: str, path: str) -> None:
+def test_a_directory_is_reported_as_such(name: str, path: str) -> None:
     done = sweep(name, path)
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "is a directory, not a sweep.toml" in done.err
@@ -160,7 +160,7 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     assert "x.sqlite" in done.err
 
 
-def test_a_store_in_which_no_run_came_far(tmp_path: Path) -> None:
+def test_a_store_of_a_run_that_was_interrupted_early(tmp_path: Path) -> None:
     open_store(tmp_path / "s.sqlite", create=True).close()
     done = sweep("show", "s.sqlite")
     assert (done.code, done.out) == (2, "")
@@ -240,7 +240,7 @@ def test_quiet_prints_nothing(store: Path) -> None:
         assert (done.code, done.out, done.err) == (0, "", "")
 
 
-def test_colour_only_where_it_is_seen(store: Path) -> None:
+def test_colour_is_used_only_on_terminals(store: Path) -> None:
     for arguments in (("show",), ("pareto",)):
         result = edgetool("sweep", *arguments, store)
         assert result.returncode == 0, result.stderr
@@ -324,7 +324,7 @@ def test_best_asks_for_the_target_of_several(devices: Path) -> None:
     assert "use one of pico, nucleo" in sweep("best", devices, "--target", "esp32").err
 
 
-def test_best_exits_with_1_where_none_is_accepted(tmp_path: Path) -> None:
+def test_best_exits_with_1_if_none_is_accepted(tmp_path: Path) -> None:
     rows = [row(1, precision="float32"), row(2, status="pending")]
     targets = (TargetSpec("pico", "rpi-pico"),)
     done = sweep("best", stored(tmp_path / "s.sqlite", rows, record(targets=targets)))
@@ -376,7 +376,7 @@ def test_its_sweeps_can_be_read(text: str, tmp_path: Path) -> None:
     assert spec.targets
 
 
-def test_every_key_that_is_explained_is_one(tmp_path: Path) -> None:
+def test_every_documented_key_exists(tmp_path: Path) -> None:
     """An unknown key is refused as such; one that is known, only for its value."""
     keys = named("sweep.toml")
     tables = {

@@ -77,7 +77,7 @@ def test_a_run_elsewhere_shows_no_share_of_the_targets_memory() -> None:
     assert "of the memory bandwidth), " in text(view(report(estimate(measured=MEASURED))))
 
 
-def test_it_is_short_unless_everything_is_wanted() -> None:
+def test_it_is_short_unless_everything_is_requested() -> None:
     assert len(view(report())) <= 45
     everything = view(report(), everything=True)
     assert sum("CONV_2D" in line for line in everything) == 31 + 3
@@ -175,7 +175,7 @@ def test_a_device_that_is_only_a_bandwidth() -> None:
     assert "Limit" not in shown
 
 
-def test_an_arena_that_is_too_large_is_said_at_once() -> None:
+def test_an_arena_that_is_too_large_is_reported_immediately() -> None:
     lines = view(report(memory=MemoryInfo("sram", 1000, 2**21, False, True)))
     assert "no: the arena is too large" in text(lines[:6])
     assert "in sram (9960 %)" in text(lines)
@@ -199,7 +199,7 @@ def test_targets_side_by_side() -> None:
     assert all(len(line) <= 80 and line.isascii() for line in lines)
 
 
-def test_an_interval_and_a_run_are_told_side_by_side() -> None:
+def test_an_interval_and_a_run_are_reported_side_by_side() -> None:
     lines = comparison([report(FULL), report(FULL, name="mine")])
     assert lines[2].split()[-2:] == ["busy", "validation"]
     assert lines[3].split()[-3:] == ["30", "%", "calibrated"]
@@ -222,7 +222,7 @@ def test_a_band_that_shows_nothing_is_left_out() -> None:
     assert "Inference under 1 us (under 1 us to 43 us)" in text(view(report(estimate(latency_ms=Band(0, 0, 0.043)))))
 
 
-def test_cycles_are_told_with_their_clock() -> None:
+def test_cycles_are_reported_with_their_clock() -> None:
     assert "36.0 M cycles at 120 MHz;" in text(view(report()))
 
 
@@ -317,6 +317,6 @@ def test_a_cache_that_holds_everything_and_none_at_all() -> None:
     assert len(without) == 3
 
 
-def test_what_was_not_computed_is_not_shown() -> None:
+def test_values_that_were_not_computed_are_not_shown() -> None:
     assert precision_lines({}) == []
     assert constraint_lines({}) == []

@@ -86,7 +86,7 @@ def generator(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.slow
-def test_models_are_converted_again_when_what_was_read_changed(source: Path, tmp_path: Path, generator: str) -> None:
+def test_models_are_converted_again_when_an_input_changes(source: Path, tmp_path: Path, generator: str) -> None:
     folder = tmp_path / "the build"
     configure(source, folder, generator=generator)
     first = build(folder)
@@ -111,7 +111,7 @@ def test_models_are_converted_again_when_what_was_read_changed(source: Path, tmp
 
 
 @pytest.mark.slow
-def test_what_cannot_be_converted_fails_the_build_until_it_can(source: Path, tmp_path: Path, generator: str) -> None:
+def test_a_model_that_cannot_be_converted_fails_the_build(source: Path, tmp_path: Path, generator: str) -> None:
     folder = tmp_path / "build"
     configure(source, folder, "-DSRAM=256", generator=generator)
     message = "edgetool: error: my net.tflite: cortex-m7: the arena needs"
@@ -252,7 +252,7 @@ def project(folder: Path, version: str = "") -> Path:
     return folder
 
 
-def test_the_program_tells_where_the_package_is() -> None:
+def test_the_program_prints_the_directory_of_the_package() -> None:
     result = edgetool("--cmake-dir")
     assert (result.returncode, result.stderr) == (0, "")
     assert (Path(result.stdout.strip()) / "edgetoolConfig.cmake").is_file()
@@ -300,7 +300,7 @@ def test_versions(tmp_path: Path, version: str, fits: bool) -> None:
     assert (run("cmake", "-B", tmp_path / "build", *arguments).returncode == 0) == fits
 
 
-def test_without_the_program_it_says_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_with_advice(tmp_path: Path) -> None:
     needs()
     nowhere = "".join(f"set(CMAKE_FIND_USE_{where}_PATH OFF)\n" for where in ("SYSTEM_ENVIRONMENT", "CMAKE_SYSTEM"))
     (tmp_path / "CMakeLists.txt").write_text(FINDING_LISTS.format("").replace("find_package", nowhere + "find_package"))
