@@ -3,6 +3,10 @@
 What NAME.h says of a state; nothing where there is none.
 
 The C files on cores with no C library at all: Cortex-M0+, RISC-V of 32 and 64 bits, Xtensa.
+
+NAME_buffers.c, and what NAME.h says of shared buffers.
+
+The table of offsets in NAME.h: what it says, that it costs nothing unless used, and that any compiler takes it.
 """
 
 from __future__ import annotations
@@ -20,12 +24,12 @@ from hypothesis import strategies as st
 from edgetool import errors
 from edgetool.codegen import c_names
 from edgetool.codegen.header import buffers_source, header, limit_macros, model_data
-from edgetool.codegen.spec import HeaderSpec, HeaderTarget, IoSpec, TensorSpec
+from edgetool.codegen.spec import BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, TensorSpec
 from edgetool.memory.lifetimes import RecurrentState
 from edgetool.model.types import DType
 from tests.codegen.c_compilers import C_STANDARDS, FLAGS, MATRIX, compile_in
 from tests.codegen.golden_files import check_golden
-from tests.codegen.header_specs import ALL, BLOB, HOSTILE, KWS, SEQUENCE, SHARED
+from tests.codegen.header_specs import ALL, BLOB, HOSTILE, HOSTILE_SHARED, KWS, SEQUENCE, SHARED
 
 
 def write(directory: Path, *specs: HeaderSpec) -> list[str]:
@@ -350,3 +354,228 @@ def test_only_the_compiler_is_needed(tmp_path: Path, core: str, standard: str) -
     missing = subprocess.run([f"{prefix}nm", "-u", "unit.o"], cwd=tmp_path, capture_output=True, text=True, check=True)
     symbols = set(missing.stdout.split()) - {"U"}
     assert {symbol for symbol in symbols if not re.fullmatch(LIBGCC, symbol)} == set()
+
+
+EMPTY = replace(SHARED, name="none", tensors=(), inputs=(), outputs=(), buffers=BuffersSpec((), 0, 0))
+
+
+def write_with_buffers(directory: Path, spec: HeaderSpec) -> str:
+    base = c_names.model_identifier(spec.name)
+    (directory / f"{base}.h").write_text(header(spec), encoding="ascii", newline="")
+    (directory / f"{base}_buffers.c").write_text(buffers_source(spec), encoding="ascii", newline="")
+    return base
+
+
+def test_golden_buffers() -> None:
+    check_golden("shared_buffers.c", buffers_source(SHARED))
+
+
+@pytest.mark.parametrize(("compiler", "standard"), MATRIX)
+def test_compiles_without_a_warning(tmp_path: Path, compiler: str, standard: str) -> None:
+    bases = [write_with_buffers(tmp_path, spec) for spec in (SHARED, HOSTILE_SHARED, EMPTY)]
+    (tmp_path / "unit.c").write_text("".join(f'#include "{base}_buffers.c"\n' for base in bases))
+    result = compile_in(tmp_path, compiler, standard, "-c", "unit.c", "-o", "unit.o")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+MAIN = """\
+#include "shared.h"
+#include "shared.h"
+
+int main(void)
+{
+    uint32_t i;
+    for (i = 0; i < SHARED_TENSOR_COUNT; ++i) {
+        if (((uintptr_t)shared_tensors[i].data & 15u) != 0u) return 2;
+        if (shared_tensors[i].data != (shared_tensors[i].buffer == 0u ? shared_buffer_0 : shared_buffer_1)) return 3;
+    }
+    if (sizeof shared_buffer_0 + sizeof shared_buffer_1 != SHARED_BUFFERS_BYTES) return 4;
+    if (shared_tensors[2].index != SHARED_TENSOR_dense_INDEX) return 5;
+    if (shared_tensors[2].bytes != SHARED_TENSOR_dense_BYTES) return 6;
+    return &SHARED_INPUT_0_DATA[0] == &SHARED_TENSOR_dense_DATA[0] && SHARED_OUTPUT_0_BUFFER == 0 ? 0 : 7;
+}
+"""
+
+
+@pytest.mark.parametrize("arrays", [("gcc", "c99"), ("gcc", "c2x"), ("g++", "c++11"), ("g++", "c++20")])
+@pytest.mark.parametrize("user", [("gcc", "c99"), ("g++", "c++17")])
+def test_the_table_contains_the_place_of_every_tensor(
+    tmp_path: Path, arrays: tuple[str, str], user: tuple[str, str]
+) -> None:
+    write_with_buffers(tmp_path, SHARED)
+    (tmp_path / "main.c").write_text(MAIN)
+    assert compile_in(tmp_path, *arrays, "-c", "shared_buffers.c", "-o", "arrays.o").stderr == ""
+    assert compile_in(tmp_path, *user, "-c", "main.c", "-o", "main.o").stderr == ""
+    subprocess.run(["gcc", "arrays.o", "main.o", "-o", "program"], cwd=tmp_path, check=True, timeout=60)
+    assert subprocess.run([tmp_path / "program"], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(("compiler", "standard"), [("arm-none-eabi-gcc", "c99"), ("arm-none-eabi-gcc", "c17")])
+def test_each_buffer_goes_to_a_section_and_alignment_of_its_own(tmp_path: Path, compiler: str, standard: str) -> None:
+    write_with_buffers(tmp_path, SHARED)
+    options = (
+        '-DSHARED_BUFFER_0_SECTION=__attribute__((section(".axi")))',
+        '-DSHARED_BUFFER_1_SECTION=__attribute__((section(".dtcm")))',
+        "-DSHARED_BUFFER_1_ALIGNMENT=64",
+    )
+    result = compile_in(tmp_path, compiler, standard, *options, "-c", "shared_buffers.c", "-o", "arrays.o")
+    assert result.stderr == ""
+    shown = subprocess.run(
+        ["arm-none-eabi-objdump", "-h", "arrays.o"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert re.search(rf"\.axi\s+{8000:08x} .* 2\*\*4\n", shown), shown
+    assert re.search(rf"\.dtcm\s+{496:08x} .* 2\*\*6\n", shown), shown
+
+
+def test_a_section_in_cpp(tmp_path: Path) -> None:
+    write_with_buffers(tmp_path, SHARED)
+    section = '-DSHARED_BUFFER_0_SECTION=__attribute__((section(".axi")))'
+    assert compile_in(tmp_path, "g++", "c++11", section, "-c", "shared_buffers.c", "-o", "arrays.o").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "least", "reported"),
+    [
+        ("SHARED_BUFFER_0_LIMIT_BYTES", 8000, "shared_buffer_0_exceeds_LIMIT_BYTES"),
+        ("SHARED_BUFFER_1_LIMIT_BYTES", 496, "shared_buffer_1_exceeds_LIMIT_BYTES"),
+        ("SHARED_SRAM_LIMIT_BYTES", 8496, "shared_buffers_exceeds_SRAM_LIMIT_BYTES"),
+    ],
+)
+def test_stops_compiling_below_each_limit(tmp_path: Path, limit: str, least: int, reported: str) -> None:
+    write_with_buffers(tmp_path, SHARED)
+    (tmp_path / "unit.c").write_text('#include "shared.h"\n')
+    assert compile_in(tmp_path, "gcc", "c99", f"-D{limit}={least}", "-fsyntax-only", "unit.c").stderr == ""
+    refused = compile_in(tmp_path, "gcc", "c99", f"-D{limit}={least - 1}", "-fsyntax-only", "unit.c")
+    assert refused.returncode != 0
+    assert reported in refused.stderr
+    refused = compile_in(tmp_path, "gcc", "c11", f"-D{limit}={least - 1}", "-fsyntax-only", "unit.c")
+    assert refused.returncode != 0
+    assert f"needs {least} bytes, but {limit} is {least - 1}" in refused.stderr.replace('" "', "")
+
+
+def test_the_header_has_no_arena_and_no_offsets() -> None:
+    text = header(SHARED)
+    assert "TensorFlow" not in text
+    assert not re.search(r"_ARENA_|_OFFSET|arena", text)
+    assert "#define SHARED_BUFFERS_BYTES 8496\n" in text
+    assert "/* buffer 1: tensors 0, 6 */" in text
+
+
+def test_inconsistent_buffers_are_rejected() -> None:
+    with pytest.raises(ValueError, match="is not in any buffer"):
+        replace(KWS, buffers=BuffersSpec((16,), 0, 0))
+    with pytest.raises(ValueError, match="too small for it"):
+        replace(SHARED, buffers=BuffersSpec((8000, 480), 0, 0))
+    with pytest.raises(ValueError, match="too small for it"):
+        replace(SHARED, buffers=None)
+    with pytest.raises(ValueError, match="24 is not a valid buffer size"):
+        BuffersSpec((24,), 0, 0)
+    with pytest.raises(ValueError, match="an arena"):
+        buffers_source(KWS)
+    with pytest.raises(errors.UnsupportedModelError, match="2,147,483,648 bytes"):
+        BuffersSpec((2**31,), 0, 0)
+
+
+# The whole of NASNetMobile has fewer.
+BIG = replace(
+    KWS,
+    name="big",
+    tensors=tuple(TensorSpec(i, 0, f"block_{i}/Relu;block_{i}/BiasAdd", 16 * i, 16, i, i + 1) for i in range(600)),
+)
+TABLE_SPECS = (KWS, SEQUENCE, HOSTILE, BIG)
+ROW_LENGTH = 120
+
+PRINT = """\
+#include <stdio.h>
+
+static void print(const edgetool_tensor *tensors, unsigned count)
+{
+    unsigned i;
+    for (i = 0; i < count; ++i) {
+        printf("%lu %lu %lu %lu %ld %ld\\n", (unsigned long)tensors[i].subgraph, (unsigned long)tensors[i].index,
+               (unsigned long)tensors[i].offset, (unsigned long)tensors[i].bytes, (long)tensors[i].first_op,
+               (long)tensors[i].last_op);
+    }
+}
+"""
+
+
+def write_and_include(directory: Path, *specs: HeaderSpec) -> str:
+    """Write the headers; returns the lines that include them."""
+    for spec in specs:
+        (directory / f"{c_names.model_identifier(spec.name)}.h").write_text(header(spec), encoding="ascii", newline="")
+    return "".join(f'#include "{c_names.model_identifier(spec.name)}.h"\n' for spec in specs)
+
+
+def rows(spec: HeaderSpec) -> list[str]:
+    return [
+        f"{t.subgraph} {t.index} {t.offset} {t.size_bytes} {t.first_op} {t.last_op}"
+        for t in spec.tensors
+        if t.offset is not None
+    ]
+
+
+@pytest.mark.parametrize(("compiler", "standard"), [("gcc", "c99"), ("gcc", "c2x"), ("g++", "c++11"), ("g++", "c++20")])
+def test_a_program_can_walk_the_tables_of_several_models(tmp_path: Path, compiler: str, standard: str) -> None:
+    calls = "".join(
+        f"    print({c_names.model_identifier(spec.name)}_tensors(), {c_names.model_macro(spec.name)}_TENSOR_COUNT);\n"
+        for spec in TABLE_SPECS
+    )
+    unit = f"{write_and_include(tmp_path, *TABLE_SPECS)}{PRINT}\nint main(void)\n{{\n{calls}    return 0;\n}}\n"
+    (tmp_path / "unit.c").write_text(unit)
+    built = compile_in(tmp_path, compiler, standard, "unit.c", "-o", "program")
+    assert (built.returncode, built.stderr) == (0, "")
+    run = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.splitlines() == [row for spec in TABLE_SPECS for row in rows(spec)]
+
+
+@pytest.mark.parametrize(("compiler", "standard"), MATRIX)
+def test_an_unused_table_takes_no_memory_and_causes_no_warning(tmp_path: Path, compiler: str, standard: str) -> None:
+    (tmp_path / "unit.c").write_text(write_and_include(tmp_path, *TABLE_SPECS) + "extern int x;\nint x = 1;\n")
+    strict = ("-Wunused", "-Wunused-const-variable=2", "-Wunused-function", "-O0")
+    result = compile_in(tmp_path, compiler, standard, *strict, "-c", "unit.c", "-o", "unit.o")
+    assert (result.returncode, result.stderr) == (0, "")
+    tool = "arm-none-eabi-size" if compiler.startswith("arm") else "size"
+    sizes = subprocess.run([tool, "unit.o"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    text, data, bss = map(int, sizes.splitlines()[1].split()[:3])
+    assert (text, data, bss) == (0, 4, 0)
+
+
+def test_the_sizes_are_constants_of_the_preprocessor(tmp_path: Path) -> None:
+    conditions = "KWS_ACTIVATIONS_BYTES != 8512 || KWS_POSITION_COUNT != 4 || KWS_TENSOR_COUNT != 4"
+    (tmp_path / "unit.c").write_text(f"{write_and_include(tmp_path, KWS)}#if {conditions}\n#error\n#endif\n")
+    result = compile_in(tmp_path, "gcc", "c99", "-fsyntax-only", "unit.c")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_no_line_grows_with_the_model() -> None:
+    lines = header(BIG).splitlines()
+    assert max(map(len, lines)) <= ROW_LENGTH
+    assert not any(line.endswith("\\") for line in lines)
+
+
+def test_an_offset_is_in_the_header_once() -> None:
+    text = header(replace(KWS, tensors=tuple(replace(t, offset=7 * 2**20 + 16 * t.index) for t in KWS.tensors)))
+    for tensor in KWS.tensors:
+        assert len(re.findall(rf"\b{7 * 2**20 + 16 * tensor.index}\b", text)) == 1
+
+
+def test_tensors_without_an_offset_are_not_in_it() -> None:
+    prefix = c_names.model_macro(SEQUENCE.name)
+    text = header(SEQUENCE)
+    assert f"#define {prefix}_TENSOR_COUNT 1\n" in text
+    assert "placed at run time are not included" in re.sub(r"\n \* ", " ", text)
+    unplanned = header(replace(KWS, tensors=tuple(replace(t, offset=None) for t in KWS.tensors)))
+    assert not re.search(r"_tensors\(|TENSOR_COUNT|ACTIVATIONS|edgetool_tensor", unplanned)
+    assert not re.search(r"_tensors\(|ACTIVATIONS|edgetool_tensor", header(SHARED))
+
+
+def test_a_tensor_that_no_operator_uses_has_no_position() -> None:
+    text = header(replace(KWS, tensors=(replace(KWS.tensors[0], first_op=-1, last_op=-1),)))
+    assert re.search(r"^        \{0, 0, \w+_OFFSET, 490, -1, -1\},$", text, re.MULTILINE)
+    assert "#define KWS_POSITION_COUNT 0\n" in text
+
+
+def test_offsets_that_no_device_has_are_refused() -> None:
+    with pytest.raises(errors.UnsupportedModelError, match="2,147,483,648"):
+        header(replace(KWS, tensors=(replace(KWS.tensors[0], offset=2**31 - 16, size_bytes=1),)))

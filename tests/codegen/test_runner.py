@@ -1,7 +1,11 @@
-"""NAME_runner.h and NAME_runner.cc. To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/codegen"""
+"""NAME_runner.h, NAME_runner.cc, NAME_ops.h and main.cc.
+
+To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/codegen
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from collections.abc import Callable
@@ -13,15 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.codegen import c_names
-from edgetool.codegen.spec import IoSpec, ProgramSpec
-from edgetool.codegen.tflm.runner import can_reset, runner_header, runner_source
+from edgetool.codegen.spec import IoSpec, ProgramSpec, Registration
+from edgetool.codegen.tflm.runner import can_reset, main_source, ops_header, runner_header, runner_source
 from edgetool.model.types import DType
-from tests.codegen.c_compilers import CPP_MATRIX, compile_in
-from tests.codegen.emitted import build, compile_cpp, write
+from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
+from tests.codegen.c_compilers import CPP_MATRIX, TFLM_API, compile_in
+from tests.codegen.emitted import build, compile_cpp, write, write_main
 from tests.codegen.golden_files import check_golden, code
-from tests.codegen.header_specs import SHARED
+from tests.codegen.header_specs import HOSTILE_NAMES, SHARED
 from tests.codegen.program_specs import (
     ALL_PROGRAMS,
+    COMMIT,
+    EMPTY_PROGRAM,
     EVERY_TYPE_PROGRAM,
     HOSTILE_PROGRAM,
     KWS_PROGRAM,
@@ -321,3 +328,224 @@ def test_every_status_has_a_message() -> None:
     text = runner_source(KWS_PROGRAM)
     for status in statuses:
         assert f'case {status}:\n        return "' in text
+
+
+RESOLVER = TFLM_API / "tensorflow/lite/micro/micro_mutable_op_resolver.h"
+
+
+@pytest.mark.parametrize("name", ["kws", "sequence", "hostile", "empty"])
+def test_golden_ops(name: str) -> None:
+    check_golden(f"{name}_ops.h", ops_header(ALL_PROGRAMS[name]))
+
+
+def test_every_method_of_the_runtime_is_one_of_tflms() -> None:
+    """The list in tflm_api was read from TFLM's own resolver; what a runtime names must be in it, each once."""
+    runtime = load_runtime(DEFAULT_RUNTIME)
+    methods = [method for _, method in (*runtime.resolver, *runtime.custom_resolver)]
+    assert sorted(methods) == sorted(re.findall(r"X\((\w+)\)", RESOLVER.read_text()))
+    assert runtime.tflm_commit == COMMIT
+
+
+def test_the_methods_and_their_number() -> None:
+    text = ops_header(KWS_PROGRAM)
+    assert re.findall(r"resolver\.(\w+)\(\)", text) == ["AddConv2D", "AddReshape", "AddFullyConnected", "AddSoftmax"]
+    assert "#define KWS_OP_COUNT 4\n" in text
+    assert COMMIT in text
+    assert "#define EMPTY_OP_COUNT 1\n" in ops_header(EMPTY_PROGRAM)
+
+
+@pytest.mark.parametrize(("compiler", "standard"), CPP_MATRIX)
+def test_compiles_without_a_warning_even_twice(tmp_path: Path, compiler: str, standard: str) -> None:
+    names = write(tmp_path, *ALL_PROGRAMS.values())
+    (tmp_path / "unit.cc").write_text("".join(f'#include "{name}_ops.h"\n' for name in names * 2))
+    done = compile_cpp(tmp_path, "unit.cc", compiler=compiler, standard=standard)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+MAIN = """\
+#include "{name}_ops.h"
+
+{functions}
+int main()
+{{
+    {name}_op_resolver resolver;
+    if ({name}_register_ops(resolver) != kTfLiteOk) return 1;
+    if (resolver.GetRegistrationLength() != {count}) return 2;
+    if ({count} != 0 && {macro}_OP_COUNT != {count}) return 3;
+    return {count} == 0 || {name}_register_ops(resolver) == kTfLiteError ? 0 : 4;
+}}
+"""
+
+
+@pytest.mark.parametrize("spec", ALL_PROGRAMS.values(), ids=ALL_PROGRAMS)
+def test_a_resolver_is_filled_completely(tmp_path: Path, spec: ProgramSpec) -> None:
+    (name,) = write(tmp_path, spec)
+    own = re.findall(r"^const TFLMRegistration \*(\w+)\(\);$", ops_header(spec), re.MULTILINE)
+    assert len(own) == sum(registration.method is None for registration in spec.registrations)
+    functions = "static const TFLMRegistration registration = {nullptr};\n"
+    functions += "".join(f"const TFLMRegistration *{one}() {{ return &registration; }}\n" for one in own)
+    macro, count = c_names.model_macro(spec.header.name), len(spec.registrations)
+    values = {"name": name, "macro": macro, "count": count, "functions": functions if own else ""}
+    (tmp_path / "main.cc").write_text(MAIN.format_map(values))
+    done = compile_cpp(tmp_path, "main.cc")
+    assert (done.returncode, done.stderr) == (0, "")
+    subprocess.run(["g++", "main.o", "-o", "program"], cwd=tmp_path, check=True, timeout=60)
+    assert subprocess.run([tmp_path / "program"], check=False, timeout=60).returncode == 0
+
+
+def literals(text: str) -> list[bytes]:
+    """The strings of the code, as a compiler reads them."""
+    return [ast.literal_eval(f"b{string}") for string in re.findall(r'AddCustom\(("(?:[^"\\]|\\[0-7]{3})*"),', text)]
+
+
+@given(
+    st.lists(
+        st.text(st.characters(codec=None), min_size=1, max_size=30) | st.sampled_from([n for n in HOSTILE_NAMES if n]),
+        min_size=1,
+        max_size=8,
+        unique=True,
+    ),
+    st.text(st.characters(codec=None), max_size=40),
+)
+def test_no_name_escapes_from_its_string_or_comment(operators: list[str], model: str) -> None:
+    spec = replace(
+        HOSTILE_PROGRAM,
+        header=replace(HOSTILE_PROGRAM.header, name=model),
+        registrations=tuple(Registration(operator, None) for operator in operators),
+    )
+    text = ops_header(spec)
+    assert set(text) <= {*map(chr, range(32, 127)), "\n"}
+    assert "??" not in text
+    assert literals(text) == [operator.encode("utf-8", "surrogatepass") for operator in operators]
+    # No comment has a quotation mark, so strings can go first.
+    code = re.sub(r"/\*.*?\*/", "", re.sub(r'"(?:[^"\\]|\\[0-7]{3})*"', '""', text), flags=re.DOTALL)
+    name, macro = c_names.model_identifier(model), c_names.model_macro(model)
+    for line in filter(None, map(str.strip, code.splitlines())):
+        assert re.fullmatch(
+            rf'#(?:ifndef|define) (?:EDGETOOL_OPS_{macro}|{macro}_OP_COUNT \d+)|#endif|#include ""'
+            rf"|typedef tflite::MicroMutableOpResolver<{macro}_OP_COUNT> {name}_op_resolver;"
+            rf"|const TFLMRegistration \*{name}_registration_\w+\(\);|inline TfLiteStatus {name}_register_ops\(.*\)"
+            rf'|(?:const bool added = )?resolver\.AddCustom\("", {name}_registration_\w+\(\)\) == kTfLiteOk(?: &&|;)'
+            r"|[{}]|return added \? kTfLiteOk : kTfLiteError;",
+            line,
+        ), line
+
+
+def test_functions_that_the_user_must_define_are_declared() -> None:
+    text = ops_header(SEQUENCE_PROGRAM)
+    name = c_names.model_identifier(SEQUENCE_PROGRAM.header.name)
+    assert f"const TFLMRegistration *{name}_registration_FFT();" in text
+    assert f'AddCustom("FFT", {name}_registration_FFT())' in text
+    assert "resolver.AddMyOp()" in text
+
+
+TWO = [replace(KWS_PROGRAM, shared_arena="joint"), STATE_PROGRAM]
+CASES: dict[str, list[ProgramSpec]] = {
+    "kws": [KWS_PROGRAM],
+    "sequence": [ALL_PROGRAMS["sequence"]],
+    "two": TWO,
+}
+# Lets the fake stand for a model, before InitializeTarget: a constructor of the test's own.
+DESCRIBE = """\
+#include "fake.h"
+
+static signed char input[490], output[12] = {127, -128, 0};
+
+static int describe()
+{
+    fake.version = TFLITE_SCHEMA_VERSION;
+    fake.allocate_fails = ALLOCATE_FAILS;
+    fake.invoke_fails = INVOKE_FAILS;
+    fake.input_count = fake.output_count = 1;
+    fake.inputs[0].type = fake.outputs[0].type = kTfLiteInt8;
+    fake.inputs[0].bytes = sizeof input;
+    fake.inputs[0].data.data = input;
+    fake.outputs[0].bytes = sizeof output;
+    fake.outputs[0].data.data = output;
+    return 0;
+}
+
+static const int described = describe();
+"""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden_main(name: str) -> None:
+    check_golden(f"{name}_main.cc", main_source(CASES[name]))
+
+
+@pytest.mark.parametrize(("compiler", "standard"), CPP_MATRIX)
+def test_compiles_without_a_warning(tmp_path: Path, compiler: str, standard: str) -> None:
+    write(tmp_path, *ALL_PROGRAMS.values())
+    for programs in (*([one] for one in ALL_PROGRAMS.values()), list(ALL_PROGRAMS.values())):
+        write_main(tmp_path, programs)
+        done = compile_cpp(tmp_path, "main.cc", compiler=compiler, standard=standard)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_main_compiles_for_every_type_of_input_and_output(tmp_path: Path) -> None:
+    write(tmp_path, EVERY_TYPE_PROGRAM)
+    write_main(tmp_path, [EVERY_TYPE_PROGRAM])
+    done = compile_cpp(tmp_path, "main.cc")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def run(directory: Path, programs: list[ProgramSpec], *, failing: str = "") -> tuple[int, list[str]]:
+    """The exit code of the program with the fake TFLM, and the lines that it prints."""
+    names = write(directory, *programs)
+    write_main(directory, programs)
+    with (directory / "main.cc").open("a") as file:
+        file.write(DESCRIBE)
+    api = Path(__file__).parent / "tflm_api"
+    flags = [f"-D{what}={int(what == failing)}" for what in ("ALLOCATE_FAILS", "INVOKE_FAILS")]
+    program = build(directory, names, "main.cc", "-isystem", str(api), *flags)
+    done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_it_runs_the_model_and_prints_the_outputs(tmp_path: Path) -> None:
+    code, lines = run(tmp_path, [KWS_PROGRAM])
+    assert code == 0
+    assert lines[:3] == ["kws output_0[0] = 0.9961", "kws output_0[1] = 0.0000", "kws output_0[2] = 0.5000"]
+    assert len(lines) == KWS_PROGRAM.header.outputs[0].element_count + 1
+    assert lines[-1] == "kws: arena_used_bytes 1234"
+
+
+def test_several_models_run_in_one_program(tmp_path: Path) -> None:
+    code, lines = run(tmp_path, TWO)
+    assert code == 0
+    assert lines[0] == "kws output_0[0] = 0.9961"
+    assert "state output_0[11] = 0.5000" in lines
+    assert lines[-1] == "state: arena_used_bytes 1234"
+
+
+@pytest.mark.parametrize("names", [("a", "a_error"), ("run", "status"), ("init", "status"), ("status", "status_run")])
+def test_models_with_names_of_the_same_prefix_do_not_collide(tmp_path: Path, names: tuple[str, str]) -> None:
+    programs = [
+        replace(program, header=replace(program.header, name=name)) for program, name in zip(TWO, names, strict=True)
+    ]
+    code, lines = run(tmp_path, programs)
+    assert code == 0
+    assert lines[-1] == f"{names[1]}: arena_used_bytes 1234"
+
+
+@pytest.mark.parametrize(
+    ("failing", "reported"),
+    [("ALLOCATE_FAILS", "kws: AllocateTensors failed"), ("INVOKE_FAILS", "kws: an operator failed")],
+)
+def test_a_failure_is_reported_and_returned(tmp_path: Path, failing: str, reported: str) -> None:
+    code, lines = run(tmp_path, [KWS_PROGRAM], failing=failing)
+    assert code != 0
+    assert len(lines) == 1
+    assert lines[0].startswith(reported)
+
+
+def test_a_model_without_inputs_and_outputs_has_nothing_to_print() -> None:
+    text = main_source([EMPTY_PROGRAM])
+    assert "print_real" not in text
+    assert "for (" not in text
+
+
+def test_a_program_needs_a_model() -> None:
+    with pytest.raises(ValueError, match="without a model"):
+        main_source([])

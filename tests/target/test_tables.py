@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from edgetool.errors import TargetError
 from edgetool.target.load import list_cores, list_targets, load_core, load_target
-from edgetool.target.tables import load_factors, load_instructions, parse_factors, parse_instructions
+from edgetool.target.tables import (
+    PLACEMENT_COLUMNS,
+    PLACEMENTS,
+    load_factors,
+    load_instructions,
+    load_placement_effects,
+    parse_factors,
+    parse_instructions,
+    parse_placement_effects,
+)
 
 GOOD = "operator,path,loop,instructions\nADD,int8,call,120\nADD,int8,element,13.8\nCONV_2D,int8 1x1,mac,0.17\n"
 FACTORS = "runtime,core,factor,low,high,rows,basis\nX-CUBE-AI,cortex-m4,0.5,0.4,0.7,4,four rows\n"
@@ -118,3 +127,38 @@ def test_a_bad_factor_is_named(old: str, new: str, said: str) -> None:
 def test_a_runtime_has_one_factor_on_a_core() -> None:
     with pytest.raises(TargetError, match=r"f\.csv:3: X-CUBE-AI on cortex-m4 is listed twice"):
         parse_factors(FACTORS + FACTORS.splitlines()[1] + "\n", where="f.csv")
+
+
+HEADER = ",".join(PLACEMENT_COLUMNS)
+ROW = "arena-in-external-ram,STM32F767,cortex-m7,3.8,a model,a document,true"
+
+
+def test_the_packaged_table_names_chips_cores_and_documents() -> None:
+    effects = load_placement_effects()
+    assert {effect.placement for effect in effects} == set(PLACEMENTS)
+    assert all(effect.core in list_cores() and effect.factor > 1 and effect.document for effect in effects)
+
+
+def test_a_table_of_placement_effects_is_read() -> None:
+    (effect,) = parse_placement_effects(f"{HEADER}\n{ROW}\n", where="t.csv")
+    assert (effect.mcu, effect.factor, effect.verified) == ("STM32F767", 3.8, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        ("", r"t\.csv:1: the header"),
+        (f"{HEADER},more\n", r"t\.csv:1: the header"),
+        (f"{HEADER}\n{ROW},more", r"t\.csv:2: a row must have 7 cells"),
+        (f"{HEADER}\n{ROW}\n{ROW.replace('a model', '')}", r"t\.csv:3: a row must have 7 cells, none of them empty"),
+        (f"{HEADER}\n{ROW.replace('arena-in', 'arena-on')}", "placement: 'arena-on-external-ram'"),
+        (f"{HEADER}\n{ROW.replace('3.8', 'nan')}", "factor: 'nan'"),
+        (f"{HEADER}\n{ROW.replace('3.8', '0.5')}", "factor: '0.5'"),
+        (f"{HEADER}\n{ROW.replace('3.8', 'much')}", "factor: 'much'"),
+        (f"{HEADER}\n{ROW.replace('true', 'yes')}", "verified: 'yes'"),
+        (f'{HEADER}\n"{ROW}', "is not valid CSV"),
+    ],
+)
+def test_a_broken_table_is_refused_by_line(text: str, reported: str) -> None:
+    with pytest.raises(TargetError, match=reported):
+        parse_placement_effects(text, where="t.csv")
