@@ -40,7 +40,7 @@ from tests.model.builders import conv_model, conv_model_bytes
 from tests.pipeline.order_models import tangle
 
 
-def test_the_search_for_a_plan_ends_in_time_and_tells(tmp_path: Path) -> None:
+def test_the_search_for_a_plan_ends_in_time_and_reports_it(tmp_path: Path) -> None:
     path = tmp_path / "tangle.tflite"
     path.write_bytes(write_model(tangle(60)))
     (report,) = estimate_file(path, [load_target("cortex-m7")], request=EstimateRequest(time_limit=1e-9))

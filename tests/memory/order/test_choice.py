@@ -204,7 +204,7 @@ def test_a_variable_may_be_read_before_it_is_written() -> None:
     )
 
 
-def test_a_long_chain_of_subgraphs_is_looked_at_once() -> None:
+def test_a_long_chain_of_subgraphs_is_visited_once() -> None:
     depth = 60
     call = [
         [operator(0, "CALL_ONCE", [], [], "CallOnceOptions", init_subgraph_index=at + 1)] if at < depth else []
