@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from hypothesis import strategies as st
 
 from edgetool.convert.lowering.cut_open import add_state_variables
 from edgetool.convert.request import ConvertRequest
-from edgetool.errors import UsageError
+from edgetool.errors import ConversionError, UsageError
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import run_model
 from edgetool.memory.planner import PlanRequest
@@ -37,7 +38,9 @@ from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Si
 from edgetool.model.writer import write_model
 from edgetool.pipeline.convert import (
     WORSE_DB,
+    Form,
     FormCost,
+    best_form,
     cheapest,
     convert_file,
     cost_of,
@@ -45,6 +48,7 @@ from edgetool.pipeline.convert import (
     rnn_finding,
 )
 from edgetool.pipeline.source import Source
+from edgetool.report.document import QuantizationInfo
 from edgetool.target.load import load_target
 from tests.graphs import chain
 from tests.model.builders import branches_model
@@ -375,3 +379,36 @@ def test_a_recurrent_state_is_planned_and_written() -> None:
     assert cost.file_bytes >= len(blob)
     assert cost.operators == 2
     assert np.isfinite(cost.total_bytes or np.nan)
+
+
+UNROLLED = ConversionError("too many steps")
+
+
+def form_of(request: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: dict[str, Any]) -> Form:
+    made = Form.__new__(Form)
+    scopes = ("around/forward_lstm", "around/backward_lstm", "lstm")
+    conversion = SimpleNamespace(fused=scopes, layers={"around": "Bidirectional", **dict.fromkeys(scopes, "LSTM")})
+    for name, value in (("findings", ()), ("quality", QuantizationInfo), ("conversion", conversion), ("source", None)):
+        object.__setattr__(made, name, value)
+
+    def converted(wanted: ConvertRequest, *args: Any) -> Form:
+        if wanted.rnn in failing:
+            raise failing[wanted.rnn]
+        return made
+
+    monkeypatch.setattr("edgetool.pipeline.convert._converted", converted)
+    return best_form(request, load_target("cortex-m4"), name="m.tflite", workdir=tmp_path, progress=lambda step: None)
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> ConvertRequest:
+    return ConvertRequest(tmp_path / "m.keras")
+
+
+def test_the_reason_for_a_missing_alternative_is_reported(
+    request_: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = form_of(request_, tmp_path, monkeypatch, {"unrolled": UNROLLED})
+    (reported,) = found.findings
+    assert reported.message.startswith("layers 'around' and 'lstm' were converted to one operator")
+    assert reported.message.endswith(UNROLLED.what)
