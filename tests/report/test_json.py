@@ -80,7 +80,7 @@ NAMES = {
     "bandwidth_gbps configured_bandwidth_gbps bandwidth_utilization gmacs_per_s stream_utilization bound validation "
     "basis verdict energy_basis interval_ms measured traffic factors not_modelled precision_tradeoffs constraints "
     "operators",
-    "verify": "passed original planned planner samples checks arena runtimes",
+    "verify": "passed original planned planner samples checks arena runtimes kernels_run kernels_untested",
 }
 
 

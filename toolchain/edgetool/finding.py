@@ -124,6 +124,9 @@ RULES: Mapping[str, FindingRule] = {
         _WARNING, "The upper end of the latency's band is longer than the interval between inferences."
     ),
     "interval-too-short": FindingRule(_ERROR, "An inference takes longer than the interval between inferences."),
+    "kernel-fault": FindingRule(
+        _ERROR, "A kernel computes wrong outputs without reporting an error: its source has a fault that applies here."
+    ),
     "kernel-gives-up": FindingRule(
         _ERROR, "A kernel returns an error that a release build of TFLM ignores, and never writes its output."
     ),

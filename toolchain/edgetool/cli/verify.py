@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # The displayed name of each check in the document.
 LABELS = {
     "plan-safe": "Plan",
+    "kernel-fault": "Kernel",
     "planned-runs": "Runs",
     "outputs-equal": "Outputs",
     "arena-used": "Arena",
@@ -51,9 +52,14 @@ def verify_view(report: Report) -> list[str]:
         if check.message not in shown:
             lines += fact(LABELS[check.check], printable(check.message, 400), style=STYLES[check.passed])
         shown.add(check.message)  # the reason why checks were left out is given once
+    if verified.kernels_untested:
+        sets = " and ".join(verified.kernels_untested)
+        text = f"the target's {sets} kernels, which do not run on this machine; only their known faults are reported"
+        lines += fact("Untested", text, style=STYLES[None])
     for runtime in verified.runtimes:
         lines += _runtime(runtime)
-    lines += finding_lines(report.findings)
+    # A fault of a kernel is a check already.
+    lines += finding_lines([item for item in report.findings if item.rule != "kernel-fault"])
     return [*lines, *closing(_closing_verdict(verified), lines)]
 
 

@@ -152,6 +152,7 @@ RUNS: dict[str, Literal["before", "after", "whole"]] = {
 # How messages about other problems begin; these do not keep the model from running.
 OTHERS = {
     "operator-scales-in-runtime": "Wrong results",
+    "kernel-fault": "Wrong results",
     "kernel-gives-up": "Wrong results",
     "conversion-differs": "Wrong results",
     "interval-too-short": "Too slow",

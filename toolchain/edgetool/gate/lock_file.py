@@ -32,9 +32,20 @@ from edgetool.target.types import Target
 
 FigureValue = int | float | None
 
-# Fields of a profile that are not in its hash: texts, and the types that kernels accept, which change no figure.
+# Fields of a profile that are not in its hash: texts, and the types and faults of kernels, which change no figure.
 UNHASHED_FIELDS = frozenset(
-    ["sources", "note", "basis", "clock_source", "description", "document", "rank_limits", "kernel_types", "vendor"]
+    [
+        "sources",
+        "note",
+        "basis",
+        "clock_source",
+        "description",
+        "document",
+        "rank_limits",
+        "kernel_types",
+        "faults",
+        "vendor",
+    ]
 )
 # The figures of a lock, by their names in the document, and those that every model has.
 FIGURES = (

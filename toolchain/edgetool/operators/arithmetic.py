@@ -34,7 +34,7 @@ from edgetool.operators.call import (
     symmetric_int16,
     zero_point,
 )
-from edgetool.operators.entry import entries
+from edgetool.operators.entry import KernelFault, entries
 from edgetool.operators.loops import (
     Distribution,
     LoopCounts,
@@ -343,4 +343,72 @@ LOOPS: dict[str, LoopRule] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS)
+Dims = tuple[int, ...]
+
+
+def _shrunk(dims: Dims) -> Dims:
+    """Return dimensions of at most 3, with which pointers move in the same way, extended to 4 dimensions."""
+    return tuple(min(side, 3) for side in (*(1,) * (4 - len(dims)), *dims))
+
+
+def misreads_broadcast(first: Dims, second: Dims) -> bool:
+    """Return whether arm_maximum_s8 and arm_minimum_s8 read other elements of two broadcast inputs than they should.
+
+    Within an image, they move a pointer through each input, and move it back by a number of elements that is wrong for
+    some pairs of shapes.
+    """
+    dims = _shrunk(first), _shrunk(second)
+    images = [prod(own[1:]) for own in dims]
+    if dims[0][1:] == dims[1][1:] or 1 in images:
+        return False
+    _, height, width, _ = (max(sides) for sides in zip(*dims, strict=True))
+    both_ways = dims, dims[::-1]
+    back = [0 if own[2] >= other[2] else own[3] for own, other in both_ways]
+    after_row = [
+        step if own[1] >= other[1] else -own[2] * (own[3] - step)
+        for (own, other), step in zip(both_ways, back, strict=True)
+    ]
+    rows = [own[2] * own[3] for own in dims]
+    by_row = dims[0][2:] == dims[1][2:] or 1 in rows
+    at = [0, 0]
+    for row in range(height):
+        for column in range(1 if by_row else width):
+            if at != [(row % own[1] * own[2] + column % own[2]) * own[3] for own in dims]:
+                return True
+            steps = rows if by_row else [own[3] - step for own, step in zip(dims, back, strict=True)]
+            at = [position + step for position, step in zip(at, steps, strict=True)]
+        at = [position + step for position, step in zip(at, after_row, strict=True)]
+    return False
+
+
+def _misreads_broadcast(call: Call) -> bool:
+    first, second = call.required_input(0), call.required_input(1)
+    if first.dtype is not DType.INT8 or max(len(first.shape), len(second.shape)) > 4:
+        return False
+    return misreads_broadcast(first.shape, second.shape)
+
+
+def _broadcast_fault(kernel: str, wrong: str) -> tuple[KernelFault, ...]:
+    return (
+        KernelFault(
+            name="extremum-broadcast",
+            kernels=("cmsis-nn",),
+            applies=_misreads_broadcast,
+            condition="of inputs that are broadcast in this way",
+            effect="reads the wrong elements of an input that is broadcast",
+            remedy="broadcast the input before, with BROADCAST_TO",
+            source=f"{kernel}.c",
+            fixed_by="",
+            wrong=wrong,
+            right="int8/0",
+        ),
+    )
+
+
+FAULTS: dict[str, tuple[KernelFault, ...]] = {
+    "MAXIMUM": _broadcast_fault("arm_maximum_s8", "int8/25"),
+    "MINIMUM": _broadcast_fault("arm_minimum_s8", "int8/18"),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, faults=FAULTS)

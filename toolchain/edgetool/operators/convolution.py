@@ -51,7 +51,7 @@ from edgetool.operators.cmsis_nn import (
     product_weight_reads,
     uses_cmsis_nn,
 )
-from edgetool.operators.entry import ConstantReadsRule, MacRule, entries
+from edgetool.operators.entry import ConstantReadsRule, KernelFault, MacRule, entries
 from edgetool.operators.loops import (
     Axis,
     LoopCounts,
@@ -251,7 +251,7 @@ def buffer_sizes(call: Call, operands: Operands, channels: tuple[int, int, int])
     image, kernel = source.shape[1:3], weights.shape[1:3]
     strides = integer_option(call, "stride_h"), integer_option(call, "stride_w")
     dilations = integer_option(call, "dilation_h_factor"), integer_option(call, "dilation_w_factor")
-    pads = _pads(str(call.option("padding", "")), image, kernel, strides, dilations)
+    pads = window_pads(str(call.option("padding", "")), image, kernel, strides, dilations)
     return Convolution(
         batch=min(source.shape[0], result.shape[0]),
         in_height=image[0],
@@ -271,7 +271,7 @@ def buffer_sizes(call: Call, operands: Operands, channels: tuple[int, int, int])
     )
 
 
-def _pads(
+def window_pads(
     kind: str, image: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[int, int]:
     """Return the padding above and to the left (ComputePaddingHeightWidth, padding.h).
@@ -675,4 +675,81 @@ def _stride(call: Call) -> int:
 CONSTANT_READS: dict[str, ConstantReadsRule] = {"CONV_2D": _conv_2d_constant_reads}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS)
+def _groups(call: Call) -> int:
+    """Return the number of groups of a CONV_2D whose shapes the kernel accepts."""
+    return call.required_input(0).shape[3] // max(call.required_input(1).shape[3], 1)
+
+
+def _is_grouped_int16(call: Call) -> bool:
+    return call.required_input(0).dtype is DType.INT16 and _groups(call) > 1
+
+
+def _is_grouped_int4(call: Call) -> bool:
+    return call.required_input(1).dtype is DType.INT4 and _groups(call) > 1
+
+
+def _is_grouped_without_bias(call: Call) -> bool:
+    is_int8 = call.required_input(1).dtype is DType.INT8 and call.required_input(0).dtype is DType.INT8
+    return is_int8 and call.input(CONV.bias) is None and _groups(call) > 1
+
+
+def _is_int16_without_bias(call: Call) -> bool:
+    unbiased = call.required_input(0).dtype is DType.INT16 and call.input(CONV.bias) is None
+    return unbiased and _groups(call) == 1 and call.option("quantized_bias_type") != "INT32"
+
+
+FAULTS: dict[str, tuple[KernelFault, ...]] = {
+    "CONV_2D": (
+        KernelFault(
+            name="grouped-conv-int16",
+            kernels=("cmsis-nn",),
+            applies=_is_grouped_int16,
+            condition="of int16 with groups",
+            effect="ignores the groups and reads beyond its weights",
+            remedy="split the convolution into one per group",
+            source="arm_convolve_s16.c",
+            fixed_by="",
+            wrong="int16/1",
+            right="int16/0",
+        ),
+        KernelFault(
+            name="grouped-conv-int4",
+            kernels=("cmsis-nn",),
+            applies=_is_grouped_int4,
+            condition="with int4 weights and groups",
+            effect="ignores the groups and reads beyond its weights",
+            remedy="split the convolution into one per group, or use int8 weights",
+            source="arm_convolve_s4.c, arm_convolve_even_s4.c",
+            fixed_by="",
+            wrong="int8-int4/2",
+            right="int8-int4/3",
+        ),
+        KernelFault(
+            name="grouped-conv-without-bias",
+            kernels=("cmsis-nn",),
+            applies=_is_grouped_without_bias,
+            condition="with groups and without a bias",
+            effect="reads the biases of every group but the first from an address close to 0",
+            remedy="add a bias of zeros",
+            source="arm_convolve_s8.c",
+            fixed_by="",
+            wrong="int8/49",
+            right="int8/0",
+        ),
+        KernelFault(
+            name="conv-int16-without-bias",
+            kernels=("cmsis-nn",),
+            applies=_is_int16_without_bias,
+            condition="of int16 without a bias",
+            effect="rounds with a multiplier of 32 bits instead of 16, so that outputs may differ by 1",
+            remedy="add an int64 bias of zeros",
+            source="arm_convolve_s16.c, cmsis_nn/conv.cc",
+            fixed_by="",
+            wrong="int16/9",
+            right="int16/0",
+        ),
+    ),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS, faults=FAULTS)

@@ -50,7 +50,7 @@ from edgetool.operators.cmsis_nn import (
     vector_product_s8,
     vector_product_s16,
 )
-from edgetool.operators.entry import ConstantReadsRule, MacRule, entries
+from edgetool.operators.entry import ConstantReadsRule, KernelFault, MacRule, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, prefixed, product_loops, repeated
 from edgetool.target.platform import Platform
 
@@ -320,4 +320,27 @@ def _fully_connected_constant_reads(call: Call) -> int:
 CONSTANT_READS: dict[str, ConstantReadsRule] = {"FULLY_CONNECTED": _fully_connected_constant_reads}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS)
+def _ignores_weights_zero_point(call: Call) -> bool:
+    """Return whether the layer runs as a pointwise convolution, which assumes symmetric weights."""
+    return is_pointwise(call) and zero_point(call.required_input(1)) != 0
+
+
+FAULTS: dict[str, tuple[KernelFault, ...]] = {
+    "FULLY_CONNECTED": (
+        KernelFault(
+            name="dense-weights-zero-point",
+            kernels=("cmsis-nn",),
+            applies=_ignores_weights_zero_point,
+            condition="with a zero point of the weights and more than two dimensions",
+            effect="ignores the zero point of its weights, because it runs as a pointwise convolution",
+            remedy="use an output of two dimensions, or weights with a zero point of 0",
+            source="cmsis_nn/fully_connected.cc",
+            fixed_by="",
+            wrong="int8/110",
+            right="int8/0",
+        ),
+    ),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS, faults=FAULTS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from math import prod
 
 from edgetool.model.types import DType, Graph, Operator
@@ -43,13 +44,15 @@ from edgetool.operators.convolution import (
     request_output_last,
     request_parameters,
     unpacked_filter,
+    window_pads,
 )
-from edgetool.operators.entry import MacRule, entries
+from edgetool.operators.entry import KernelFault, MacRule, entries
 from edgetool.operators.loops import (
     LoopCounts,
     LoopRule,
     Loops,
     Windows,
+    check_steps,
     combined,
     convolution_windows,
     nested,
@@ -319,4 +322,108 @@ def _depthwise_conv_2d_macs(operator: Operator, graph: Graph) -> int:
 MACS: dict[str, MacRule] = {"DEPTHWISE_CONV_2D": _depthwise_conv_2d_macs}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS)
+Span = tuple[int, int]
+
+
+def _spans(image: int, kernel: int, stride: int, dilation: int, pad: int, outputs: int) -> set[Span]:
+    """Return the parts of the window, as half-open ranges, that lie within the image for some output."""
+    starts = (at * stride - pad for at in range(outputs))
+    return {(max(0, -(start // dilation)), min(kernel, -(-(image - start) // dilation))) for start in starts}
+
+
+def reads_other_nibbles(
+    channels: int, multiplier: int, kernel: tuple[int, int], spans: tuple[set[Span], set[Span]]
+) -> bool:
+    """Return whether arm_depthwise_conv_s4 reads other weights than it should, of an odd number of channels.
+
+    Two weights share a byte. The kernel follows the nibbles with a flag that it toggles for every weight, and so loses
+    its place if the image covers only a part of the window.
+
+    Args:
+        spans: the rows and the columns of the window that lie within the image.
+    """
+    per_tap, units = channels // 2 * multiplier, channels * multiplier
+    for (top, bottom), (left, right) in product(*spans):
+        low, base = True, 0
+        for unit in range(units):
+            base += unit > 0 and unit % 2 == 0
+            crossed = 0
+            for row in range(top, bottom):
+                at = (row * kernel[1] + left) * per_tap + base + crossed
+                for column in range(left, right):
+                    weight = (row * kernel[1] + column) * units + unit
+                    if (at, low) != (weight // 2, weight % 2 == 0):
+                        return True
+                    crossed += not low
+                    low = not low
+                    at += per_tap + low
+            low = low == (kernel[0] * kernel[1] % 2 == 1)
+    return False
+
+
+def _reads_other_nibbles(call: Call) -> bool:
+    source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
+    multiplier = integer_option(call, "depth_multiplier")
+    strides = integer_option(call, "stride_h"), integer_option(call, "stride_w")
+    dilations = integer_option(call, "dilation_h_factor"), integer_option(call, "dilation_w_factor")
+    if weights.dtype is not DType.INT4 or min(*strides, *dilations, multiplier) < 1:
+        return False
+    if multiplier == 1 and source.shape[0] == 1 and dilations == (1, 1):
+        return call.platform.mve and weights.shape[3] > 1
+    if source.shape[3] % 2 == 0:
+        return False
+    kernel = weights.shape[1], weights.shape[2]
+    check_steps(weights.element_count)
+    pads = window_pads(str(call.option("padding", "")), source.shape[1:3], kernel, strides, dilations)
+    rows, columns = (
+        _spans(source.shape[axis + 1], kernel[axis], strides[axis], dilations[axis], pads[axis], result.shape[axis + 1])
+        for axis in (0, 1)
+    )
+    return reads_other_nibbles(source.shape[3], multiplier, kernel, (rows, columns))
+
+
+def _exceeds_scratch(call: Call) -> bool:
+    """Return whether the scratch buffer may be too small: one channel into several, along a row, with Helium.
+
+    Prepare computes its size before it sets the strides (depthwise_conv.cc), which then have the value of whatever was
+    on the stack.
+    """
+    source, weights = call.required_input(0), call.required_input(1)
+    one_to_many = source.shape[3] == 1 and weights.shape[3] > 1
+    along_row = source.shape[1] == 1 and weights.shape[1] == 1 and weights.shape[2] > 1
+    return (
+        call.platform.mve and weights.dtype is DType.INT8 and source.dtype is DType.INT8 and one_to_many and along_row
+    )
+
+
+FAULTS: dict[str, tuple[KernelFault, ...]] = {
+    "DEPTHWISE_CONV_2D": (
+        KernelFault(
+            name="depthwise-int4-nibbles",
+            kernels=("cmsis-nn",),
+            applies=_reads_other_nibbles,
+            condition="with int4 weights",
+            effect="reads the wrong int4 weights",
+            remedy="use int8 weights",
+            source="arm_depthwise_conv_s4.c, arm_nn_depthwise_conv_nt_t_s4.c",
+            fixed_by="",
+            wrong="int8-int4/1",
+            right="int8-int4/0",
+        ),
+        KernelFault(
+            name="depthwise-scratch",
+            kernels=("cmsis-nn",),
+            applies=_exceeds_scratch,
+            condition="of one channel into several along a row",
+            effect="writes beyond its scratch buffer, depending on the contents of the stack",
+            remedy="use CONV_2D, which is the same for one input channel",
+            source="cmsis_nn/depthwise_conv.cc",
+            fixed_by="",
+            wrong="int8/121",
+            right="int8/0",
+        ),
+    ),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, faults=FAULTS)

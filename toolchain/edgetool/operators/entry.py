@@ -13,10 +13,39 @@ from typing import Any
 from edgetool.model.types import Graph, Operator
 from edgetool.operators.call import Call, Condition, PrepareRule, no_requests
 from edgetool.operators.loops import LoopRule
+from edgetool.target.types import Kernels
 
 MacRule = Callable[[Operator, Graph], int]
 ConstantReadsRule = Callable[[Call], int]
+FaultCondition = Callable[[Call], bool]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFault:
+    """A condition under which the outputs of a kernel are wrong, although AllocateTensors and Invoke report success.
+
+    Outputs are wrong if they differ from those of the reference kernel, or if they depend on the previous contents of
+    the arena; a kernel that writes outside its tensors or crashes is wrong, too.
+
+    name: kebab-case; the profile of a runtime lists the faults of its kernels. kernels: the sets whose kernel has the
+    fault. applies: the condition, on an operator that the kernel accepts; it is only called if the kernel set matches.
+    condition: the same in words, after the operator's name. effect: what the kernel does, as a clause without subject.
+    remedy: what to do, as an imperative clause. source: the file with the cause. fixed_by: the commit that removes the
+    fault; "" if there is none. wrong, right: generated models on either side of the condition, as "type/number" of the
+    operator in benchmarks/kernels.
+    """
+
+    name: str
+    kernels: tuple[Kernels, ...]
+    applies: FaultCondition
+    condition: str
+    effect: str
+    remedy: str
+    source: str
+    fixed_by: str
+    wrong: str
+    right: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +59,8 @@ class OperatorEntry:
     cannot be estimated. bounds: conditions that keep the kernel within its tensors, if neither Prepare nor the reader
     checks them. If they do not hold, Eval reads or writes beyond a tensor, divides by 0 or never ends. Only values in
     the file are checked; a value that decides what the kernel reads must be in the file. constant_reads: how many times
-    the kernel reads all its constants; None means once. resolver_method: the method that registers the operator, if no
+    the kernel reads all its constants; None means once. faults: conditions under which its outputs are wrong in
+    some runtime. resolver_method: the method that registers the operator, if no
     runtime's profile contains it.
     """
 
@@ -41,6 +71,7 @@ class OperatorEntry:
     loops: LoopRule | None = None
     bounds: Condition | None = None
     constant_reads: ConstantReadsRule | None = None
+    faults: tuple[KernelFault, ...] = ()
     resolver_method: str | None = None
 
 
@@ -52,6 +83,7 @@ def entries(
     init: Mapping[str, PrepareRule] = EMPTY,
     bounds: Mapping[str, Condition] = EMPTY,
     constant_reads: Mapping[str, ConstantReadsRule] = EMPTY,
+    faults: Mapping[str, tuple[KernelFault, ...]] = EMPTY,
 ) -> tuple[OperatorEntry, ...]:
     """Return the entries of a family, sorted by operator.
 
@@ -66,6 +98,7 @@ def entries(
             loops.get(code),
             bounds.get(code),
             constant_reads.get(code),
+            faults.get(code, ()),
         )
         for code in sorted({*prepare, *loops, *macs, *init, *bounds, *constant_reads})
     )

@@ -15,8 +15,8 @@ from typing import Literal, Protocol, get_args
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
 from edgetool.operators.call import Assignment, Call, KernelRefusal
 from edgetool.operators.control import assignments
-from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import check_bounds, entry_of
+from edgetool.operators.entry import KernelFault, OperatorEntry
+from edgetool.operators.registry import check_bounds, entry_of, faults_of
 from edgetool.target.platform import Platform, make_platform
 from edgetool.target.signatures import EqualScales, KernelTypes, OperandTypes, TypeSignature
 from edgetool.target.types import Kernels, Runtime
@@ -39,6 +39,23 @@ class UnsupportedOperator:
     operator: Operator
     kind: UnsupportedKind
     why: str
+
+
+def kernel_faults(
+    model: Model, platform: Platform, custom: Mapping[str, OperatorEntry] | None = None
+) -> tuple[tuple[int, Operator, KernelFault], ...]:
+    """Return each operator whose kernel computes wrong outputs in a build, with its subgraph and the fault.
+
+    The kernels of operators that the user describes are unknown, so that no fault of them is.
+    """
+    assignments: Mapping[tuple[int, int], Assignment] = {}
+    return tuple(
+        (graph.index, operator, fault)
+        for graph in model.subgraphs
+        for operator in graph.operators
+        if operator.code != "CUSTOM" or (operator.custom_code or "") not in (custom or {})
+        for fault in faults_of(Call(model, graph, operator, platform, assignments))
+    )
 
 
 class HasTensors(Protocol):

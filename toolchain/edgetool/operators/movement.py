@@ -41,7 +41,7 @@ from edgetool.operators.call import (
     scale,
     zero_point,
 )
-from edgetool.operators.entry import entries
+from edgetool.operators.entry import KernelFault, entries
 from edgetool.operators.loops import (
     WORD,
     LoopCounts,
@@ -520,4 +520,54 @@ BOUNDS: dict[str, Condition] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)
+def _exchanges_anyway(call: Call) -> bool:
+    """Return whether arm_transpose_s8 exchanges the last two dimensions although the permutation leaves them in place.
+
+    It does so for two dimensions, and with Helium for four of which the first two stay in place.
+    """
+    source, order = call.required_input(0), call.required_input(1)
+    rank = len(source.shape)
+    exchanges = rank == 2 or (rank == 4 and call.platform.mve)
+    if source.dtype is not DType.INT8 or not exchanges or min(source.shape[-2:]) < 2 or not order.is_constant:
+        return False
+    return int32_words(order) == tuple(range(rank))
+
+
+def _pads_blocks(call: Call) -> bool:
+    paddings = call.required_input(2)
+    return paddings.is_constant and any(int32_words(paddings))
+
+
+FAULTS: dict[str, tuple[KernelFault, ...]] = {
+    "SPACE_TO_BATCH_ND": (
+        KernelFault(
+            name="space-to-batch-padding",
+            kernels=("reference", "cmsis-nn"),
+            applies=_pads_blocks,
+            condition="with padding",
+            effect="pads with whatever its memory contained before",
+            remedy="pad the input with PAD before",
+            source="space_to_batch_nd.cc",
+            fixed_by="",
+            wrong="int8/0",
+            right="int8/1",
+        ),
+    ),
+    "TRANSPOSE": (
+        KernelFault(
+            name="transpose-identity",
+            kernels=("cmsis-nn",),
+            applies=_exchanges_anyway,
+            condition="of int8 that leaves every dimension in place",
+            effect="exchanges the last two dimensions, which the permutation leaves in place",
+            remedy="remove the operator: it has no effect",
+            source="arm_transpose_s8.c",
+            fixed_by="",
+            wrong="int8/15",
+            right="int8/0",
+        ),
+    ),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, faults=FAULTS)

@@ -28,7 +28,7 @@ from edgetool.operators.call import (
     scale,
     zero_point,
 )
-from edgetool.operators.entry import entries
+from edgetool.operators.entry import KernelFault, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, count_near_largest, shape_copy_loops
 
 TABLE_BYTES = 2 * 513  # LUTSize<int16_t>
@@ -170,4 +170,27 @@ LOOPS: dict[str, LoopRule] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS)
+def _overflows(call: Call) -> bool:
+    source = call.required_input(0)
+    return source.dtype is DType.INT16 and source.shape[-1:] == (1,)
+
+
+FAULTS: dict[str, tuple[KernelFault, ...]] = {
+    "SOFTMAX": (
+        KernelFault(
+            name="softmax-int16-single",
+            kernels=("cmsis-nn",),
+            applies=_overflows,
+            condition="of int16 over a single element",
+            effect="returns the lowest code in place of the highest for a single element",
+            remedy="replace it with a constant: the result is always 1",
+            source="arm_softmax_s16.c",
+            fixed_by="",
+            wrong="int16/0",
+            right="int16/1",
+        ),
+    ),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, faults=FAULTS)

@@ -24,6 +24,7 @@ from edgetool.operators.call import (
     input_shapes,
     input_type,
     integer_option,
+    integers,
     output_rank,
     output_type,
     persistent,
@@ -32,6 +33,7 @@ from edgetool.operators.call import (
     scratch,
     tensor_at,
     weight_multipliers,
+    zero_point,
 )
 from edgetool.operators.cmsis_nn import (
     cmsis_fill_loops,
@@ -39,7 +41,7 @@ from edgetool.operators.cmsis_nn import (
     vector_product_s16,
     vector_product_svdf,
 )
-from edgetool.operators.entry import ConstantReadsRule, MacRule, entries
+from edgetool.operators.entry import ConstantReadsRule, KernelFault, MacRule, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, prefixed, repeated
 from edgetool.target.platform import Platform
 
@@ -302,4 +304,64 @@ def _lstm_constant_reads(call: Call) -> int:
 CONSTANT_READS: dict[str, ConstantReadsRule] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm_constant_reads}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS)
+STATE = 4
+
+
+def _wraps_state(call: Call) -> bool:
+    """Return whether the int8 state of an SVDF can be wrong.
+
+    arm_svdf_s8 ignores the zero point of the state, and clamps what it stores there to the range of int16: values
+    beyond int8 wrap around. Whether they occur depends on the input; the feature weights limit them.
+    """
+    source, weights, state = call.required_input(0), call.required_input(1), call.required_input(STATE)
+    if state.dtype is not DType.INT8:
+        return False
+    if zero_point(state) != 0 or not weights.is_constant or not scale(state):
+        return True
+    low, high = -128 - zero_point(source), 127 - zero_point(source)
+    values, depth = integers(weights), weights.shape[-1]
+    factor = scale(source) * scale(weights) / scale(state)
+    for first in range(0, len(values), depth):
+        row = values[first : first + depth]
+        largest = sum(value * (high if value > 0 else low) for value in row)
+        smallest = sum(value * (low if value > 0 else high) for value in row)
+        if largest * factor >= 127.5 or smallest * factor < -128.5:
+            return True
+    return False
+
+
+def _reads_absent_bias(call: Call) -> bool:
+    return call.required_input(STATE).dtype is DType.INT16 and call.input(3) is None
+
+
+FAULTS: dict[str, tuple[KernelFault, ...]] = {
+    "SVDF": (
+        KernelFault(
+            name="svdf-int8-state",
+            kernels=("cmsis-nn",),
+            applies=_wraps_state,
+            condition="with an int8 state",
+            effect="does not saturate its int8 state, whose values wrap around, and ignores its zero point",
+            remedy="use an int16 state, or the reference kernel",
+            source="arm_svdf_s8.c, cmsis_nn/svdf.cc",
+            fixed_by="",
+            wrong="int8/0",
+            right="int8/1",
+        ),
+        KernelFault(
+            name="svdf-without-bias",
+            kernels=("reference", "cmsis-nn"),
+            applies=_reads_absent_bias,
+            condition="with an int16 state and without a bias",
+            effect="reads the bias, which is absent",
+            remedy="add a bias of zeros",
+            source="svdf_common.cc",
+            fixed_by="",
+            wrong="int8-int16/3",
+            right="int8-int16/0",
+        ),
+    ),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS, faults=FAULTS)

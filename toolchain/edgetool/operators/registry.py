@@ -12,7 +12,7 @@ from importlib import import_module
 
 from edgetool.model.types import DType, Graph, Model, Operator
 from edgetool.operators.call import Call, KernelRefusal
-from edgetool.operators.entry import OperatorEntry
+from edgetool.operators.entry import KernelFault, OperatorEntry
 from edgetool.operators.loops import LoopCounts, TooLongError
 from edgetool.target.types import Precision
 
@@ -131,6 +131,18 @@ def check_bounds(call: Call) -> None:
     entry = entry_of(call.operator)
     if entry is not None and entry.bounds is not None:
         entry.bounds(call)
+
+
+def faults_of(call: Call) -> tuple[KernelFault, ...]:
+    """Return the faults of the operator's kernel in this build that apply to an operator that the kernel accepts."""
+    entry, platform = entry_of(call.operator), call.platform
+    if entry is None:
+        return ()
+    faults = [fault for fault in entry.faults if fault.name in platform.faults and platform.kernels in fault.kernels]
+    try:
+        return tuple(fault for fault in faults if fault.applies(call))
+    except (ArithmeticError, LookupError, ValueError, KernelRefusal, TooLongError):
+        return ()  # shapes that the kernel rejects
 
 
 def constant_reads(call: Call) -> int:

@@ -15,6 +15,7 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    CLAMP_BOUNDS,
     INT32_BYTES,
     QUANTIZED_TYPES,
     Call,
@@ -25,7 +26,9 @@ from edgetool.operators.call import (
     integer_option,
     output_rank,
     require,
+    scale,
     scratch,
+    zero_point,
 )
 from edgetool.operators.cmsis_nn import cmsis_copy_loops, cmsis_fill_loops, im2col_loops
 from edgetool.operators.convolution import (
@@ -43,8 +46,9 @@ from edgetool.operators.convolution import (
     request_channels,
     request_output_first,
     request_parameters,
+    window_pads,
 )
-from edgetool.operators.entry import MacRule, entries
+from edgetool.operators.entry import KernelFault, MacRule, entries
 from edgetool.operators.loops import (
     Axis,
     LoopCounts,
@@ -59,6 +63,8 @@ from edgetool.operators.loops import (
     repeated,
 )
 from edgetool.target.platform import Platform
+
+Pair = tuple[int, int]
 
 TRANSPOSE = Operands(2, 1, 3, 0, clamps_in_cmsis_nn=False)
 
@@ -259,4 +265,109 @@ def _transpose_conv_macs(operator: Operator, graph: Graph) -> int:
 MACS: dict[str, MacRule] = {"TRANSPOSE_CONV": _transpose_conv_macs}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS)
+ScheduledRow = frozenset[tuple[int, int]]  # the rows of the input and of the filter whose products are added
+
+
+def _scheduled_rows(inputs: int, kernel: int, stride: int, pad: int, outputs: int) -> list[ScheduledRow]:
+    """Return the rows that arm_transpose_conv_s8 writes to the output, in order.
+
+    The kernel adds the products of one row of the input after the other to a ring of rows, and writes `stride` rows
+    after each row of the input, once the input is below the padding.
+    """
+    ring: list[set[tuple[int, int]]] = [set() for _ in range(max(kernel, stride))]
+    at, written = 0, []
+    for row in range(inputs):
+        above = max(0, pad - row * stride)
+        below = max(0, row * stride + kernel - (pad + outputs) - 1)
+        for step in range(kernel - above - below):
+            ring[(at + step) % len(ring)].add((row, above + step))
+        for _ in range(stride if above == 0 else 0):
+            written.append(frozenset(ring[at]))
+            ring[at].clear()
+            at = (at + 1) % len(ring)
+    for rest in range(kernel - stride):
+        if pad <= inputs * stride + rest < pad + outputs:
+            written.append(frozenset(ring[at]))
+        at = (at + 1) % len(ring)
+    return written
+
+
+def _expected_rows(inputs: int, kernel: int, stride: int, pad: int, outputs: int) -> list[ScheduledRow]:
+    """Return the rows of a transposed convolution, which adds each input to all outputs in its window."""
+    return [
+        frozenset((row, step) for row in range(inputs) if 0 <= (step := at + pad - row * stride) < kernel)
+        for at in range(outputs)
+    ]
+
+
+def misplaces_rows(image: Pair, kernel: Pair, strides: Pair, pads: Pair, outputs: Pair) -> bool:
+    """Return whether arm_transpose_conv_s8 computes something else than a transposed convolution.
+
+    It does if its rows are not those of the output, if columns of the output lie outside the row of sums, or if its
+    scratch buffer is too short: its size is computed with the vertical stride in place of the horizontal one.
+    """
+    rows = image[0], kernel[0], strides[0], pads[0], outputs[0]
+    sums = (image[1] - 1) * strides[1] + max(kernel[1], strides[1])
+    too_short = strides[1] > max(kernel[1], strides[0])
+    return too_short or pads[1] + outputs[1] > sums or _scheduled_rows(*rows) != _expected_rows(*rows)
+
+
+def _misplaces_rows(call: Call) -> bool:
+    source, weights, result = operand_tensors(call, TRANSPOSE)
+    image, kernel, outputs = _pair(source.shape), _pair(weights.shape), _pair(result.shape)
+    strides = integer_option(call, "stride_h"), integer_option(call, "stride_w")
+    if source.dtype is not DType.INT8 or min(*image, *kernel, *outputs, *strides) < 1:
+        return False
+    if max(strides) <= REVERSED_STRIDE and source.shape[3] > REVERSED_CHANNELS:
+        return False
+    check_steps(max(outputs[0] * kernel[0], image[0] * kernel[0]))
+    pads = window_pads(str(call.option("padding", "")), outputs, kernel, strides, (1, 1))
+    return misplaces_rows(image, kernel, strides, pads, outputs)
+
+
+def _pair(shape: tuple[int, ...]) -> Pair:
+    return shape[1], shape[2]
+
+
+def _ignores_activation(call: Call) -> bool:
+    """Return whether the kernel ignores a fused activation that would clamp: its bounds lie within the type's range."""
+    source, result = call.required_input(TRANSPOSE.source), call.required_output()
+    bounds = CLAMP_BOUNDS.get(call.option("fused_activation_function", "NONE"), ())
+    if source.dtype not in QUANTIZED_TYPES or not bounds or not scale(result):
+        return False
+    lowest, highest = (-128, 127) if result.dtype is DType.INT8 else (-32768, 32767)
+    codes = [zero_point(result) + round(bound / scale(result)) for bound in bounds]
+    return codes[0] > lowest or (len(codes) > 1 and codes[1] < highest)
+
+
+FAULTS: dict[str, tuple[KernelFault, ...]] = {
+    "TRANSPOSE_CONV": (
+        KernelFault(
+            name="transpose-conv-rows",
+            kernels=("cmsis-nn",),
+            applies=_misplaces_rows,
+            condition="with this kernel size, stride and padding",
+            effect="computes wrong rows, and writes too few or too many of them",
+            remedy="use VALID padding with a kernel that is not smaller than its strides, or the reference kernel",
+            source="arm_transpose_conv_s8.c",
+            fixed_by="CMSIS-NN 4a8f5b5d (rows above the image only)",
+            wrong="int8/1",
+            right="int8/0",
+        ),
+        KernelFault(
+            name="transpose-conv-activation",
+            kernels=("cmsis-nn",),
+            applies=_ignores_activation,
+            condition="with a fused activation",
+            effect="ignores its fused activation",
+            remedy="apply the activation in an operator of its own",
+            source="cmsis_nn/transpose_conv.cc",
+            fixed_by="",
+            wrong="int16/0",
+            right="int16/1",
+        ),
+    ),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, faults=FAULTS)

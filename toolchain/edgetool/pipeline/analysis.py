@@ -15,7 +15,7 @@ from edgetool.memory.problem import Effort
 from edgetool.model.lint import model_findings
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
-from edgetool.operators.entry import OperatorEntry
+from edgetool.operators.entry import KernelFault, OperatorEntry
 from edgetool.operators.registry import CUSTOM_OPERATORS, OperatorCost, operator_costs
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
@@ -138,7 +138,8 @@ def unsupported_findings(
     findings = [
         Finding(
             UNSUPPORTED_RULES[kind][0],
-            f"in {target.runtime.name}, {why}: {UNSUPPORTED_RULES[kind][1]} ({_places(items)})",
+            f"in {target.runtime.name}, {why}: {UNSUPPORTED_RULES[kind][1]} "
+            f"({_places([(item.subgraph, item.operator.index) for item in items])})",
         )
         for (kind, why), items in groups.items()
     ]
@@ -148,9 +149,38 @@ def unsupported_findings(
     return findings, with_unsupported_types
 
 
-def _places(items: Sequence[UnsupportedOperator]) -> str:
+def fault_findings(
+    model: Model,
+    target: Target,
+    custom: Mapping[str, OperatorEntry] | None,
+    rejected: Collection[tuple[int, int]] = (),
+) -> list[Finding]:
+    """Report the operators whose kernels compute wrong outputs, one finding for each fault and operator.
+
+    Args:
+        rejected: the operators, as (subgraph, index), that the runtime rejects anyway.
+    """
+    from edgetool.operators.legality import kernel_faults
+
+    groups: dict[tuple[str, str], tuple[KernelFault, list[tuple[int, int]]]] = {}
+    for subgraph, operator, fault in kernel_faults(model, platform_of(target), custom):
+        if (subgraph, operator.index) not in rejected:
+            _, places = groups.setdefault((fault.name, operator.label), (fault, []))
+            places.append((subgraph, operator.index))
+    return [
+        Finding(
+            "kernel-fault",
+            f"with the {target.kernels} kernels of {target.runtime.name}, {label} ({_places(places)}) "
+            f"{fault.condition} {fault.effect}: {fault.remedy}",
+            where=target.name,
+        )
+        for (_, label), (fault, places) in groups.items()
+    ]
+
+
+def _places(items: Sequence[tuple[int, int]]) -> str:
     """Return text such as "operators 3, 7 and 2 more"; operator 4 of subgraph 1 is written as "1:4"."""
-    names = [f"{item.subgraph}:{item.operator.index}" if item.subgraph else str(item.operator.index) for item in items]
+    names = [f"{subgraph}:{index}" if subgraph else str(index) for subgraph, index in items]
     more = f" and {len(names) - MAX_OPERATORS_NAMED} more" if len(names) > MAX_OPERATORS_NAMED else ""
     return f"operator{'s' * (len(names) > 1)} {', '.join(names[:MAX_OPERATORS_NAMED])}{more}"
 
@@ -252,6 +282,7 @@ def _build(
     if target is None:
         return Build(plan, tuple(findings), frozenset(), None)
     unsupported, refused = unsupported_findings(model, target, custom, plan.account)
+    unsupported += fault_findings(model, target, custom, refused)
     if not with_estimate:
         return Build(plan, (*findings, *unsupported), refused, None)
     from edgetool.estimate.latency import count_operators

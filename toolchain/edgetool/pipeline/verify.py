@@ -48,6 +48,7 @@ from edgetool.model.metadata import METADATA_NAME, decode_plan, unchecked_offset
 from edgetool.model.types import Model, Tensor
 from edgetool.model.writer import write_model
 from edgetool.operators.call import arena_bytes
+from edgetool.pipeline.analysis import fault_findings
 from edgetool.pipeline.output import check_readable
 from edgetool.pipeline.planning import planned_source
 from edgetool.pipeline.reporting import device_options, finding_infos, model_info, target_info
@@ -66,7 +67,7 @@ from edgetool.report.document import (
 )
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from edgetool.target.platform import Platform, make_platform, platform_of
-from edgetool.target.types import Target
+from edgetool.target.types import Kernels, Target
 
 Array = npt.NDArray[Any]
 Unit = Literal["lsb", "absolute"]
@@ -214,8 +215,9 @@ def _raw(values: Array, tensor: Tensor, where: str) -> Array:
     return raw
 
 
-# The tflite-micro wheel contains TFLM's reference kernels for this ABI.
+# The tflite-micro wheel contains these kernels, built for this ABI.
 HOST_ABI = "x86-64"
+HOST_KERNELS: Kernels = "reference"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,7 @@ class ComparedFiles:
 def host_platform(target: Target | None) -> Platform:
     """Return the platform of the wheel: reference kernels for x86-64, with the target's version of TFLM."""
     runtime = load_runtime(DEFAULT_RUNTIME) if target is None else target.runtime
-    return make_platform(runtime, HOST_ABI, "reference")
+    return make_platform(runtime, HOST_ABI, HOST_KERNELS)
 
 
 def choose_files(path: Path, target: Target | None, *, original: Path | None, run_unsafe_plan: bool) -> ComparedFiles:
@@ -372,6 +374,9 @@ def verify_model(
     checks, planned_run = _run_checks(files, all_samples, reference, report_step)
     # An unsafe plan never passes, even if no difference shows on these samples.
     checks = (*checks, *(CheckInfo("plan-safe", False, finding.message) for finding in files.findings))
+    # The kernels of this machine cannot show faults that only those of the target have.
+    faults = () if target is None else tuple(fault_findings(files.planned.model, target, None))
+    checks = (*checks, *(CheckInfo("kernel-fault", False, fault.message) for fault in faults))
     report_step("running the original on LiteRT")
     verified = VerifyInfo(
         passed=all(check.passed is not False for check in checks),
@@ -382,6 +387,8 @@ def verify_model(
         checks=checks,
         arena=_host_arena(files.account, planned_run),
         runtimes=(_on_litert(files.original, all_samples, reference),),
+        kernels_run=(HOST_KERNELS,),
+        kernels_untested=() if target is None or target.kernels == HOST_KERNELS else (target.kernels,),
     )
     options: dict[str, object] = {
         "command": "verify",
@@ -401,7 +408,7 @@ def verify_model(
         model=model_info(files.source),
         target=target_info(target),
         verify=verified,
-        findings=finding_infos(files.findings),
+        findings=finding_infos((*files.findings, *faults)),
     )
 
 

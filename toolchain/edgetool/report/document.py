@@ -317,7 +317,10 @@ class RuntimeInfo:
 
 @dataclass(frozen=True, slots=True)
 class VerifyInfo:
-    """The original compared with the planned file on TFLM. planner: the plan is from the file, edgetool or runtime."""
+    """The original compared with the planned file on TFLM. planner: the plan is from the file, edgetool or runtime.
+
+    kernels_run: the kernel sets that ran. kernels_untested: those of the target that did not.
+    """
 
     passed: bool
     original: VerifiedFile
@@ -327,6 +330,8 @@ class VerifyInfo:
     checks: tuple[CheckInfo, ...]
     arena: HostArena
     runtimes: tuple[RuntimeInfo, ...]
+    kernels_run: tuple[str, ...] = ("reference",)
+    kernels_untested: tuple[str, ...] = ()
 
 
 SCHEMA = "edgetool/1"

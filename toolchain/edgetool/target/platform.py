@@ -15,7 +15,7 @@ class Platform:
 
     structs: sizes by name, the runtime's own and those of kernels. options: the struct that TFLM parses an
     operator's options into, by operator; op_data: the struct that its kernel allocates in Init, of this kernel
-    set; "" if there is none, absent if unknown.
+    set; "" if there is none, absent if unknown. faults: the names of the faults that the runtime's kernels have.
     """
 
     kernels: Kernels
@@ -25,6 +25,7 @@ class Platform:
     structs: Mapping[str, StructSize]
     options: Mapping[str, StructSize]
     op_data: Mapping[str, StructSize]
+    faults: frozenset[str] = frozenset()
 
     @property
     def cmsis_nn(self) -> bool:
@@ -60,4 +61,5 @@ def make_platform(
         structs=structs,
         options={code: struct_size(fields, abi, structs) for code, fields in runtime.options},
         op_data={code: struct_size(fields, abi, structs) for code, fields in runtime.op_data_of(kernels)},
+        faults=frozenset(runtime.faults),
     )

@@ -325,6 +325,7 @@ RUNTIME_FIGURES = (
     "rank_limit",
     "types",
     "scales",
+    "faults",
     *STRUCT_FIGURES,
 )
 
@@ -378,6 +379,7 @@ def read_runtime(section: Section) -> Runtime:
         limits=tuple(_read_limit(item) for item in section.sections("limit")),
         rank_limits=tuple(_read_rank_limit(item) for item in section.sections("rank_limit")),
         kernel_types=read_kernel_types(section, operators),
+        faults=section.texts("faults") if section.has("faults") else (),
         abis=read_abis(section, structs_by_name),
         structs=structs,
         options=read_field_lists(section, "options", operators, structs_by_name),

@@ -237,7 +237,8 @@ class Runtime:
 
     resolver: pairs of a built-in operator and the MicroMutableOpResolver method that registers it;
     custom_resolver: the same for the custom operators that TFLM itself includes. kernel_types: the types that their
-    kernels support; unknown for an operator without an entry.
+    kernels support; unknown for an operator without an entry. faults: the names of the faults that its kernels have
+    (operators/entry.py); faults that it does not name are fixed, or do not exist yet.
 
     Structs are field lists for edgetool.target.types.struct_size, "" if there is none. structs: by name, each made of
     earlier ones; options: by operator, the struct that its options are parsed into; op_data: by operator, the struct
@@ -255,6 +256,7 @@ class Runtime:
     limits: tuple[OperatorLimit, ...] = ()
     rank_limits: tuple[RankLimit, ...] = ()
     kernel_types: tuple[KernelTypes, ...] = ()
+    faults: tuple[str, ...] = ()
     abis: tuple[Abi, ...] = ()
     structs: tuple[tuple[str, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
