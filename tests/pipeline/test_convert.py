@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.kernels.cases import Case
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.convert.lowering.cut_open import add_state_variables
-from edgetool.convert.request import ConvertRequest
+from edgetool.convert.request import Conversion, ConvertRequest
 from edgetool.errors import ConversionError, UsageError
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import run_model
@@ -36,13 +37,16 @@ from edgetool.model.draft import Draft
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Signature, Tensor
 from edgetool.model.writer import write_model
+from edgetool.operators.legality import kernel_faults
 from edgetool.pipeline.convert import (
     WORSE_DB,
     Form,
     FormCost,
+    LegalizedConversion,
     best_form,
     cheapest,
     convert_file,
+    convert_for,
     cost_of,
     only_fused_finding,
     rnn_finding,
@@ -50,6 +54,7 @@ from edgetool.pipeline.convert import (
 from edgetool.pipeline.source import Source
 from edgetool.report.document import QuantizationInfo
 from edgetool.target.load import load_target
+from edgetool.target.platform import platform_of
 from tests.graphs import chain
 from tests.model.builders import branches_model
 from tests.pipeline.order_models import tangle
@@ -412,3 +417,63 @@ def test_the_reason_for_a_missing_alternative_is_reported(
     (reported,) = found.findings
     assert reported.message.startswith("layers 'around' and 'lstm' were converted to one operator")
     assert reported.message.endswith(UNROLLED.what)
+
+
+def converted_case(case: Case, core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LegalizedConversion:
+    """What convert_for makes of the generated model, as if TensorFlow's converter had written it."""
+    model = case.model()
+    named = replace(model.main, tensors=tuple(replace(each, name="layer/x") for each in model.main.tensors))
+    inputs = tuple(array[:1] for array in random_inputs(model, 1, seed=0))
+    conversion = Conversion(
+        write_model(replace(model, subgraphs=(named,))),
+        False,
+        1,
+        inputs,
+        (),
+        ("x",),
+        ("y",),
+        None,
+        {},
+        (),
+        {"layer": "Any"},
+    )
+    monkeypatch.setattr("edgetool.pipeline.convert.convert_model", lambda *args, **named: conversion)
+    target = load_target(core)
+    request = ConvertRequest(tmp_path / "m.keras")
+    return convert_for(request, target.runtime, name="m.tflite", workdir=tmp_path, platform=platform_of(target))
+
+
+def case_with(fault: str, operator: str, kind: str, *, present: bool = True) -> Case:
+    platform = platform_of(load_target("cortex-m7"))
+    for number in range(200):
+        case = Case(operator, kind, number)
+        names = {item.name for _, _, item in kernel_faults(case.model(), platform)}
+        if names == ({fault} if present else set()):
+            return case
+    raise AssertionError(fault)
+
+
+def test_faults_of_kernels_are_avoided_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_with("grouped-conv-without-bias", "CONV_2D", "int8")
+    result = converted_case(case, "cortex-m7", tmp_path, monkeypatch)
+    assert kernel_faults(result.model, platform_of(load_target("cortex-m7"))) == ()
+    (note,) = result.conversion.notes
+    assert note.startswith("CONV_2D (layer) was given a bias of zeros, which adds ")
+    assert read_model(result.conversion.tflite) == result.model
+
+
+def test_a_model_without_faults_keeps_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_with("", "CONV_2D", "int8", present=False)
+    result = converted_case(case, "cortex-m7", tmp_path, monkeypatch)
+    assert result.conversion.notes == ()
+    assert read_model(result.conversion.tflite).main.operators == read_model(write_model(case.model())).main.operators
+
+
+def test_a_fault_without_an_equivalent_names_the_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_with("svdf-int8-state", "SVDF", "int8")
+    with pytest.raises(ConversionError) as error:
+        converted_case(case, "cortex-m7", tmp_path, monkeypatch)
+    assert error.value.what.startswith(
+        "the cmsis-nn kernels would compute wrong outputs: layer 'layer' (Any) became SVDF with an int8 state, which "
+    )
+    assert error.value.fix == "use an int16 state, or the reference kernel"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.kernels.cases import Case
 
 from edgetool.errors import UsageError
 from edgetool.memory.planner import PlanRequest, plan_memory
@@ -13,6 +14,7 @@ from edgetool.model.edit import renumbered
 from edgetool.model.metadata import decode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
+from edgetool.operators.legality import kernel_faults
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.planning import ORDER_SHARE, Deadline, search_findings
 from edgetool.target.load import load_target
@@ -141,3 +143,49 @@ def test_a_search_without_time_is_reported(tmp_path: Path) -> None:
     assert report.plan.order_proof == "none"
     reported = {finding.rule: finding.message for finding in report.findings}
     assert "--time-limit" in reported["search-cut-short"]
+
+
+@pytest.fixture
+def decoder(tmp_path: Path) -> Path:
+    """A transposed convolution of which CMSIS-NN's kernel computes wrong rows."""
+    models = (Case("TRANSPOSE_CONV", "int8", number).model() for number in range(50))
+    target = load_target("cortex-m7")
+    path = tmp_path / "decoder.tflite"
+    path.write_bytes(write_model(next(model for model in models if kernel_faults(model, platform_of(target)))))
+    return path
+
+
+def test_optimize_writes_a_model_without_faults_and_states_its_cost(decoder: Path, tmp_path: Path) -> None:
+    output, target = tmp_path / "planned.tflite", load_target("cortex-m7")
+    before = plan_model(decoder, target)
+    report = plan_model(decoder, target, output=output, optimize=True)
+    rules = [finding.rule for finding in report.findings]
+    assert "kernel-fault" in [finding.rule for finding in before.findings]
+    assert "kernel-fault" not in rules
+    messages = [finding.message for finding in report.findings if finding.rule == "fault-avoided"]
+    assert messages[0].startswith("TRANSPOSE_CONV was given ")
+    assert before.arena is not None
+    assert report.arena is not None
+    change = f"from {before.arena.bytes:,} to {report.arena.bytes:,} bytes"
+    assert messages[-1] == f"the rewrites change the arena {change}"
+    assert kernel_faults(read_model(output.read_bytes()), platform_of(target)) == ()
+
+
+def test_optimize_leaves_models_without_faults_as_they_are(branches: Path, tmp_path: Path) -> None:
+    outputs = [tmp_path / name for name in ("plain.tflite", "optimized.tflite")]
+    for output, optimize in zip(outputs, (False, True), strict=True):
+        report = plan_model(branches, load_target("cortex-m7"), output=output, optimize=optimize)
+        assert "fault-avoided" not in [finding.rule for finding in report.findings]
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_optimize_replaces_a_plan_in_the_file(decoder: Path, tmp_path: Path) -> None:
+    planned, output = tmp_path / "planned.tflite", tmp_path / "optimized.tflite"
+    plan_model(decoder, load_target("cortex-m7"), output=planned)
+    plan_model(planned, load_target("cortex-m7"), output=output, optimize=True)
+    assert kernel_faults(read_model(output.read_bytes()), platform_of(load_target("cortex-m7"))) == ()
+
+
+def test_optimize_needs_a_target(decoder: Path) -> None:
+    with pytest.raises(UsageError, match="--optimize rewrites the model for the kernels of a target"):
+        plan_model(decoder, None, optimize=True)

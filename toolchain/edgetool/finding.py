@@ -114,6 +114,10 @@ RULES: Mapping[str, FindingRule] = {
         _WARNING, "A dimension other than the batch has no fixed size; all figures are for the size in the shape."
     ),
     "empty-tensors": FindingRule(_NOTE, "Tensors have a dimension of 0, and so no elements."),
+    "fault-avoided": FindingRule(
+        _NOTE,
+        "An operator whose kernel computes wrong outputs was rewritten into operators that compute the right ones.",
+    ),
     "few-samples": FindingRule(_NOTE, "The calibration data has too few samples for reliable ranges."),
     "filter-zero-points": FindingRule(
         _WARNING, "A convolution's filter has a nonzero zero point, which the kernels ignore."

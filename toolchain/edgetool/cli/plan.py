@@ -294,6 +294,12 @@ def _bar(item: PlannedTensor, last: int, columns: int) -> str:
 @target_options(required=False, multiple=True)
 @option("--explain", group="Output", is_flag=True, help="Show every byte of the arena, and what determines its size.")
 @option("--replan", group="Memory plan", is_flag=True, help="Ignore the memory plan in the file and make a new one.")
+@option(
+    "--optimize",
+    group="Memory plan",
+    is_flag=True,
+    help="Rewrite operators whose kernels on the target compute wrong outputs; needs --target.",
+)
 @plan_options
 @option(
     "--sharing",
@@ -336,6 +342,7 @@ def command(
     output: Path | None,
     explain: bool,
     replan: bool,
+    optimize: bool,
     order: OrderStrategy | None,
     strategy: LayoutStrategy | None,
     sharing: Algorithm | None,
@@ -385,6 +392,7 @@ def command(
                 deadline=deadline,
                 output=output,
                 custom_operators=custom_operators,
+                optimize=optimize,
                 force=force,
             )
         reports.append(report)

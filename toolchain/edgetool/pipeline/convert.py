@@ -1,7 +1,8 @@
 """Convert a Keras model, a SavedModel or a .tflite to firmware files.
 
-The converted .tflite is legalized for the runtime and compared with the float model. Recurrent layers can be fused or
-unrolled: unless the user chooses, both forms are converted, and the one that needs less memory is delivered.
+The converted .tflite is legalized for the runtime, rewritten so that no kernel of the target computes wrong outputs,
+and compared with the float model. Recurrent layers can be fused or unrolled: unless the user chooses, both forms are
+converted, and the one that needs less memory is delivered.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from edgetool.finding import Finding
 from edgetool.memory.planner import FilePlan, PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.model.scopes import layer_of
-from edgetool.model.types import Model
+from edgetool.model.types import Model, Operator
 from edgetool.model.writer import write_model
-from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.legality import UnsupportedOperator, unsupported_operators
+from edgetool.operators.entry import KernelFault, OperatorEntry
+from edgetool.operators.legality import UnsupportedOperator, kernel_faults, unsupported_operators
 from edgetool.passes.ends import conversions_at_ends, fold_rescaling, readable_inputs, trim_ends
+from edgetool.passes.faults import avoid_faults
 from edgetool.passes.legalize import legalize
 from edgetool.pipeline.delivery import (
     Converted,
@@ -45,6 +47,7 @@ from edgetool.pipeline.quality import input_findings, layer_losses, loss_finding
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, absolute_path, file_name, open_tflite, read_custom_operators, sha256_of
 from edgetool.report.document import ModelInfo, QuantizationInfo
+from edgetool.target.platform import Platform, platform_of
 from edgetool.target.types import Kernels, Runtime, Target
 
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ COMPARISON_SCHEMES = frozenset(["float16"])
 
 @dataclass(frozen=True, slots=True)
 class LegalizedConversion:
-    """A conversion whose .tflite is legalized for the runtime; its notes list every rewrite.
+    """A conversion whose .tflite is rewritten for the runtime and its kernels; its notes list every rewrite.
 
     model: the parsed .tflite.
     """
@@ -72,10 +75,11 @@ def convert_for(
     name: str,
     workdir: Path,
     kernels: Kernels | None = None,
+    platform: Platform | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
     progress: child.Progress | None = None,
 ) -> LegalizedConversion:
-    """Convert a model, and legalize it for the runtime.
+    """Convert a model, legalize it for the runtime, and avoid the faults of its kernels.
 
     Args:
         request: What to convert, and how.
@@ -83,26 +87,33 @@ def convert_for(
         name: The name of the .tflite in error messages.
         workdir: An empty directory, which must exist for as long as the arrays of the conversion are used.
         kernels: The kernels that must run the model; None for all of them.
+        platform: The build that must compute the outputs of the reference kernels; None for no certain one.
         custom: Operators that the user describes, by custom code.
         progress: Called with each step.
 
     Raises:
-        ConversionError: The runtime cannot run an operator of the legalized model; the error names the layers and what
-            to use instead. convert_model raises it and other errors, too.
+        ConversionError: The runtime cannot run an operator of the legalized model, or its kernel in this build computes
+            wrong outputs; the error names the layers and what to use instead. convert_model raises it and other errors,
+            too.
     """
     conversion = convert_model(request, workdir=workdir, progress=progress)
     converted = read_model(conversion.tflite, name=name)
     conversion, simplified = _with_simple_interface(conversion, converted, request)
     legalized = legalize(simplified, runtime, allow_approximation=request.allow_approximation)
-    unsupported = unsupported_operators(legalized.model, runtime, custom, kernels=kernels)
+    model, notes = legalized.model, legalized.sentences(conversion.layers)
+    if platform is not None:
+        avoided = avoid_faults(model, runtime, platform, custom)
+        model, notes = avoided.model, (*notes, *avoided.sentences(conversion.layers))
+    unsupported = unsupported_operators(model, runtime, custom, kernels=kernels)
     builtin = [item for item in unsupported if item.operator.code != "CUSTOM"]
     if builtin and request.scheme not in COMPARISON_SCHEMES:
-        raise _unsupported_error(builtin, legalized.model, conversion, runtime, str(request.path))
-    if not legalized.applied and simplified is converted:
+        raise _unsupported_error(builtin, model, conversion, runtime, str(request.path))
+    if platform is not None and (faults := kernel_faults(model, platform, custom)):
+        raise _fault_error(faults, model, conversion, platform, str(request.path))
+    if model is converted:
         return LegalizedConversion(conversion, converted)
-    notes = (*conversion.notes, *legalized.sentences(conversion.layers))
-    conversion = replace(conversion, tflite=write_model(legalized.model), notes=notes)
-    return LegalizedConversion(conversion, legalized.model)
+    conversion = replace(conversion, tflite=write_model(model), notes=(*conversion.notes, *notes))
+    return LegalizedConversion(conversion, model)
 
 
 def _with_simple_interface(conversion: Conversion, model: Model, request: ConvertRequest) -> tuple[Conversion, Model]:
@@ -134,29 +145,51 @@ def _unsupported_error(
     """Return an error with one line for each layer and operator; the lines after the first are its details."""
     fix_by_line: dict[str, str] = {}
     for item in unsupported:
-        layer = layer_of_operator(item, model, conversion)
-        kind = conversion.layers.get(layer, "") if layer else ""
-        subject = f"layer {layer!r} ({kind}) became" if layer else "the model has"
-        fix_by_line.setdefault(
-            f"{subject} {item.operator.label}: {item.why}", alternative_to(item.operator.label, kind)
-        )
+        kind, subject = _layer_and_operator(item.subgraph, item.operator, model, conversion)
+        fix_by_line.setdefault(f"{subject}: {item.why}", alternative_to(item.operator.label, kind))
+    return _error_of_lines(f"{runtime.name} cannot run the model", fix_by_line, where)
+
+
+def _fault_error(
+    faults: Sequence[tuple[int, Operator, KernelFault]],
+    model: Model,
+    conversion: Conversion,
+    platform: Platform,
+    where: str,
+) -> ConversionError:
+    """Return an error with one line for each layer and fault; the lines after the first are its details."""
+    fix_by_line: dict[str, str] = {}
+    for subgraph, operator, fault in faults:
+        _, subject = _layer_and_operator(subgraph, operator, model, conversion)
+        fix_by_line.setdefault(f"{subject} {fault.condition}, which {fault.effect}", fault.remedy)
+    return _error_of_lines(f"the {platform.kernels} kernels would compute wrong outputs", fix_by_line, where)
+
+
+def _layer_and_operator(subgraph: int, operator: Operator, model: Model, conversion: Conversion) -> tuple[str, str]:
+    """Return the class of the operator's layer, and text such as "layer 'a' (Conv2D) became CONV_2D"."""
+    layer = layer_of_operator(subgraph, operator, model, conversion)
+    kind = conversion.layers.get(layer, "") if layer else ""
+    return kind, f"layer {layer!r} ({kind}) became {operator.label}" if layer else f"the model has {operator.label}"
+
+
+def _error_of_lines(what: str, fix_by_line: Mapping[str, str], where: str) -> ConversionError:
     first, *others = fix_by_line.items()
     return ConversionError(
-        f"{runtime.name} cannot run the model: {first[0]}",
+        f"{what}: {first[0]}",
         where=where,
         fix=first[1],
         details=tuple(f"{line}; {fix}" for line, fix in others),
     )
 
 
-def layer_of_operator(item: UnsupportedOperator, model: Model, conversion: Conversion) -> str | None:
+def layer_of_operator(subgraph: int, operator: Operator, model: Model, conversion: Conversion) -> str | None:
     """Return the Keras layer that an operator belongs to, by the names of its tensors; None if they do not show it."""
-    graph = model.subgraphs[item.subgraph]
-    for indices in (item.operator.outputs, item.operator.inputs):
+    graph = model.subgraphs[subgraph]
+    for indices in (operator.outputs, operator.inputs):
         for index in indices:
             if index < 0:
                 continue
-            if index in graph.outputs and item.subgraph == 0 and conversion.output_layers:
+            if index in graph.outputs and subgraph == 0 and conversion.output_layers:
                 output_layer = conversion.output_layers[graph.outputs.index(index)]
                 if output_layer:
                     return output_layer
@@ -348,6 +381,7 @@ def _converted(
         name=name,
         workdir=workdir,
         kernels=target.kernels,
+        platform=platform_of(target),
         custom=custom,
         progress=progress,
     )

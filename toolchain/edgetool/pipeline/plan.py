@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetool.errors import UsageError
-from edgetool.memory.planner import PlanRequest
+from edgetool.finding import Finding
+from edgetool.memory.planner import Plan, PlanRequest, plan_memory
+from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.output import write_file
 from edgetool.pipeline.planning import (
@@ -17,8 +21,9 @@ from edgetool.pipeline.planning import (
     search_findings,
 )
 from edgetool.pipeline.reporting import report
-from edgetool.pipeline.source import file_name, open_tflite, read_custom_operators
+from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import Report
+from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
 
@@ -30,6 +35,7 @@ def plan_model(
     deadline: Deadline | None = None,
     output: Path | None = None,
     custom_operators: Path | None = None,
+    optimize: bool = False,
     force: bool = False,
 ) -> Report:
     """Plan the model, and write it with its plan to `output` if that is given.
@@ -41,15 +47,18 @@ def plan_model(
         deadline: The end of the search; by default, at the time limit of the request.
         output: The file to write.
         custom_operators: The user's description of custom operators.
+        optimize: Whether to rewrite operators whose kernels on the target compute wrong outputs.
         force: Whether to replace an existing file.
 
     Raises:
         InvalidModelError: The plan in the file is used, but unsafe.
-        UsageError: The request cannot be applied.
+        UsageError: The request cannot be applied, or `optimize` has no target.
     """
     request = request or PlanRequest()
     custom = read_custom_operators(custom_operators)
     source = open_tflite(path)
+    rewritten = _without_faults(source, target, request, custom) if optimize else _Rewritten(source)
+    source = rewritten.source
     check_applies(request, source.model)
     if output is not None and request.constants_in_ram:
         raise UsageError(
@@ -60,6 +69,7 @@ def plan_model(
     effort = deadline.effort(request.seed)
     analysis = analyse(source, target, request, effort, with_estimate=False, custom=custom)
     findings = (
+        *rewritten.all_findings(analysis.plan),
         *plan_findings(source.model, analysis.plan, target),
         *search_findings(analysis.plan, deadline, "see --time-limit"),
     )
@@ -71,7 +81,48 @@ def plan_model(
     options: dict[str, object] = {
         "command": "plan",
         "replan": request.file_plan == "replace",
+        "optimize": optimize,
         **request.as_options(),
         "custom_operators": file_name(custom_operators),
     }
     return report(source, analysis, options=options, findings=findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """A model without the operators whose kernels compute wrong outputs, and the findings on its rewrites.
+
+    arena_bytes: the arena of the original; None if nothing changed, or if it is unknown.
+    """
+
+    source: Source
+    findings: tuple[Finding, ...] = ()
+    arena_bytes: int | None = None
+
+    def all_findings(self, plan: Plan) -> tuple[Finding, ...]:
+        """Return the findings, with the arena before and after the rewrites if both are known."""
+        if self.arena_bytes is None or plan.account is None:
+            return self.findings
+        change = f"from {self.arena_bytes:,} to {plan.account.bytes:,} bytes"
+        return (*self.findings, Finding("fault-avoided", f"the rewrites change the arena {change}"))
+
+
+def _without_faults(
+    source: Source, target: Target | None, request: PlanRequest, custom: Mapping[str, OperatorEntry] | None
+) -> _Rewritten:
+    """Rewrite the operators whose kernels on the target compute wrong outputs."""
+    from edgetool.model.writer import write_model  # imported on use: most plans leave the model unchanged
+    from edgetool.passes.faults import avoid_faults
+
+    if target is None:
+        raise UsageError("--optimize rewrites the model for the kernels of a target", fix="specify one with --target")
+    platform = platform_of(target)
+    avoided = avoid_faults(source.model, target.runtime, platform, custom)
+    if avoided.model is source.model:
+        return _Rewritten(source)
+    before = plan_memory(source.model, platform, replace(request, file_plan="replace"), custom=custom).account
+    return _Rewritten(
+        Source(source.name, write_model(avoided.model), avoided.model),
+        tuple(Finding("fault-avoided", sentence) for sentence in avoided.sentences({})),
+        None if before is None else before.bytes,
+    )
