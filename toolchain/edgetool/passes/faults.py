@@ -30,7 +30,7 @@ from edgetool.operators.call import CLAMP_BOUNDS, Call, KernelRefusal, arena_byt
 from edgetool.operators.convolution import window_pads
 from edgetool.operators.entry import KernelFault, OperatorEntry
 from edgetool.operators.legality import kernel_faults, supports
-from edgetool.operators.registry import entry_of, faults_of
+from edgetool.operators.registry import entry_of, faults_of, loop_counts_of
 from edgetool.operators.transpose_conv import misplaces_rows
 from edgetool.passes.legalize import sentences
 from edgetool.passes.rewrite import Applied, Context, OperatorBuilder, Rewrite, applied
@@ -62,11 +62,12 @@ def _call(draft: Draft, operator: Operator, platform: Platform) -> Call:
 
 
 def _gives_up(call: Call) -> bool:
-    """Return whether the kernel returns an error that a release build of TFLM ignores."""
-    entry = entry_of(call.operator)
-    if entry is None or entry.loops is None:
-        return False
-    return entry.loops(call).gives_up
+    """Return whether the kernel returns an error that a release build of TFLM ignores, or reads beyond its tensors."""
+    try:
+        counts = loop_counts_of(call)
+    except KernelRefusal:
+        return True
+    return counts is not None and counts.gives_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +372,7 @@ def _move_rows(draft: Draft, operator: Operator, context: Context) -> Applied | 
     return builder.finish(name, result)
 
 
-CLAMPS = {"RELU": "RELU", "RELU6": "RELU6"}  # the operators for fused activations
+CLAMPS = frozenset({"RELU", "RELU6"})  # the fused activations that are operators, too
 
 
 def _separate_activation(draft: Draft, operator: Operator, context: Context) -> Applied | None:
@@ -382,7 +383,7 @@ def _separate_activation(draft: Draft, operator: Operator, context: Context) -> 
     builder = OperatorBuilder(draft, operator)
     output = _repeat(builder, operator.inputs, result.shape, fused_activation_function="NONE")
     if fused in CLAMPS:
-        output = builder.add(CLAMPS[fused], [output], result.shape, like=result.index, version=2)
+        output = builder.add(fused, [output], result.shape, like=result.index, version=2)
     else:
         for code, bound in zip(("MAXIMUM", "MINIMUM"), CLAMP_BOUNDS[fused], strict=True):
             limit = builder.constant(_code(result, bound), result.quantization)
@@ -641,7 +642,7 @@ RULES: Mapping[str, tuple[Rewrite, ...]] = {
     "transpose-conv-activation": (
         Rewrite("separate-activation", "given its activation as an operator of its own", _separate_activation),
     ),
-    "transpose-conv-rows": (
+    "transpose-conv-rows": (  # one function with two results, each with its own summary
         Rewrite("transpose-conv-slice", "given a larger output, of which SLICE takes the original part", _move_rows),
         Rewrite("transpose-conv-border", "given a filter with a border of zeros", _move_rows),
     ),
