@@ -23,7 +23,7 @@ def test_the_saving_ends_where_another_operator_sets_the_arena() -> None:
     assert plan.account is not None
     saving = best_saving(model, plan.account, plan.timeline)
     assert saving is not None
-    assert (saving.what, saving.then) == ("shrink tensor t1 (64,000 B)", "operator 2 RELU")
+    assert (saving.what, saving.next_limit) == ("shrink tensor t1 (64,000 B)", "operator 2 RELU")
     assert saving.bytes == 32_000
     smaller = plan_of(chain([160, 16, 160, 32_000, 160])).account
     assert smaller is not None

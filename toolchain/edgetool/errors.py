@@ -125,8 +125,8 @@ def problems_as_error(
 ) -> UsageError:
     """Return the first problem as an error with the others as its details.
 
-    If there are very many, these are only the first ones and the number of the rest. fix: replaces that of the first
-    problem.
+    If there are too many, the details are only the first ones and the number of the rest. fix: replaces that of the
+    first problem.
     """
     first, *others = problems
     rest = len(others) - MAX_PROBLEMS

@@ -11,7 +11,7 @@ Level = Literal["note", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class FindingRule:
-    """What a rule reports: the level of its findings, or those that its caller chooses from, and one sentence."""
+    """The level of a rule's findings (or the levels from which the caller chooses) and its meaning in one sentence."""
 
     levels: tuple[Level, ...]
     meaning: str
@@ -81,14 +81,15 @@ RULES: Mapping[str, FindingRule] = {
     "branches-counted": FindingRule(_NOTE, "Both branches of each IF are counted, so that the time is an upper bound."),
     "builds-differ": FindingRule(_WARNING, "The two reports are for different kernels, runtimes or clocks."),
     "clock-given": FindingRule(
-        _EITHER, "The clock is not that of the profile, whose wait states and power (a warning) may not apply."
+        _EITHER,
+        "The clock differs from the profile's, whose wait states may not apply; a warning if its power may not either.",
     ),
     "clock-of-log": FindingRule(_NOTE, "The new profile uses the clock of the device log instead of the target's."),
     "coarse-input": FindingRule(
         _WARNING, "Channels of a quantized input use few of its 256 steps, because they share one scale."
     ),
     "constants-elsewhere": FindingRule(
-        _WARNING, "The measurements fit constants in faster or slower memory than the profile's."
+        _WARNING, "The measurements suggest that the constants are in faster or slower memory than the profile states."
     ),
     "constants-in-external-flash": FindingRule(
         _EITHER,
@@ -136,7 +137,7 @@ RULES: Mapping[str, FindingRule] = {
     ),
     "kernel-refuses": FindingRule(_ERROR, "AllocateTensors fails, because a kernel's Prepare rejects the model."),
     "kernels-not-modelled": FindingRule(
-        _WARNING, "The figures are for other kernels than those that the board usually uses, which are not modelled."
+        _WARNING, "The figures are for kernels other than those that the board usually uses, which are not modelled."
     ),
     "layer-loses": FindingRule(_WARNING, "Quantization loses much of the signal in this layer."),
     "leftover-conversion": FindingRule(
@@ -179,7 +180,8 @@ RULES: Mapping[str, FindingRule] = {
     ),
     "other-arena": FindingRule(
         _WARNING,
-        "The arena is not the one with which the sweep selected the model, because the search ended elsewhere.",
+        "The arena size differs from the one for which the sweep selected the model, because the search "
+        "found a different plan.",
     ),
     "over-capacity": FindingRule(_ERROR, "No layout was found that fits the capacity."),
     "pins-raise-bound": FindingRule(_NOTE, "The fixed offsets in the instance raise the lower bound of the layout."),

@@ -88,7 +88,7 @@ def _not_a_number(name: str) -> NoReturn:
 def structured(document: object, kind: type[T], key: str = "") -> T:
     """Return a parsed document as a value of its type. Raises StructureError with its problems.
 
-    At most MAX_DOCUMENT_PROBLEMS are reported. key: the place of the document in its file, if it is a part of one.
+    At most MAX_DOCUMENT_PROBLEMS are reported. key: the location of the document in its file, if it is a part of one.
     """
     try:
         return msgspec.convert(document, kind)

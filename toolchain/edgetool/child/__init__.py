@@ -1,4 +1,4 @@
-"""Child processes with limits, for everything that a file from elsewhere could make crash, hang or misbehave."""
+"""Child processes with limits, for all work that an untrusted file could cause to crash, hang or misbehave."""
 
 from __future__ import annotations
 

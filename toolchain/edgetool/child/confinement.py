@@ -157,12 +157,13 @@ RESTRICTIONS: tuple[tuple[str, Callable[[Path], bool]], ...] = (
     ("the network", lambda folder: refuse_calls()),
     ("files outside its folder", write_only_in),
 )
-# The system kills at the hard limit: a little later, so that the signal at the soft limit shows the cause.
+# The kernel kills the process at the hard limit, which is slightly higher, so that the signal at the soft limit
+# identifies the cause.
 KILL_DELAY_SECONDS = 1
 
 
 def limit(memory_bytes: int | None, cpu_seconds: int, file_bytes: int) -> None:
-    """Limit the data segment with private mappings, the CPU time and the size of each file; dump no core.
+    """Limit the data segment (including private mappings), the CPU time and the size of each file; dump no core.
 
     A lower limit that the process was started with remains; no limit can be raised again.
     """

@@ -24,7 +24,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, duration, notice, print_lines, printable, short_size, table, width, wrapped
-from edgetool.cli.settings import read_by_name
+from edgetool.cli.settings import implicit_inputs
 from edgetool.cli.view import SCREEN_LINES, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
 from edgetool.gate.messages import NO_LIMIT, gate_of, unjudged_findings, usage, usage_matrix
@@ -181,7 +181,7 @@ class _CommonFindings:
 
     @classmethod
     def of(cls, reports: Sequence[Report], *, everything: bool) -> _CommonFindings:
-        judgements = Counter(item for report in reports for item in dict.fromkeys(map(_unvalued, _open(report))))
+        judgements = Counter(item for report in reports for item in dict.fromkeys(map(_without_values, _open(report))))
         findings = Counter(
             (gate_of(report).path, item)
             for report in reports
@@ -206,7 +206,7 @@ class _CommonFindings:
         return lines + finding_lines(findings, everything=True)
 
 
-def _unvalued(item: JudgementInfo) -> JudgementInfo:
+def _without_values(item: JudgementInfo) -> JudgementInfo:
     return replace(item, value=None, limit=None, over=None)
 
 
@@ -232,7 +232,7 @@ def _collapsed(report: Report, common: _CommonFindings) -> list[str]:
     lines = wrapped(f"{path}{target}: {figures}", " " * (len(mark) + 2), f"{mark}  ")
     lines[0] = click.style(mark, fg="green") + lines[0].removeprefix(mark)
     for item in _open(report):
-        if _unvalued(item) not in common.judgements:
+        if _without_values(item) not in common.judgements:
             lines += _judgement(item, set())
     lock = gate_of(report).lock
     if lock is not None and (lock.changes or lock.inputs):
@@ -312,7 +312,7 @@ def _report(report: Report, common: _CommonFindings, everything: bool) -> list[s
     shown: set[tuple[str, ...]] = set()
     collapses = not everything and not gate.passed
     for item in sorted(gate.judgements, key=lambda item: item.passed is not False):
-        if not (collapses and _passes(item)) and _unvalued(item) not in common.judgements:
+        if not (collapses and _passes(item)) and _without_values(item) not in common.judgements:
             lines += _judgement(item, shown)
     passing = [printable(item.rule) for item in gate.judgements if _passes(item)]
     if collapses and passing:
@@ -522,7 +522,7 @@ def command(
         reports=report,
         custom_operators=custom_operators,
     )
-    read = (*files, *report, lock, custom_operators, *read_by_name(*target))
+    read = (*files, *report, lock, custom_operators, *implicit_inputs(*target))
     inputs = tuple(path for path in read if path is not None)
     if output is not None:
         check_writable(output.parent, (output.name,), force=force, inputs=inputs)

@@ -51,7 +51,7 @@ SHOWN = 8
 # Rows that show whether B is better.
 BOLD = ("arena_bytes", "model_bytes", "latency_ms", "accuracy")
 # Shown for a change too small for the displayed digits.
-ABOUT_NONE = "about 0"
+ABOUT_ZERO = "about 0"
 # Above this, only the order of magnitude is shown.
 LARGE = 10**12
 LABELS = {
@@ -161,7 +161,7 @@ def _changes(change: FigureChange) -> tuple[str, str]:
     sign = "+" if change.change > 0 else "-"
     first, second = _values(change)
     if first == second:
-        return ABOUT_NONE, _percent(change.change_percent)
+        return ABOUT_ZERO, _percent(change.change_percent)
     if change.unit == "share":
         return f"{sign}{_points(abs(change.change))} points", _percent(change.change_percent)
     return f"{sign}{_format(change)(abs(change.change))}", _percent(change.change_percent)
@@ -260,7 +260,7 @@ def _operator_row(
         return (*places, name, *cells, "gone" if now is None else "new", "")
     difference = now - was
     percent = "new" if not was else _percent(100 * difference / was)
-    change = ABOUT_NONE if cells[0] == cells[1] else f"{'+' if difference > 0 else '-'}{shown(abs(difference))}"
+    change = ABOUT_ZERO if cells[0] == cells[1] else f"{'+' if difference > 0 else '-'}{shown(abs(difference))}"
     return (*places, name, *cells, change, percent)
 
 

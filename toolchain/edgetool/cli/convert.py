@@ -23,7 +23,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import ProgressLine, deliver, print_lines
-from edgetool.cli.settings import read_by_name
+from edgetool.cli.settings import implicit_inputs
 from edgetool.errors import FailedCheckError, UsageError
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def command(
         )
     if depfile is not None and converted.files:
         given = (request.calibration, request.evaluate, request.custom_objects, custom_operators)
-        read = (model, *given, *read_by_name(target))
+        read = (model, *given, *implicit_inputs(target))
         write_depfile(depfile, converted.files, read)
     report = converted.report
     if as_json:

@@ -20,7 +20,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, duration, fact, grouped, notice, print_lines, printable, size_with_unit, table
-from edgetool.cli.settings import read_by_name
+from edgetool.cli.settings import implicit_inputs
 from edgetool.cli.view import TOO_LARGE, Summary, finding_lines
 from edgetool.errors import UsageError
 
@@ -176,7 +176,7 @@ def command(
     chosen: Project = project or ("header" if arena_style == "buffers" else "plain")
     request = FirmwareRequest(chosen, data, profile)
     device = resolve_named(target, **overrides)
-    read = (*models, custom_operators, *read_by_name(target))
+    read = (*models, custom_operators, *implicit_inputs(target))
     if shared_arena:
         if sharing is not None:
             raise UsageError(f"--sharing {sharing} does not apply to --shared-arena", fix="leave it out")

@@ -223,7 +223,7 @@ def measured_facts(measured: MeasuredInfo | None) -> list[str]:
 
 
 def factor_facts(estimate: EstimateInfo, shown: int) -> list[str]:
-    """Show what other runtimes need, as published factors on this time, the fastest first."""
+    """Show what other runtimes need, as published factors by which this time is multiplied, the fastest first."""
     lines: list[str] = []
     ranked = sorted(estimate.factors, key=lambda factor: factor.factor)
     for factor in ranked[:shown]:

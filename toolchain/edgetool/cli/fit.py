@@ -13,7 +13,7 @@ from edgetool.cli.check import size_limits
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options
 from edgetool.cli.output import deliver, print_lines, printable, short_size, width, wrapped
-from edgetool.cli.settings import read_by_name
+from edgetool.cli.settings import implicit_inputs
 from edgetool.cli.sweep import one_form
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant
@@ -262,7 +262,7 @@ def command(
         sort=next(name for name in SORTS if name == sort),
         max_rows=limit,
     )
-    inputs = tuple(item for item in (path, custom_operators, *read_by_name()) if item is not None)
+    inputs = tuple(item for item in (path, custom_operators, *implicit_inputs()) if item is not None)
     if output is not None:
         check_writable(output.parent, (output.name,), force=force, inputs=inputs)
     report = fit_model(path, request)

@@ -71,7 +71,7 @@ def _proof(layout: LayoutInfo) -> str:
 
 
 def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
-    """Show the first buffers in the file's order: their bytes from start to before end, and when they are live."""
+    """Show the first buffers in the file's order: their byte ranges (end exclusive), and when they are live."""
     if not buffers:
         return ["  no buffer needs memory"]
     header = ("start", "end", "size", "lower", "upper")

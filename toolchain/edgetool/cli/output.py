@@ -34,7 +34,7 @@ RATE_UNITS = ((1.0, "GB/s"), (1e-3, "MB/s"), (1e-6, "kB/s"), (1e-9, "B/s"))
 MAC_RATE_UNITS = ((1.0, "GMAC/s"), (1e-3, "MMAC/s"), (1e-6, "kMAC/s"), (1e-9, "MAC/s"))
 COUNT_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 LARGEST_SHOWN = 10_000  # in a smaller unit that several values share
-LARGEST_BESIDE_TINY = 100_000
+LARGEST_SHOWN_WITH_TINY = 100_000
 TINY = 0.01
 
 
@@ -142,7 +142,7 @@ def common_unit(values: Sequence[float | None], units: Sequence[tuple[float, str
     largest, smallest = max(positive, default=0.0), min(positive, default=0.0)
     place = next((i for i, (factor, _) in enumerate(units) if float(f"{largest / factor:.3g}") >= 1), len(units) - 1)
     while place + 1 < len(units) and smallest < units[place][0]:
-        allowed = LARGEST_BESIDE_TINY if smallest < TINY * units[place][0] else LARGEST_SHOWN
+        allowed = LARGEST_SHOWN_WITH_TINY if smallest < TINY * units[place][0] else LARGEST_SHOWN
         if largest / units[place + 1][0] >= allowed:
             break
         place += 1

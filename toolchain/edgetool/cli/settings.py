@@ -69,7 +69,7 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
     return defaults
 
 
-def read_by_name(*targets: str | None) -> tuple[Path, ...]:
+def implicit_inputs(*targets: str | None) -> tuple[Path, ...]:
     """Return the files that a command reads without an option: the settings, and user profiles among its targets."""
     from edgetool.pipeline.targets import is_path
 

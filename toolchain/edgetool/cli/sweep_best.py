@@ -9,7 +9,7 @@ import click
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import directory_options, firmware_options, force_option, json_option, quiet_options
 from edgetool.cli.output import ProgressLine, deliver, print_lines, wrapped
-from edgetool.cli.settings import read_by_name
+from edgetool.cli.settings import implicit_inputs
 from edgetool.cli.sweep import AXIS, axes_help, find_store, named, read_rows, source_options
 from edgetool.cli.view_sweep import AXIS_WORDS, accuracy_word, layout, table_lines, target_heading, variant_text
 from edgetool.errors import UsageError
@@ -135,7 +135,7 @@ def command(
     if depfile is not None:
         from edgetool.pipeline.output import write_depfile
 
-        write_depfile(depfile, best.files, (path, *read_by_name()))
+        write_depfile(depfile, best.files, (path, *implicit_inputs()))
     if as_json:
         from edgetool.report.json import document, to_json
 

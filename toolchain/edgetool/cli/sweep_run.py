@@ -56,7 +56,7 @@ def time_text(seconds: float) -> str:
 
 
 def run_summary(result: RunResult, store: Path) -> list[str]:
-    """Summarize the jobs computed, reused and failed, the time, and the place of the store."""
+    """Summarize the jobs computed, reused and failed, the time, and the location of the store."""
     parts = [f"{result.computed} jobs computed", f"{result.reused} reused"]
     if result.failed:
         parts.append(f"{result.failed} failed (--retry-failed tries again)")

@@ -125,7 +125,7 @@ def _power(target: Target) -> Iterator[tuple[str, str]]:
 
 
 def _other_runtimes(target: Target) -> list[str]:
-    """Show how other runtimes compare according to publications, which no estimate uses."""
+    """Show published comparisons with other runtimes; no estimate uses them."""
     if not target.factors:
         return []
     rows = [

@@ -58,7 +58,7 @@ def verify_view(report: Report) -> list[str]:
         lines += fact("Untested", text, style=STYLES[None])
     for runtime in verified.runtimes:
         lines += _runtime(runtime)
-    # A fault of a kernel is a check already.
+    # Kernel faults are already shown among the checks.
     lines += finding_lines([item for item in report.findings if item.rule != "kernel-fault"])
     return [*lines, *closing(_closing_verdict(verified), lines)]
 

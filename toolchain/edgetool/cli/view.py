@@ -170,7 +170,7 @@ class Summary:
 
 
 def verdict_of(report: Report) -> Summary:
-    """Return the gravest problem; without one, what fits or why that is not known."""
+    """Return the most severe problem; without one, what fits or why that is not known."""
     problems = [*_problems(report.findings), *_misfits(report)]
     if problems:
         first, *rest = problems
@@ -466,7 +466,7 @@ def without_shared(reports: Sequence[Report]) -> tuple[list[Report], list[Findin
 
 
 def finding_lines(findings: Sequence[FindingInfo], *, everything: bool = False) -> list[str]:
-    """Show findings after a blank line, the gravest first; with `everything` minor notes too."""
+    """Show findings after a blank line, the most severe first; with `everything` minor notes too."""
     shown = [item for item in findings if everything or item.rule not in MINOR]
     lines = [""] if shown else []
     for finding in shown:

@@ -312,7 +312,8 @@ AXIS_WORDS = {
     "model_parameters": "parameters",
 }
 
-WHEN = {"sqnr_db": "no accuracy is known"}  # when an axis replaces another; other axes are used where known
+# When an axis replaces another; other axes are used where known.
+REPLACEMENT_REASONS = {"sqnr_db": "no accuracy is known"}
 
 
 def sweep_view(
@@ -389,7 +390,8 @@ def _front_axes(rows: Sequence[Row]) -> str:
             groups[row.variant.target].append(row)
     fronts = [default_axes(group) for group in groups.values()]
     words = [
-        AXIS_WORDS[name] + ("" if all(name in axes for axes in fronts) else f" (where {WHEN.get(name, 'known')})")
+        AXIS_WORDS[name]
+        + ("" if all(name in axes for axes in fronts) else f" (where {REPLACEMENT_REASONS.get(name, 'known')})")
         for name in AXIS_WORDS
         if any(name in axes for axes in fronts)
     ]

@@ -654,7 +654,8 @@ def fix_broadcast_sums(tf: Any, keras: Any) -> None:
     """Make keras.ops.add broadcast correctly if its second tensor ends in a dimension of 1.
 
     Keras 3.15 treats a tensor with one dimension above 1 as a bias of that many channels. In a batch of one, (1, n, 1)
-    is such a tensor, and is added along the last axis or rejected: other sums than in any larger batch.
+    is such a tensor, and is added along the last axis or rejected, so the sums differ from those in any larger
+    batch.
     """
     backend: Any = importlib.import_module("keras.src.backend.tensorflow.numpy")
     original = backend.add

@@ -102,7 +102,7 @@ class Calibration:
 class _Sample:
     """A measurement in the terms of the fit: cycles = cpi * instructions + stall * streamed + rest.
 
-    moved, moved_streamed: the cycles of operators of which only the bytes are counted, as part of rest and streamed; a
+    moved, moved_streamed: the cycles of operators for which only the bytes are counted, as part of rest and streamed; a
     timing's band does not apply to them. types: the types of the operators that take a notable share
     of the time.
     """

@@ -324,7 +324,7 @@ def largest_model_batch(
     """Return the maximum number of samples at once whose arena fits limit_bytes; 0 if not even one fits.
 
     The arena of the result was planned and fits, that of one sample more does not. Raises UsageError for an impossible
-    limit, UnsupportedModelError like batched_model, and for an arena of which only a lower bound is known.
+    limit, UnsupportedModelError like batched_model, and for an arena for which only a lower bound is known.
     """
     limit = integer(limit_bytes, "limit_bytes", 1)
 
@@ -406,13 +406,13 @@ def _matrices(operation: _BatchOperator) -> bool:
     return _by_element(operation) and len(operation.inputs[0].shape) > 2
 
 
-def _beside_first(axes: tuple[int, ...] | None, rank: int) -> bool:
+def _excludes_first_axis(axes: tuple[int, ...] | None, rank: int) -> bool:
     """Return whether the axes are known and none of them is the first."""
     return axes is not None and all(axis % rank != 0 for axis in axes)
 
 
 def _axes_input(position: int) -> BatchRule:
-    return lambda operation: _beside_first(operation.constant(position), len(operation.inputs[0].shape))
+    return lambda operation: _excludes_first_axis(operation.constant(position), len(operation.inputs[0].shape))
 
 
 def _axis_option(operation: _BatchOperator) -> bool:
@@ -420,7 +420,7 @@ def _axis_option(operation: _BatchOperator) -> bool:
     axis = operation.option("axis")
     rank = max(len(tensor.shape) for tensor in (*operation.inputs, *operation.outputs))
     given = sum(index >= 0 for index in operation.operator.inputs)
-    return axis is not None and _beside_first((axis,), rank) and len(operation.inputs) == given
+    return axis is not None and _excludes_first_axis((axis,), rank) and len(operation.inputs) == given
 
 
 def _begins_with(position: int, *values: int) -> BatchRule:
@@ -431,14 +431,14 @@ def _begins_with(position: int, *values: int) -> BatchRule:
 
 
 def _expand_dims(operation: _BatchOperator) -> bool:
-    return _beside_first(operation.constant(1), len(operation.outputs[0].shape))
+    return _excludes_first_axis(operation.constant(1), len(operation.outputs[0].shape))
 
 
 def _squeeze(operation: _BatchOperator) -> bool:
     options = operation.operator.options
     option = None if options is None else options["squeeze_dims"]
     axes = tuple(axis for axis in option if isinstance(axis, int)) if isinstance(option, tuple) else ()
-    return bool(axes) and _beside_first(axes, len(operation.inputs[0].shape))
+    return bool(axes) and _excludes_first_axis(axes, len(operation.inputs[0].shape))
 
 
 BY_SHAPE = """

@@ -56,7 +56,7 @@ def executed_instructions(call: Call, table: InstructionTable) -> ExecutedInstru
     return ExecutedInstructions(round(total), work.gives_up)
 
 
-# An operator of which only the bytes are known takes at least the time of moving them; published kernels without
+# An operator for which only the bytes are known takes at least the time of moving them; published kernels without
 # multiply-accumulates take up to about a hundred times that (a table of exponentials, a division per element).
 BYTES_BAND = (1.0, 100.0)
 # Operators of a type without measurements on the core. On the Cortex-M4, which has some, float32 takes 0.8 to 1.5 times
@@ -69,7 +69,7 @@ NOTABLE_SHARE, DOMINANT_SHARE = 0.1, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """Factors on an operator's time in addition to the timing's band, for the uncertainty of this operator."""
+    """Factors by which an operator's time is multiplied in addition to the timing's band, for its own uncertainty."""
 
     low: float
     high: float

@@ -71,9 +71,9 @@ def bandwidth_of(bytes_moved: int, macs: int, latency_ms: float, configured_gbps
 def estimated_bandwidth(estimate: Estimate, measured_ms: float | None = None) -> Bandwidth | None:
     """Return the bandwidth of the estimated inference, or of the same bytes in a measured time.
 
-    None if no time is known: on a device with only a bandwidth, or if operators of which only the bytes are known take
-    most of the time, because these would seem to run at full speed; also for rates beyond those of any device. Raises
-    UsageError for a measured time that is not a number above 0.
+    None if no time is known: on a device with only a bandwidth, or if operators for which only the bytes are known
+    take most of the time, because these would seem to run at full speed; also for rates beyond those of any device.
+    Raises UsageError for a measured time that is not a number above 0.
     """
     latency_ms = estimate.latency_ms.value if estimate.latency_ms is not None else 0.0
     assumed_ms = sum(item.ms.value for item in estimate.operators if item.basis == "bytes")

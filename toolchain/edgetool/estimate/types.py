@@ -111,7 +111,7 @@ class OperatorEstimate:
 class Estimate:
     """One inference on a target.
 
-    latency_ms and cycles are None on a device of which only a bandwidth is known. configured_bandwidth_gbps is the
+    latency_ms and cycles are None on a device for which only a bandwidth is known. configured_bandwidth_gbps is the
     bandwidth of its memories for this model's mix of constants and activations. not_modelled: operators whose time is
     that of moving their bytes.
     """

@@ -74,7 +74,7 @@ class Tflm:
 
     def __init__(self, model: bytes, *, arena_bytes: int | None) -> None:
         module = _import("tflite_micro.runtime", package="tflite_micro")
-        # Its own function counts variables with one name in two containers as one.
+        # The wheel's own function counts variables with the same name in different containers only once.
         module.count_resource_variables = lambda blob: len(resource_variables(read_model(blob)))
         self._interpreter = _tflm_interpreter(module.Interpreter, model, arena_bytes)
         self.inputs = tuple(_tensor_kind(detail) for detail in _all_details(self._interpreter.get_input_details))

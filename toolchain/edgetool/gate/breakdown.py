@@ -66,8 +66,8 @@ class ArenaBreakdown:
     """The arena: `moment` determines its size, with peak_head and peak_tail bytes on its two sides.
 
     moment is "Invoke" or a step of AllocateTensors ("planning"), and `during` the operator if it is a Prepare. busiest
-    is the operator at which the live bytes of the head peak, None before the first one; alive lists these bytes, the
-    largest first. tflm_parts: the parts of the tail that TFLM itself needs.
+    is the operator at which the head's live bytes reach their maximum, None before the first one; alive lists these
+    bytes, the largest first. tflm_parts: the parts of the tail that TFLM itself needs.
     """
 
     bytes: int
@@ -142,7 +142,7 @@ def operator_ids(model: Model) -> Ids:
 
 
 def busiest_position(problem: LayoutProblem) -> int:
-    """Return the first position at which the live bytes of the head peak; -1 for an empty head."""
+    """Return the first position at which the head's live bytes reach their maximum; -1 for an empty head."""
     position, _ = max(live_bytes(problem), key=lambda item: item[1], default=(-1, 0))
     return position
 

@@ -32,7 +32,7 @@ from edgetool.target.types import Target
 
 FigureValue = int | float | None
 
-# Fields of a profile that are not in its hash: texts, and the types and faults of kernels, which change no figure.
+# Fields of a profile that are not in its hash: strings, and the types and faults of kernels, which change no figure.
 UNHASHED_FIELDS = frozenset(
     [
         "sources",
@@ -76,7 +76,7 @@ class LockEntry:
 def profile_hash(target: Target) -> str:
     """Return the SHA-256 of every figure of the target as it is used, in a canonical form.
 
-    Descriptive texts are excluded, as is the selected kernel set, which has its own line.
+    Descriptive strings are excluded, as is the selected kernel set, which has its own line.
     """
     figures = {key: value for key, value in _figures_only(plain(target)).items() if key != "kernels"}
     text = json.dumps(figures, sort_keys=True, separators=(",", ":"))

@@ -25,7 +25,7 @@ JUDGED_AS = {
 }
 # Notes on details that TFLM ignores: CI services do not show them.
 NOT_ANNOTATED = frozenset(["quantized-dimension", "unnamed-tensors", "shared-names", "empty-tensors"])
-# What each rule requires: all rules of judgements, and the findings of which a requirement can be stated.
+# What each rule requires: all rules of judgements, and the findings for which a requirement can be stated.
 REQUIREMENTS = {
     "accuracy": "Quantization costs no more accuracy than allowed.",
     "active-budget": "The memory that the active budget applies to does not exceed it.",
@@ -33,7 +33,7 @@ REQUIREMENTS = {
     "arena-known": "The arena size is known exactly, not just as a lower bound.",
     "flash": "The model fits in flash after subtracting the reserve for code.",
     "growth": "No figure exceeds the locked value by more than the allowance.",
-    "kernel-fault": "No known fault of a kernel applies to an operator of the model.",
+    "kernel-fault": "No known kernel fault applies to an operator of the model.",
     "kernel-gives-up": "Every kernel writes its output.",
     "kernel-refuses": "No kernel rejects the model in AllocateTensors.",
     "lock": "The lock file exists and is valid for this model and target.",

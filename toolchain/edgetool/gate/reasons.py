@@ -42,11 +42,14 @@ FEWER_TENSORS = "use fewer tensors and operators: AllocateTensors keeps a record
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """The maximum number of bytes that `what` saves; beyond that, `then` determines the arena ("": the same moment)."""
+    """The maximum number of bytes that `what` saves.
+
+    Beyond that, `next_limit` determines the arena ("": the same moment).
+    """
 
     what: str
     bytes: int
-    then: str
+    next_limit: str
 
 
 def best_saving(model: Model, account: ArenaAccount, times: Timeline) -> Saving | None:
@@ -77,13 +80,13 @@ def best_saving(model: Model, account: ArenaAccount, times: Timeline) -> Saving 
             for start, size in steps
         ]
         live, at = max(without, key=lambda item: (item[0], item[1] == position))
-        rest, then = aligned(live + account.tail_bytes), _at(running_at(at, times, ids))
+        rest, next_limit = aligned(live + account.tail_bytes), _at(running_at(at, times, ids))
         if at == position:
-            then = ""
+            next_limit = ""
         if next_bytes > rest:
-            rest, then = next_bytes, next_moment
+            rest, next_limit = next_bytes, next_moment
         what = LiveBuffer(buffer_name(buffer), buffer.aligned_bytes, ids.get((buffer.subgraph, buffer.operator)))
-        savings.append(Saving(f"shrink {what} ({buffer.aligned_bytes:,} B)", account.bytes - rest, then))
+        savings.append(Saving(f"shrink {what} ({buffer.aligned_bytes:,} B)", account.bytes - rest, next_limit))
     best = max(savings, key=lambda item: item.bytes, default=None)
     return best if best is not None and best.bytes > 0 else None
 
@@ -281,8 +284,8 @@ def _arena_advice(report: Report, target: Target, breakdown: ArenaBreakdown, oth
     if others.saving is not None:
         saving = others.saving
         effect = (
-            f"this saves at most {saving.bytes:,} B; beyond that, {saving.then} determines the arena size"
-            if saving.then
+            f"this saves at most {saving.bytes:,} B; beyond that, {saving.next_limit} determines the arena size"
+            if saving.next_limit
             else "the arena shrinks by no more than the tensor does"
         )
         advice.append(f"{saving.what}: {effect}")

@@ -679,7 +679,7 @@ def _stacked(account: _AccountFunction, order: Sequence[int]) -> tuple[tuple[Ten
     """Return the usages in this order, the moment that determines the arena, and the model at that moment."""
     parts, moments, preceding_bytes = [], list[tuple[Peak, int | None]](), 0
     for position in order:
-        # All of an account but its alignment to 16 moves along with the preceding tail.
+        # Everything in an account shifts with the preceding tail, except for alignment to 16.
         shifted_bytes = preceding_bytes and ARENA_ALIGNMENT + preceding_bytes % ARENA_ALIGNMENT
         single = account(position, shifted_bytes)
         peak = _transient(single)

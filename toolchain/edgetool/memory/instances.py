@@ -1,6 +1,6 @@
 """Layout problems as text: MiniMalloc's CSV and a graph as JSON, with the layout written back in the same form.
 
-Pins and capacity are checked while reading.
+Pins and capacity are checked by functions of their own.
 
 MiniMalloc's CSV has the columns id, lower, upper and size, and optionally alignment, offset (a pin), and alias, which
 is our extension. Its lifetimes are half-open: a buffer with lower 3 and upper 5 is live at the times 3 and 4. Columns

@@ -277,7 +277,7 @@ def _sub(call: Call) -> LoopCounts:
 
 
 def _sum_loops(call: Call, loops: Loops) -> LoopCounts:
-    """Return the loops of a sum: leading ones do not cause a broadcast of quantized operands, but of all others."""
+    """Return the loops of a sum: leading ones cause a broadcast of all operands except quantized ones."""
     run = similar_shape_loops if call.required_output().dtype in QUANTIZED_TYPES else same_shape_loops
     return run(call, dtype_name(call), **loops)
 
@@ -352,7 +352,7 @@ def _shrunk(dims: Dims) -> Dims:
 
 
 def misreads_broadcast(first: Dims, second: Dims) -> bool:
-    """Return whether arm_maximum_s8 and arm_minimum_s8 read other elements of two broadcast inputs than they should.
+    """Return whether arm_maximum_s8 and arm_minimum_s8 read the wrong elements of two broadcast inputs.
 
     Within an image, they move a pointer through each input, and move it back by a number of elements that is wrong for
     some pairs of shapes.
@@ -396,7 +396,7 @@ def _broadcast_fault(kernel: str, wrong: str) -> tuple[KernelFault, ...]:
             applies=_misreads_broadcast,
             condition="of inputs that are broadcast in this way",
             effect="reads the wrong elements of an input that is broadcast",
-            remedy="broadcast the input before, with BROADCAST_TO",
+            remedy="first broadcast the input with BROADCAST_TO",
             source=f"{kernel}.c",
             fixed_by="",
             wrong=wrong,

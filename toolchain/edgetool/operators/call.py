@@ -36,7 +36,7 @@ MAX_SMALL_RANK = 6  # RuntimeShape::kMaxSmallSize
 QUANTIZED_TYPES = (DType.INT8, DType.INT16)
 ACTIVATION_TYPES = (DType.UINT8, *QUANTIZED_TYPES)  # types with a range for the fused activation
 
-# Types whose elements have another width in TFLM than in the schema (TfLiteTypeSizeOf, memory_helpers.cc).
+# Types whose elements have a different width in TFLM from that in the schema (TfLiteTypeSizeOf, memory_helpers.cc).
 ARENA_ELEMENT_BYTES: dict[DType, int] = {DType.INT4: 1, DType.RESOURCE: 4}
 
 RequestKind = Literal["persistent", "scratch", "temporary tensor", "temporary buffer"]

@@ -1,8 +1,8 @@
 """CMSIS-NN: the sizes of its scratch buffers, and the loops that its kernels share.
 
-The sizes are in bytes, and are those that the *_get_buffer_size functions return as built by GCC or LLVM (Arm's own
-compiler returns other sizes for some). The functions choose by the processor's extensions, not by the code that will
-run. BATCH_MATMUL uses the size of a fully connected layer; an LSTM has no such function. Sources:
+The sizes are in bytes, and are those that the *_get_buffer_size functions return as built by GCC or LLVM (built with
+Arm's compiler, some return different sizes). The functions choose by the processor's extensions, not by the code that
+will run. BATCH_MATMUL uses the size of a fully connected layer; an LSTM has no such function. Sources:
 
 - convolutions: arm_convolve_get_buffer_sizes_s8.c, _s16.c, arm_depthwise_conv_get_buffer_sizes_s8.c, _s4.c,
   arm_transpose_conv_get_buffer_sizes_s8.c, arm_nnsupportfunctions.h

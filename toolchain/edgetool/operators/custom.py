@@ -1,7 +1,7 @@
 """Custom operators that TFLM itself includes, by custom code: Prepare, loop counts and bounds.
 
 Sources of Prepare: basic_classifier.cc, circular_buffer_common.cc, detection_postprocess.cc, decode.cc,
-decode_state_*.cc. Those of signal processing are in signal.py.
+decode_state_*.cc. Those of custom signal-processing operators are in signal.py.
 
 Sources of the loop counts: basic_classifier.cc, circular_buffer.cc, detection_postprocess.cc, decode.cc,
 decode_state_*.cc. How many boxes overlap depends on the data: the maximum number of detections are compared with all

@@ -334,7 +334,7 @@ def _spans(image: int, kernel: int, stride: int, dilation: int, pad: int, output
 def reads_other_nibbles(
     channels: int, multiplier: int, kernel: tuple[int, int], spans: tuple[set[Span], set[Span]]
 ) -> bool:
-    """Return whether arm_depthwise_conv_s4 reads other weights than it should, of an odd number of channels.
+    """Return whether arm_depthwise_conv_s4 reads the wrong weights if the number of channels is odd.
 
     Two weights share a byte. The kernel follows the nibbles with a flag that it toggles for every weight, and so loses
     its place if the image covers only a part of the window.

@@ -46,7 +46,7 @@ def kernel_faults(
 ) -> tuple[tuple[int, Operator, KernelFault], ...]:
     """Return each operator whose kernel computes wrong outputs in a build, with its subgraph and the fault.
 
-    The kernels of operators that the user describes are unknown, so that no fault of them is.
+    Kernels that the user describes are unknown, so no faults are reported for them.
     """
     assignments: Mapping[tuple[int, int], Assignment] = {}
     return tuple(

@@ -13,9 +13,9 @@ The module contains what the loop rules of the families share:
   continues with the same step.
 - Loops over elements, which nearly all elementwise kernels have.
 - Expectations about the values of a tensor, which are unknown, for kernels whose instructions depend on them. A kernel
-  may round negative numbers with other instructions than positive ones, or skip saturated values. A constant is
-  evaluated. Another quantized tensor is assumed to be normally distributed around zero, with a standard deviation of a
-  sixth of its type's range; one that cannot be negative, like the positive half of that.
+  may round negative numbers with instructions other than those for positive ones, or skip saturated values. A constant
+  is evaluated. Another quantized tensor is assumed to be normally distributed around zero, with a standard deviation
+  of a sixth of its type's range; one that cannot be negative, like the positive half of that.
 - The windows of a convolution: where they start, and how many of their elements are inside the image.
 """
 

@@ -5,7 +5,7 @@ whose range cannot be represented.
 
 Sources of the loop counts: reference/pooling.h, reference/integer_ops/pooling.h, arm_avgpool_s8.c, arm_avgpool_s16.c,
 arm_max_pool_s8.c, arm_max_pool_s16.c. Floats and L2_POOL_2D have no kernel in CMSIS-NN. The count varies by one
-instruction with which of two values is larger, and with the sign of a sum; the mean is used.
+instruction, depending on which of two values is larger and on the sign of a sum; the mean is used.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Pool:
     element_bytes: int
 
     @property
-    def lines(self) -> int:
+    def output_rows(self) -> int:
         """The number of rows of the output."""
         return self.batches * self.down.outputs
 
@@ -112,12 +112,12 @@ class Pool:
         return self.batches * self.down.outputs * self.across.outputs
 
     @property
-    def rows(self) -> int:
+    def window_rows(self) -> int:
         """The number of rows of all windows that are inside the image."""
         return self.batches * self.down.inside * self.across.outputs
 
     @property
-    def places(self) -> int:
+    def window_pixels(self) -> int:
         """The number of pixels of all windows that are inside the image."""
         return self.batches * self.down.inside * self.across.inside
 
@@ -162,13 +162,13 @@ def _each_output(pool: Pool) -> Loops:
     """Return the loops of a kernel that iterates over the window of each element of the output."""
     exact = _powers_of_two(pool.down) * _powers_of_two(pool.across) * pool.batches
     return {
-        "line": pool.lines,
+        "line": pool.output_rows,
         "pixel": pool.pixels,
         "output": pool.pixels * pool.channels,
         # Without a floating-point unit, division by a power of two takes fewer instructions.
         "long division": (pool.pixels - exact) * pool.channels * (pool.element_bytes == FLOAT_BYTES),
-        "window row": pool.rows * pool.channels,
-        "window element": pool.places * pool.channels,
+        "window row": pool.window_rows * pool.channels,
+        "window element": pool.window_pixels * pool.channels,
     }
 
 
@@ -182,35 +182,35 @@ def _each_output_unclipped(pool: Pool) -> Loops:
     """Return the loops of a kernel that iterates over the whole window of each element, and checks every position."""
     outputs = pool.pixels * pool.channels
     return {
-        "line": pool.lines,
+        "line": pool.output_rows,
         "pixel": pool.pixels,
         "output": outputs,
         "whole window row": outputs * pool.down.kernel,
         "whole window element": outputs * pool.down.kernel * pool.across.kernel,
-        "window element": pool.places * pool.channels,
+        "window element": pool.window_pixels * pool.channels,
     }
 
 
 def _each_pixel(pool: Pool) -> Loops:
     """Return the loops of a kernel that copies the first pixel of a window, and sums all channels together."""
     return {
-        "line": pool.lines,
+        "line": pool.output_rows,
         "pixel": pool.pixels,
-        "window row": pool.rows,
-        "window place": pool.places,
+        "window row": pool.window_rows,
+        "window place": pool.window_pixels,
         "output": pool.pixels * pool.channels,
-        "window element": pool.places * pool.channels,
+        "window element": pool.window_pixels * pool.channels,
     }
 
 
 def _each_vector(pool: Pool) -> Loops:
     """Return the loops of a kernel that iterates over the window of each vector of channels."""
     return {
-        "line": pool.lines,
+        "line": pool.output_rows,
         "pixel": pool.pixels,
         "vector": pool.pixels * pool.vectors,
-        "window row": pool.rows * pool.vectors,
-        "window vector": pool.places * pool.vectors,
+        "window row": pool.window_rows * pool.vectors,
+        "window vector": pool.window_pixels * pool.vectors,
     }
 
 
@@ -219,13 +219,13 @@ def _vector_maximum(pool: Pool) -> Loops:
 
     int16 is copied by the C library.
     """
-    others = pool.places - pool.pixels
+    others = pool.window_pixels - pool.pixels
     by_vector = {"copied vector": pool.pixels * pool.vectors}
     return combined(
         {
-            "line": pool.lines,
+            "line": pool.output_rows,
             "pixel": pool.pixels,
-            "window row": pool.rows,
+            "window row": pool.window_rows,
             "compared place": others,
             "compared vector": others * pool.vectors,
             "clamped vector": pool.batches * -(-pool.batch_bytes // VECTOR_BYTES),
@@ -236,14 +236,14 @@ def _vector_maximum(pool: Pool) -> Loops:
 
 def _scalar_maximum(pool: Pool) -> Loops:
     """Return the loops of a kernel that copies the first pixel of a window, and compares the others word by word."""
-    others = pool.places - pool.pixels
+    others = pool.window_pixels - pool.pixels
     words, rest = divmod(pool.pixel_bytes, WORD_BYTES)
     clamped, single = divmod(pool.batch_bytes, WORD_BYTES)
     return combined(
         {
-            "line": pool.lines,
+            "line": pool.output_rows,
             "pixel": pool.pixels,
-            "window row": pool.rows,
+            "window row": pool.window_rows,
             "compared place": others,
             "compared words": others * (words > 0),
             "compared word": others * words,

@@ -1,4 +1,4 @@
-"""TFLM's custom operators of signal processing, by custom code: Prepare, Init, loop counts and bounds.
+"""TFLM's custom signal-processing operators, by custom code: Prepare, Init, loop counts and bounds.
 
 Options are read by position, in the order of their names. What Init allocates beyond its OpData is in INIT. Kernels
 check only ranks and types; the bounds keep them within their tensors. Sources: signal/micro/kernels/*.cc,

@@ -1,4 +1,4 @@
-"""Unsupported operators as several supported ones, and as float islands between DEQUANTIZE and QUANTIZE.
+"""Replace unsupported operators with several supported ones, and with float islands between DEQUANTIZE and QUANTIZE.
 
 Elementwise operators become several supported ones: in float32, and some in int32.
 

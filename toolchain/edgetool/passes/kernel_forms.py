@@ -1,8 +1,8 @@
 """Operators in a form that their kernels support: with a bias, without per-channel scales, requantized.
 
 - LEAKY_RELU with a slope of 1, which conversion inserts where a tensor needs a second scale, becomes QUANTIZE.
-- FULLY_CONNECTED of int16 with per-channel scales, which CMSIS-NN does not support, becomes a CONV_2D of pixels.
-- TRANSPOSE_CONV of int16 without a bias, which TFLM's kernel reads anyway, gets a bias of zeros.
+- int16 FULLY_CONNECTED with per-channel scales, which CMSIS-NN does not support, becomes a CONV_2D of pixels.
+- int16 TRANSPOSE_CONV without a bias, which TFLM's kernel reads anyway, gets a bias of zeros.
 - An operator whose kernel requires the same scale for input and output gets a QUANTIZE before or after it.
 """
 

@@ -1,4 +1,6 @@
-"""SELECT, REDUCE_ANY, ONE_HOT, BUCKETIZE and TOPK_V2, which TFLM does not support, by comparisons and SELECT_V2.
+"""Replace SELECT, REDUCE_ANY, ONE_HOT, BUCKETIZE and TOPK_V2 with comparisons and SELECT_V2.
+
+TFLM does not support the replaced operators.
 
 In TOPK_V2, the position of an element is the number of elements that come before it.
 """

@@ -314,7 +314,7 @@ def calibrate_target(
         models: The .tflite files of the models in the logs (see device_runs).
 
     Raises:
-        CalibrationError: No such device can produce the measurements, or a log contains no complete profile.
+        CalibrationError: No device of this kind could produce the measurements, or a log contains no complete profile.
         TargetError: The target cannot be calibrated.
         OutputError: The profile cannot be written.
         UsageError: A model or a log does not match the others or the target.

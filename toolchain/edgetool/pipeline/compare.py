@@ -354,7 +354,7 @@ def _target_name(report: Report) -> str:
 
 
 def _differences(a: _Side, b: _Side) -> tuple[Finding, ...]:
-    """Report everything apart from the model that decides the figures and differs between the sides."""
+    """Report each difference between the sides, other than the model, that affects the figures."""
     first, second = a.info, b.info
     findings = []
     was, now = _target_name(a.report), _target_name(b.report)

@@ -41,7 +41,7 @@ class Converted:
 class Origin:
     """The input from which the .tflite was made, and how.
 
-    arena_bytes: the arena size because of which the model was selected, if any; a different size is reported.
+    arena_bytes: the arena size for which the model was selected, if any; a different size is reported.
     """
 
     original: ModelInfo

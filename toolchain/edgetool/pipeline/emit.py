@@ -472,7 +472,10 @@ def emit_shared(
 
 
 def _refuse_same_names(group: str, names: Sequence[str], paths: Sequence[Path]) -> None:
-    """Raise UsageError for names that differ at most in case: they have the same macros, on some systems also files."""
+    """Raise UsageError for names that differ at most in case.
+
+    They have the same macros and, on some systems, the same file names.
+    """
     seen = {model_macro(group): f"the arena {group}"}
     for name, path in zip(names, paths, strict=True):
         macro = model_macro(name)

@@ -109,7 +109,7 @@ def _selected(targets: Sequence[Target], request: FitRequest) -> list[Target]:
 
 
 def _is_by(target: Target, vendors: Sequence[str]) -> bool:
-    """Return whether a word of the vendor begins with one of the texts.
+    """Return whether a word of the vendor begins with one of the strings.
 
     For a profile without a vendor, the words of the board and the MCU are compared.
     """

@@ -46,7 +46,8 @@ SHARED_SCALE_RATIO = 8.0
 # If BULK_SHARE of the values use less than this fraction of the steps, the other values are outliers.
 MAX_OUTLIER_SHARE = 1 / 8
 BULK_SHARE = 0.99
-# An error above this number of steps does not come from rounding the output: weights, constants or arithmetic lose it.
+# An error above this number of steps does not come from rounding the output: it comes from the weights, constants or
+# arithmetic.
 MAX_ROUNDING_STEPS = 1.0
 WEIGHTED = frozenset(["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"])
 WITH_CONSTANTS = frozenset(["ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SUB"])

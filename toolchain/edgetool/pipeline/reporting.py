@@ -183,7 +183,7 @@ def report(
 
 
 def device_options(target: Target | None) -> dict[str, object]:
-    """Return what decides the figures besides the model: the target as it was used, including overrides."""
+    """Return what determines the figures, apart from the model: the target as it was used, including overrides."""
     if target is None:
         return {}
     region = target.arena_region
@@ -313,7 +313,7 @@ class EstimateRequest:
         benchmark_runs: The number of runs of LiteRT on this machine to compare with.
         interval_ms: The time between two inputs.
         power_mw: The power of the board.
-        clock_scale: A factor on the clock of the board.
+        clock_scale: A factor applied to the clock of the board.
         time_limit: The time limit of the search for a plan, in seconds.
     """
 

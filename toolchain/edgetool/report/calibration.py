@@ -63,8 +63,8 @@ class MeasuredModel:
 class CalibratedTiming:
     """The timing in a profile: cycles = cpi * instructions + stall_cycles_per_byte * bytes of constants from `region`.
 
-    band and operator_band are factors on the time of a model and of an operator. If the profile does not state
-    stall_cycles_per_byte, it is null and counts as 0.
+    band and operator_band are factors by which the time of a model and of an operator is multiplied. If the profile
+    does not state stall_cycles_per_byte, it is null and counts as 0.
     """
 
     cpi: float

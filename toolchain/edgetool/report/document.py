@@ -90,7 +90,10 @@ class TrafficInfo:
 
 @dataclass(frozen=True, slots=True)
 class FactorInfo:
-    """The time of another runtime on this core, as a factor on this estimate, from published measurements (rows)."""
+    """The time of another runtime on this core, as a factor by which this estimate is multiplied.
+
+    It is derived from `rows` published measurements.
+    """
 
     runtime: str
     factor: float
@@ -463,9 +466,10 @@ class PlannedTensor:
 
 @dataclass(frozen=True, slots=True)
 class PeakInfo:
-    """The first moment at which the live bytes of the head peak: the sizes of the buffers, each rounded up to 16.
+    """The first moment at which the head's live bytes reach their maximum.
 
-    position is an index into `order`; -1 is before the first operator, where operator and label are null.
+    Live bytes are the sizes of the buffers, each rounded up to 16. position is an index into `order`; -1 is before the
+    first operator, where operator and label are null.
     """
 
     position: int

@@ -44,7 +44,7 @@ class FitInfo:
     """The boards, those that fit first; `sort` is the order within each part.
 
     judged and fitting count all selected boards; boards contains the requested rows. smallest: the fitting board with
-    the smallest SRAM, then the smallest flash. left_out: devices of which only the memory bandwidth is described.
+    the smallest SRAM, then the smallest flash. left_out: devices for which only the memory bandwidth is described.
     """
 
     judged: int

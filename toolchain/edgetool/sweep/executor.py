@@ -124,7 +124,7 @@ class JobRunner:
 
     Args:
         seconds: time limit of each job.
-        folder: where the working directories of jobs are created; None is the system's place for temporary files.
+        folder: where the working directories of jobs are created; None is the system's location for temporary files.
         on_progress: called after every job, every TICK_SECONDS and at the end.
     """
 
@@ -464,7 +464,7 @@ def run_remotely(run: RunJob, message: str, *data: bytes) -> Outcome:
         message: the result of to_message.
         data: the results of packed, for each content.
 
-    Raises what `run` raises, with the worker's address if the error has no place.
+    Raises what `run` raises, with the worker's address if the error has no location.
     """
     from distributed import get_worker
 

@@ -77,8 +77,8 @@ class Content:
 class PreparedJob:
     """A job with its inputs, ready to run anywhere.
 
-    seconds: its time limit. folder: where its working directory is created; None is the system's place for temporary
-    files.
+    seconds: its time limit. folder: where its working directory is created; None is the system's location for
+    temporary files.
     """
 
     job: Job

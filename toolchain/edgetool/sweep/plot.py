@@ -73,8 +73,8 @@ UNITS: Mapping[str, tuple[tuple[str, float], ...]] = {
 COUNTS: tuple[tuple[str, float], ...] = (("", 1), ("thousands", 1e3), ("millions", 1e6))
 PERCENT = ("%", 0.01)
 
-# An SVG contains texts as text, with the names of fonts. Matplotlib contains DejaVu Sans, and measures with it; Verdana
-# is about as wide.
+# An SVG contains labels as text, with the names of fonts. Matplotlib contains DejaVu Sans, and measures with it;
+# Verdana is about as wide.
 STYLE: Mapping[str, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana"],
@@ -504,7 +504,7 @@ def _candidates(
 
 
 SIZE, FRONT_SIZE = 36.0, 60.0  # of markers, in square points
-SMALLER = 0.4  # factor on the size if there are many points
+SMALLER = 0.4  # factor applied to the size if there are many points
 NOTE: Mapping[str, Any] = {"fontsize": 6.5, "color": GREY}
 PANEL_TITLE: Mapping[str, Any] = {"fontsize": 10, "fontweight": "bold", "color": DARK}
 NOTE_LINES = 2
@@ -638,7 +638,7 @@ def _better_direction(name: str) -> int:
 
 
 class _LabelWriter:
-    """Writes texts into the axes that cover neither points, lines nor each other; it works in pixels of the layout."""
+    """Writes labels that cover neither points, lines nor each other into the axes; it works in pixels of the layout."""
 
     def __init__(self, axes: Any, panel: Panel, view: View) -> None:
         self._axes = axes

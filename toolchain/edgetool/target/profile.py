@@ -122,7 +122,7 @@ def _read_one_of(section: Section, key: str, known: tuple[int, ...]) -> int:
 
 def _read_kernel_sets(section: Section) -> tuple[str, ...]:
     known = get_args(Kernels)
-    words = section.texts("measured") if section.has("measured") else ()
+    words = section.strings("measured") if section.has("measured") else ()
     for word in words:
         if word not in known:
             section.note("measured", f"{word[:80]!r} is not one of {', '.join(known)}", did_you_mean(word, known))
@@ -223,7 +223,7 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 STATUSES: tuple[TimingStatus, ...] = get_args(TimingStatus)
 
 CPI_RANGE = (0.05, 100.0)  # no processor is outside of it when running code from any memory
-BAND_RANGE = (0.05, 20.0)  # factors on a time
+BAND_RANGE = (0.05, 20.0)  # factors by which a time is multiplied
 POWER_RANGE_MW = (0.001, 1e6)
 BANDWIDTH_RANGE_GBPS = (1e-3, 1e5)
 
@@ -236,7 +236,7 @@ def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Tim
         kernels = item.choice("kernels", KERNELS)
         timing = Timing(
             kernels=next((known for known in KERNELS if known == kernels), KERNELS[0]),
-            cpi=item.rate("cpi", *cpi_limits),
+            cpi=item.required_number("cpi", *cpi_limits),
             low=band[0],
             high=band[1],
             operator_low=operator_band[0],
@@ -266,7 +266,7 @@ def read_power(section: Section) -> Power | None:
     if item is None:
         return None
     low, high = item.pair("range_mw", *POWER_RANGE_MW)
-    power = Power(item.rate("active_mw", *POWER_RANGE_MW), low, high, item.text("basis"))
+    power = Power(item.required_number("active_mw", *POWER_RANGE_MW), low, high, item.text("basis"))
     item.finish()
     if not low <= power.active_mw <= high:
         item.note("active_mw", f"{power.active_mw:g} is outside range_mw, which is {low:g} to {high:g}")
@@ -278,13 +278,13 @@ def read_bandwidth(section: Section) -> float | None:
     item = section.optional("bandwidth")
     if item is None:
         return None
-    bandwidth = item.rate("gbps", *BANDWIDTH_RANGE_GBPS)
+    bandwidth = item.required_number("gbps", *BANDWIDTH_RANGE_GBPS)
     item.finish()
     return bandwidth
 
 
 def _read_types(section: Section) -> tuple[Precision, ...]:
-    named = section.texts("types") if section.has("types") else ()
+    named = section.strings("types") if section.has("types") else ()
     for name in named:
         if name not in PRECISIONS:
             section.note("types", f"{name[:80]!r} is not one of {', '.join(PRECISIONS)}")
@@ -347,7 +347,9 @@ def read_core(section: Section) -> Core:
         bus_bytes=section.integer("bus_bytes", *BUS_RANGE_BYTES),
         cpi_limits=cpi_limits,
         instructions=section.name("instructions", required=False) or None,
-        float_factor=section.rate("float_factor", *FLOAT_FACTOR_RANGE) if section.has("float_factor") else 1.0,
+        float_factor=section.required_number("float_factor", *FLOAT_FACTOR_RANGE)
+        if section.has("float_factor")
+        else 1.0,
         float_band=read_band(section, "float_band") if section.has("float_band") else (1.0, 1.0),
         cold_cycles=section.integer("cold_cycles", *COLD_RANGE) if section.has("cold_cycles") else 0,
         timings=read_timings(section, cpi_limits),
@@ -379,7 +381,7 @@ def read_runtime(section: Section) -> Runtime:
         limits=tuple(_read_limit(item) for item in section.sections("limit")),
         rank_limits=tuple(_read_rank_limit(item) for item in section.sections("rank_limit")),
         kernel_types=read_kernel_types(section, operators),
-        faults=section.texts("faults") if section.has("faults") else (),
+        faults=section.strings("faults") if section.has("faults") else (),
         abis=read_abis(section, structs_by_name),
         structs=structs,
         options=read_field_lists(section, "options", operators, structs_by_name),
@@ -533,7 +535,7 @@ def _read_rank_limit(section: Section) -> RankLimit:
 def _read_sources(section: Section, figures: Collection[str]) -> tuple[FigureSource, ...]:
     sources = []
     for item in section.sections("source"):
-        covers = item.texts("covers")
+        covers = item.strings("covers")
         for word in covers:
             if word not in figures:
                 item.note("covers", f"{word[:80]!r} is not a figure in this profile", did_you_mean(word, figures))

@@ -120,7 +120,7 @@ def parse_factors(text: str, *, where: str) -> tuple[RuntimeFactor, ...]:
 
 
 def _csv_rows(text: str, columns: tuple[str, ...], where: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each row with its place for errors, "file:line". Raises TargetError for an invalid header or width."""
+    """Yield each row with its location for errors, "file:line". Raises TargetError for an invalid header or width."""
     reader = csv.reader(io.StringIO(text), strict=True)
     try:
         header = next(reader, [])

@@ -24,7 +24,7 @@ _TOKEN = (
 
 
 def toml_text(blob: bytes, *, where: str, fix: str, error: type[UsageError]) -> str:
-    """Return the text of a file. Raises `error`, with this place and advice, if it is too large or not UTF-8."""
+    """Return the text of a file. Raises `error`, with this location and advice, if it is too large or not UTF-8."""
     if len(blob) > MAX_FILE_BYTES:
         raise error(f"is larger than {MAX_FILE_BYTES:,} bytes", where=where, fix=fix)
     try:
@@ -161,7 +161,7 @@ class Section:
             return low
         return int(value)
 
-    def rate(self, name: str, low: float, high: float) -> float:
+    def required_number(self, name: str, low: float, high: float) -> float:
         """Return a required finite number from low to high."""
         value = self._value(name, float, True)
         if value is None:
@@ -173,7 +173,7 @@ class Section:
 
     def number(self, name: str, low: float, high: float) -> float | None:
         """Return a finite number from low to high; None if it is absent."""
-        return self.rate(name, low, high) if self.has(name) else None
+        return self.required_number(name, low, high) if self.has(name) else None
 
     def pair(self, name: str, low: float, high: float) -> tuple[float, float]:
         """Return a required list of two finite numbers from low to high, the smaller one first."""
@@ -228,7 +228,7 @@ class Section:
         """Return an optional 32-bit address."""
         return self.integer(name, 0, 2**32 - 1) if self.has(name) else None
 
-    def texts(self, name: str) -> tuple[str, ...]:
+    def strings(self, name: str) -> tuple[str, ...]:
         """Return a required, non-empty list of strings."""
         value = self._value(name, list, True)
         if value is None:
@@ -296,7 +296,7 @@ class Section:
         return Section({f"{name}[{i}]": item for i, item in enumerate(value)}, self.problems, self.path)
 
     def finish(self) -> None:
-        """Note each unknown key; if there are very many, the first ones and the number of the others."""
+        """Note each unknown key; if there are too many, only the first ones and the number of the rest."""
         unknown = [name for name in self.table if name not in self.taken]
         for name in unknown[:MAX_UNKNOWN]:
             self.note(name, "unknown key", did_you_mean(name, self.taken))

@@ -160,7 +160,10 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFactor:
-    """The time of another runtime as a factor on TFLM's with the core's default kernels, from `rows` published rows."""
+    """The time of another runtime, as a factor by which TFLM's with the core's default kernels is multiplied.
+
+    It is derived from `rows` published rows.
+    """
 
     runtime: str
     core: str
@@ -183,8 +186,8 @@ class Core:
     cycle between core and memory. cpi_limits: the possible cycles per instruction; the minimum follows from how many
     instructions the core issues at once, the maximum from the slowest possible memory. float_factor: the cycles of an
     instruction of a float32 operator, relative to the timing's cycles per instruction. float_band: how much that
-    differs between models, as factors on their time. cold_cycles: the maximum additional cycles measured for an
-    operator whose code is not in any cache.
+    differs between models, as factors by which their time is multiplied. cold_cycles: the maximum additional cycles
+    measured for an operator whose code is not in any cache.
     """
 
     name: str

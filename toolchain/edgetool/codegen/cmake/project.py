@@ -69,6 +69,6 @@ def _programs(
     ]
     for spec, runner in zip(programs, runners, strict=True) if profile else ():
         target = f"{c_names.model_identifier(spec.header.name)}_profile"
-        # It may need other flags or another board than the rest.
+        # It may need different flags or a different board from the rest.
         items.append({"my_target": target, "my_source": f"EXCLUDE_FROM_ALL {target}.cc", "my_links": runner})
     return items

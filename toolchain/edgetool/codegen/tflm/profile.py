@@ -1,7 +1,8 @@
 """NAME_profile.cc: firmware that runs the model, times each operator, and prints a log.
 
-The log consists of lines "edgetool-profile NUMBER KIND key=value ... *CRC", numbered from 0 so that a lost line is
-noticed, each with the CRC-16 of everything before " *" so that a damaged one is. pipeline/device_log.py reads it.
+The log consists of lines "edgetool-profile NUMBER KIND key=value ... *CRC". Lines are numbered from 0 so that a lost
+one is noticed; each ends in the CRC-16 of everything before " *" so that a damaged one is detected.
+pipeline/device_log.py reads the log.
 
 Time is counted by start_ticks(), read_ticks() and stop_ticks(), which each file in counters/ defines for some cores.
 """
@@ -20,7 +21,8 @@ from edgetool.model.types import DType
 LOG_VERSION = 1
 WORD_LENGTH = 48
 DEFAULT_RUNS = 10
-# Recorded events, of 32 bytes each: if their number depends on the data, and at most, for loops with many iterations.
+# The number of events to record (32 bytes each): if it depends on the data, and the maximum (loops can have many
+# iterations).
 UNKNOWN_EVENTS, MAX_EVENTS = 128, 1024
 
 # Integers have their whole range, so that no kernel runs a special case; values that may be an index or a count are 0.

@@ -59,7 +59,7 @@ def _call(registration: Registration, names: dict[str, str]) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return a C string of these bytes in UTF-8; other bytes than plain ASCII have three octal digits, the maximum."""
+    """Return a C string of these bytes in UTF-8; bytes other than plain ASCII have three octal digits, the maximum."""
     plain = {ord(c) for c in map(chr, range(32, 127)) if c not in '"\\?'}
     data = text.encode("utf-8", "surrogatepass")
     return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in data) + '"'

@@ -1,4 +1,4 @@
-"""Lower activations: without a choice between two tensors, and GELU in the form that the converter recognizes.
+"""Lower activations so that they do not select between two tensors, and GELU to the form that the converter recognizes.
 
 SELECT_V2 requires one scale for its inputs and output, and a tensor has only one: an input that is also used elsewhere
 would be clipped to the range of the output.
@@ -35,7 +35,7 @@ SLOPE_STEP = 2.0**-24
 
 
 def requantize_shared_tensors(tf: Any, graph: Any) -> None:
-    """Insert LEAKY_RELU, which changes values by at most 1e-6 of them, for each tensor that needs two scales."""
+    """Insert LEAKY_RELU for each tensor that needs two scales; it changes values by at most one part in a million."""
     requantized: dict[Any, dict[Any, Any]] = {}
     for operation in graph.get_operations():
         for position in _inputs_to_requantize(operation):
@@ -157,7 +157,10 @@ SIGMOID_LIKE = frozenset(["Erf", "Tanh"])
 
 
 def keep_gelu(tf: Any, graph: Any) -> None:
-    """Insert LEAKY_RELU, which changes values by at most 1e-6 of them, between GELU and a rectifier that reads it."""
+    """Insert LEAKY_RELU between GELU and a rectifier that reads it.
+
+    LEAKY_RELU changes each value by at most one part in a million.
+    """
     for operation in graph.get_operations():
         if not _is_gelu(operation):
             continue

@@ -17,8 +17,8 @@ from edgetool.convert.lowering.context import FunctionContext, Lower, LowerConte
 # L2_NORMALIZATION squares, sums and divides without rounding in between, but its results are multiples of 1/128, and n
 # values are each about 1/sqrt(n). Measured: it is more accurate up to this number of values.
 MAX_L2_VALUES = 16
-# The square of the 1e-6 to which TensorFlow Lite's L2_NORMALIZATION raises a smaller norm: zeros stay zeros, and rows
-# with a norm below 1e-6 get a norm below 1.
+# The square of 1e-6, the minimum to which TensorFlow Lite's L2_NORMALIZATION clamps the norm: zeros stay zeros, and
+# rows with a norm below 1e-6 get a norm below 1.
 L2_EPSILON = 1e-12
 MEAN_EPSILON = 1e-20
 

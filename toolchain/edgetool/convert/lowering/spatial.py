@@ -133,7 +133,7 @@ def _adaptive(name: str) -> LowerFunction:
         tf = context.tf
 
         def reduced(x: Any, length: int) -> Any:
-            """Pool each `length` indices along the second of three axes."""
+            """Pool every `length` consecutive indices along the second of three axes."""
             if name == "max":  # MAX_POOL_2D supports int16, unlike REDUCE_MAX
                 return tf.squeeze(tf.nn.max_pool2d(tf.expand_dims(x, 2), (length, 1), (length, 1), "VALID"), 2)
             before, size, after = x.shape.as_list()

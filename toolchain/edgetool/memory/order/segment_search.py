@@ -393,7 +393,7 @@ def _raise_bound(
         if forced.network is None:
             best = improved(network, best, None, min(forced.next_limit, best.peak))
         else:
-            best = _beamed_within(network, forced, best, limit, WIDTH, budget)
+            best = _beam_search_within(network, forced, best, limit, WIDTH, budget)
             top, at_top = min(forced.minimum_limit, best.peak), forced
     return best, at_top
 
@@ -403,12 +403,12 @@ def _between(network: Network, forcing: PrecedenceForcing, best: SegmentOrder, b
     is_improved = True
     while is_improved and best.open and not budget.over:
         peak = best.peak
-        best = _beamed_within(network, forcing.within(peak - 1), best, peak - 1, BETWEEN_WIDTH, budget)
+        best = _beam_search_within(network, forcing.within(peak - 1), best, peak - 1, BETWEEN_WIDTH, budget)
         is_improved = best.peak < peak
     return best
 
 
-def _beamed_within(
+def _beam_search_within(
     network: Network, forced: ForcedPrecedences, best: SegmentOrder, limit: int, width: int, budget: NodeBudget
 ) -> SegmentOrder:
     part = forced.network
@@ -454,7 +454,8 @@ def search_segment(network: Network, limit: int, initial: Sequence[int], budget:
     for width, directions, halvings, nodes in PHASES:
         if not best.open or budget.over:
             break
-        best = _beamed([search.direction for search in exact[:directions]], best, width, halvings, budget)
+        promising = [search.direction for search in exact[:directions]]
+        best = _best_of_beam_searches(promising, best, width, halvings, budget)
         for search, share in zip(exact, (nodes, min(nodes, max(MIN_SETS, nodes // PHASE_DIVISOR))), strict=True):
             if best.open and share:
                 order = search.resume(best.peak, share, budget)
@@ -464,7 +465,7 @@ def search_segment(network: Network, limit: int, initial: Sequence[int], budget:
     return SegmentOrder(best.order, best.peak, min(best.lower_bound, best.peak))
 
 
-def _beamed(
+def _best_of_beam_searches(
     directions: Sequence[SearchDirection], best: SegmentOrder, width: int, halvings: int, budget: NodeBudget
 ) -> SegmentOrder:
     """Return the best order that beam searches find at the bound, and between it and the best peak."""

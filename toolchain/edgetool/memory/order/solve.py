@@ -410,8 +410,8 @@ def candidates(problem: OrderProblem, effort: Effort) -> Iterator[OrderResult]:
     others = [
         search.order(lambda segment: segment.order),
         search.order(lambda segment: moved_back(segment.part, segment.order, search.peak)),
-        search.order(lambda segment: _beamed(search, segment, forward, effort)),
-        search.order(lambda segment: _beamed(search, segment, backward, effort)),
+        search.order(lambda segment: _beam_search_order(search, segment, forward, effort)),
+        search.order(lambda segment: _beam_search_order(search, segment, backward, effort)),
         _low_everywhere(network, effort),
         *(make(network) for make in BASELINES.values()),
         greedy(network),
@@ -424,7 +424,7 @@ def _closest(search: SearchedNetwork, budget: NodeBudget) -> tuple[int, ...]:
     return search.order(lambda segment: closest_to_original(segment.part, segment.order, search.peak, budget))
 
 
-def _beamed(
+def _beam_search_order(
     search: SearchedNetwork, segment: Segment, direction: Callable[[Network], SearchDirection], effort: Effort
 ) -> Sequence[int]:
     order = beam_search(direction(segment.part), search.peak, CANDIDATE_WIDTH, _share(effort))
