@@ -698,8 +698,48 @@ def _is_int16_without_bias(call: Call) -> bool:
     return unbiased and _groups(call) == 1 and call.option("quantized_bias_type") != "INT32"
 
 
+def misreads_row(w: Windows, *, int4: bool) -> bool:
+    """Return whether arm_convolve_1_x_n_s8 or arm_convolve_1_x_n_s4 reads wrong values at the ends of a row.
+
+    For int8, the buffer of the right end is right only if its first window overhangs the row by one column. For int4,
+    the position of the first weight of a window at either end is rounded down to a whole byte.
+    """
+    axis, ends = w.columns, padded_row_ends(w.columns)
+    if ends is None or sum(ends) > axis.outputs:
+        return False  # no result, or another kernel
+    total = (axis.outputs - 1) * axis.stride + axis.kernel - axis.size
+    if int4:
+        skipped = [(axis.pad - axis.stride * index) * w.in_channels for index in range(ends[0])]
+        return sum(ends) > 0 and (axis.kernel * w.in_channels % 2 == 1 or any(count % 2 for count in skipped))
+    overhang = total - axis.pad
+    if overhang == 0 or axis.stride == 1:
+        return False
+    return overhang % axis.stride != 1 or (overhang != 1 and total % 2 != 0)
+
+
+def _misreads_row(call: Call) -> bool:
+    source, weights, result = operand_tensors(call, CONV)
+    if not call.platform.mve or source.dtype is not DType.INT8:
+        return False
+    w = convolution_windows(call, source, weights, result)
+    is_row = convolution_path(w, call.platform) == "one row"
+    return is_row and misreads_row(w, int4=weights.dtype is DType.INT4)
+
+
 FAULTS: dict[str, tuple[KernelFault, ...]] = {
     "CONV_2D": (
+        KernelFault(
+            name="conv-row-ends",
+            kernels=("cmsis-nn",),
+            applies=_misreads_row,
+            condition="of a single row with these windows",
+            effect="reads wrong values at the ends of the row with Helium",
+            remedy="use a stride of 1, or pad the row with PAD and use VALID padding",
+            source="arm_convolve_1_x_n_s8.c, arm_convolve_1_x_n_s4.c",
+            fixed_by="",
+            wrong="int8/2",
+            right="int8/0",
+        ),
         KernelFault(
             name="grouped-conv-int16",
             kernels=("cmsis-nn",),
@@ -733,7 +773,7 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
             remedy="add a bias of zeros",
             source="arm_convolve_s8.c",
             fixed_by="",
-            wrong="int8/49",
+            wrong="int8/54",
             right="int8/0",
         ),
         KernelFault(

@@ -346,7 +346,7 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
             source="arm_svdf_s8.c, cmsis_nn/svdf.cc",
             fixed_by="",
             wrong="int8/0",
-            right="int8/1",
+            right="int8/36",
         ),
         KernelFault(
             name="svdf-without-bias",

@@ -265,6 +265,7 @@ def _transpose_conv_macs(operator: Operator, graph: Graph) -> int:
 MACS: dict[str, MacRule] = {"TRANSPOSE_CONV": _transpose_conv_macs}
 
 
+SCRATCH_ALIGNMENT = 16  # MicroArenaBufferAlignment
 ScheduledRow = frozenset[tuple[int, int]]  # the rows of the input and of the filter whose products are added
 
 
@@ -301,15 +302,25 @@ def _expected_rows(inputs: int, kernel: int, stride: int, pad: int, outputs: int
 
 
 def misplaces_rows(image: Pair, kernel: Pair, strides: Pair, pads: Pair, outputs: Pair) -> bool:
-    """Return whether arm_transpose_conv_s8 computes something else than a transposed convolution.
+    """Return whether arm_transpose_conv_s8 computes something other than a transposed convolution.
 
-    It does if its rows are not those of the output, if columns of the output lie outside the row of sums, or if its
-    scratch buffer is too short: its size is computed with the vertical stride in place of the horizontal one.
+    It does if its rows are not those of the output, or if columns of the output lie outside the row of sums.
     """
     rows = image[0], kernel[0], strides[0], pads[0], outputs[0]
     sums = (image[1] - 1) * strides[1] + max(kernel[1], strides[1])
-    too_short = strides[1] > max(kernel[1], strides[0])
-    return too_short or pads[1] + outputs[1] > sums or _scheduled_rows(*rows) != _expected_rows(*rows)
+    return pads[1] + outputs[1] > sums or _scheduled_rows(*rows) != _expected_rows(*rows)
+
+
+def exceeds_scratch(image: Pair, kernel: Pair, strides: Pair, channels: int) -> bool:
+    """Return whether arm_transpose_conv_s8 writes beyond its scratch buffer, which TFLM aligns to 16 bytes.
+
+    The size of the buffer is computed with the vertical stride in place of the horizontal one.
+    """
+    row_bytes = channels * max(kernel[0], strides[0]) * INT32_BYTES
+    needed, requested = (
+        ((image[1] - 1) * strides[1] + max(kernel[1], stride)) * row_bytes for stride in (strides[1], strides[0])
+    )
+    return needed > -(-requested // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 def _misplaces_rows(call: Call) -> bool:
@@ -321,6 +332,8 @@ def _misplaces_rows(call: Call) -> bool:
     if max(strides) <= REVERSED_STRIDE and source.shape[3] > REVERSED_CHANNELS:
         return False
     check_steps(max(outputs[0] * kernel[0], image[0] * kernel[0]))
+    if exceeds_scratch(image, kernel, strides, result.shape[3]):
+        return True
     pads = window_pads(str(call.option("padding", "")), outputs, kernel, strides, (1, 1))
     return misplaces_rows(image, kernel, strides, pads, outputs)
 
@@ -363,8 +376,8 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
             remedy="apply the activation in an operator of its own",
             source="cmsis_nn/transpose_conv.cc",
             fixed_by="",
-            wrong="int16/0",
-            right="int16/1",
+            wrong="int16/1",
+            right="int16/0",
         ),
     ),
 }

@@ -8,6 +8,7 @@ kernels for the original. There is no rule for svdf-int8-state: no operator has 
 - TRANSPOSE_CONV with a fused activation gets an operator for the activation.
 - Grouped CONV_2D of int16 becomes one CONV_2D per group.
 - Filters of int4 become filters of int8 with the same values and scales.
+- CONV_2D of one row gets a row that its windows cover exactly.
 - Absent biases become biases of zeros.
 - FULLY_CONNECTED, SPACE_TO_BATCH_ND, MAXIMUM and MINIMUM get operands of another shape, or padded or broadcast before.
 - DEPTHWISE_CONV_2D of one channel becomes CONV_2D, SOFTMAX of single elements a constant, and TRANSPOSE that moves
@@ -527,6 +528,25 @@ def _sliced(quantization: Quantization | None, part: slice) -> Quantization | No
     return Quantization(quantization.scales[part], (0,) * len(quantization.scales[part]), quantization.axis)
 
 
+def _exact_row(draft: Draft, operator: Operator, context: Context) -> Applied | None:
+    """Pad or shorten the row to the columns that the windows cover, so that no window reaches beyond its ends."""
+    source, weights, result = (draft.tensors[index] for index in (*operator.inputs[:2], operator.outputs[0]))
+    stride = operator.options["stride_w"] if operator.options else None
+    if not isinstance(stride, int) or source.per_tensor is None:
+        return None
+    builder = OperatorBuilder(draft, operator)
+    covered = (result.shape[2] - 1) * stride + weights.shape[2]
+    missing, shape = covered - source.shape[2], (*source.shape[:2], covered, source.shape[3])
+    if missing > 0:
+        margins = [[0, 0], [0, 0], [missing // 2, missing - missing // 2], [0, 0]]
+        bounds = ("PAD", [builder.constant(margins)])
+    else:
+        bounds = ("SLICE", [builder.constant([0] * len(shape)), builder.constant(list(shape))])
+    row = builder.add(bounds[0], [source.index, *bounds[1]], shape, like=source.index)
+    output = _repeat(builder, [row, *operator.inputs[1:]], result.shape, padding=VALID)
+    return builder.finish("exact-row", output) if builder.is_supported(context) else None
+
+
 def _depthwise_as_convolution(draft: Draft, operator: Operator, context: Context) -> Applied | None:
     """Use CONV_2D, along a row or else along a column, because CMSIS-NN refuses some windows along a row."""
     source, weights, *bias = operator.inputs
@@ -646,6 +666,7 @@ RULES: Mapping[str, tuple[Rewrite, ...]] = {
         Rewrite("transpose-conv-slice", "given a larger output, of which SLICE takes the original part", _move_rows),
         Rewrite("transpose-conv-border", "given a filter with a border of zeros", _move_rows),
     ),
+    "conv-row-ends": (Rewrite("exact-row", "given a row that its windows cover exactly, by PAD or SLICE", _exact_row),),
     "grouped-conv-int16": (
         Rewrite("conv-per-group", "replaced by one CONV_2D per group, between SPLIT and CONCATENATION", _split_groups),
     ),

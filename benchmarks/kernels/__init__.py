@@ -1,0 +1,1 @@
+"""Differences between the kernels of TFLM: generated one-operator models on emulated cores."""
