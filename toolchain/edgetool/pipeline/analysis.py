@@ -171,11 +171,17 @@ def fault_findings(
         Finding(
             "kernel-fault",
             f"with the {target.kernels} kernels of {target.runtime.name}, {label} ({_places(places)}) "
-            f"{fault.condition} {fault.effect}: {fault.remedy}",
+            f"{fault.condition} {fault.effect}: {fault.remedy}{_rewrite_hint(fault)}",
             where=target.name,
         )
         for (_, label), (fault, places) in groups.items()
     ]
+
+
+def _rewrite_hint(fault: KernelFault) -> str:
+    from edgetool.passes.faults import RULES
+
+    return "; 'edgetool plan --optimize' rewrites it if there is an exact equivalent" if fault.name in RULES else ""
 
 
 def _places(items: Sequence[tuple[int, int]]) -> str:
