@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.kernels.cases import Case
 
 from edgetool.child import ProcessLimits
 from edgetool.convert.request import Conversion, ConvertRequest, Evaluation
@@ -23,7 +24,9 @@ from edgetool.model.reader import read_model
 from edgetool.model.types import DType
 from edgetool.model.writer import write_model
 from edgetool.pipeline.convert import convert_file
+from edgetool.pipeline.planning import without_faults
 from edgetool.pipeline.quality import classifies, measure_quality, run_quantized
+from edgetool.pipeline.source import Source
 from edgetool.pipeline.versions import installed_versions
 from edgetool.report.document import Band, QuantizationInfo
 from edgetool.report.json import plain
@@ -223,6 +226,16 @@ def test_a_cost_is_what_convert_reports(tflite: bytes, target: str, tmp_path: Pa
 
 def test_costs_do_not_depend_on_the_name_and_are_the_same_again() -> None:
     assert measured_cost(TFLITE, BOARD, name="other.tflite") == measured_cost(TFLITE, BOARD)
+
+
+def test_the_cost_is_that_of_the_model_without_kernel_faults() -> None:
+    faulty = write_model(Case("TRANSPOSE_CONV", "int8", 1).model())
+    cost = measured_cost(faulty, load_target("cortex-m7"))
+    source = Source("model.tflite", faulty, read_model(faulty))
+    rewritten, sentences = without_faults(source, load_target("cortex-m7"))
+    assert cost.errors == ()
+    assert len(sentences) == 1
+    assert cost.model_bytes > len(rewritten.blob) > len(faulty)
 
 
 def test_memory_is_that_of_the_cost_and_goes_with_budgets() -> None:

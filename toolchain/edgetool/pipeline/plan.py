@@ -19,6 +19,7 @@ from edgetool.pipeline.planning import (
     plan_findings,
     planned_source,
     search_findings,
+    without_faults,
 )
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
@@ -111,18 +112,12 @@ def _without_faults(
     source: Source, target: Target | None, request: PlanRequest, custom: Mapping[str, OperatorEntry] | None
 ) -> _Rewritten:
     """Rewrite the operators whose kernels on the target compute wrong outputs."""
-    from edgetool.model.writer import write_model  # imported on use: most plans leave the model unchanged
-    from edgetool.passes.faults import avoid_faults
-
     if target is None:
         raise UsageError("--optimize rewrites the model for the kernels of a target", fix="specify one with --target")
-    platform = platform_of(target)
-    avoided = avoid_faults(source.model, target.runtime, platform, custom)
-    if avoided.model is source.model:
+    rewritten, sentences = without_faults(source, target, custom)
+    if rewritten is source:
         return _Rewritten(source)
-    before = plan_memory(source.model, platform, replace(request, file_plan="replace"), custom=custom).account
-    return _Rewritten(
-        Source(source.name, write_model(avoided.model), avoided.model),
-        tuple(Finding("fault-avoided", sentence) for sentence in avoided.sentences({})),
-        None if before is None else before.bytes,
-    )
+    request = replace(request, file_plan="replace")
+    before = plan_memory(source.model, platform_of(target), request, custom=custom).account
+    findings = tuple(Finding("fault-avoided", sentence) for sentence in sentences)
+    return _Rewritten(rewritten, findings, None if before is None else before.bytes)

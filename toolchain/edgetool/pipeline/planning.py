@@ -278,3 +278,20 @@ def planned_for(
         written = Source(written.name, written.blob, renumbered(written.model))
         plan = renumbered_plan(plan, written.model, platform, custom=custom)
     return PlannedModel(analyse(written, target, plan=plan, custom=custom), written, unwritten)
+
+
+def without_faults(
+    source: Source, target: Target, custom: Mapping[str, OperatorEntry] | None = None
+) -> tuple[Source, tuple[str, ...]]:
+    """Rewrite the operators whose kernels on the target compute wrong outputs.
+
+    Returns:
+        The rewritten file, or the same one if no rewrite applies; and a sentence for each rewrite.
+    """
+    from edgetool.model.writer import write_model  # imported on use: most models do not change
+    from edgetool.passes.faults import avoid_faults
+
+    avoided = avoid_faults(source.model, target.runtime, platform_of(target), custom)
+    if avoided.model is source.model:
+        return source, ()
+    return Source(source.name, write_model(avoided.model), avoided.model), avoided.sentences({})

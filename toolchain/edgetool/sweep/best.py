@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgetool.errors import FailedCheckError, InternalError, UsageError
+from edgetool.finding import Finding
 from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.pipeline.delivery import (
@@ -20,6 +21,7 @@ from edgetool.pipeline.delivery import (
     deliver,
 )
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
+from edgetool.pipeline.planning import without_faults
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo
@@ -144,9 +146,11 @@ def write_best(
     source = Source(f"{name}.tflite", blob, read_model(blob, name=f"{name}.tflite"))
     request = PlanRequest(seed=int(record.options.get("seed", 0)))
     origin = _origin(store, record, row, keys, source)
+    rewritten, sentences = without_faults(source, target)
+    notes = tuple(Finding("conversion", sentence) for sentence in sentences)
     return deliver(
-        source,
-        replace(origin, findings=(*origin.findings, *findings_on_name)),
+        rewritten,
+        replace(origin, findings=(*origin.findings, *notes, *findings_on_name)),
         target,
         destination,
         options=_options(record, row, request, destination),

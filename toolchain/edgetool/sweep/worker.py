@@ -29,7 +29,7 @@ from edgetool.memory.problem import Effort
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.pipeline.convert import convert_for, hash_of_path
-from edgetool.pipeline.planning import PlannedModel, planned_for
+from edgetool.pipeline.planning import PlannedModel, planned_for, without_faults
 from edgetool.pipeline.quality import classifies, run_quantized
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
@@ -317,7 +317,9 @@ def variant_metrics(
 
 
 def _planned(tflite: bytes, target: Target, seed: int, *, name: str = MODEL_NAME) -> PlannedModel:
-    return planned_for(Source(name, tflite, read_model(tflite, name=name)), target, effort=Effort(seed=seed))
+    """Plan a .tflite as `convert` does, which rewrites it for the kernels of the target."""
+    source, _ = without_faults(Source(name, tflite, read_model(tflite, name=name)), target)
+    return planned_for(source, target, effort=Effort(seed=seed))
 
 
 def _run(
