@@ -13,9 +13,19 @@ from edgetool.model.types import Model, Tensor
 from edgetool.model.writer import write_model
 
 
+def test_one_model_of_each_operator_and_type() -> None:
+    for operator, kind in generators():
+        check(operator, kind, range(1))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("operator", "kind"), generators())
-def test_case(operator: str, kind: str) -> None:
-    for number in range(5):
+def test_models_of_an_operator_and_type(operator: str, kind: str) -> None:
+    check(operator, kind, range(1, 6))
+
+
+def check(operator: str, kind: str, numbers: range) -> None:
+    for number in numbers:
         case = Case(operator, kind, number)
         model = case.model()
         data = write_model(model)
