@@ -30,7 +30,7 @@ from edgetool.pipeline.estimate import (
     is_this_machine,
     write_tables,
 )
-from edgetool.pipeline.reporting import EstimateRequest
+from edgetool.pipeline.estimate_report import EstimateRequest
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import Report
 from edgetool.target.load import load_target

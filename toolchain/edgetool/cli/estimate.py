@@ -418,7 +418,7 @@ def command(
     """
     from edgetool.cli.view import closing, joint_verdict
     from edgetool.pipeline.estimate import estimate_file
-    from edgetool.pipeline.reporting import EstimateRequest
+    from edgetool.pipeline.estimate_report import EstimateRequest
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.json import documents, to_json
 

@@ -21,9 +21,10 @@ from edgetool.estimate.hardware import (
 from edgetool.estimate.types import positive
 from edgetool.figure import in_text
 from edgetool.pipeline.analysis import analyse
+from edgetool.pipeline.estimate_report import EstimateRequest, MeasuredRun, measured_on_target
 from edgetool.pipeline.output import check_writable, write_files
 from edgetool.pipeline.planning import Deadline, search_findings
-from edgetool.pipeline.reporting import EstimateRequest, MeasuredRun, measured_on_target, report
+from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import EstimateInfo, Report
 from edgetool.target.types import Target
