@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def tried(entry: Entry, folder: Path) -> Row:
-    """One model, converted for the Cortex-M7, its arena told for the Cortex-M4 too."""
+    """One model, converted for the Cortex-M7, with its arena for the Cortex-M4 too."""
     rounded = json.loads((folder / ROUNDED).read_text(encoding="utf-8"))
     trial = try_out(entry, folder, rounded)
     other = None

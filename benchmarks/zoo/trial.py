@@ -159,7 +159,7 @@ def _run(blob: bytes, raw: Sequence[Array], engine: RunEngine) -> tuple[Array, .
 
 
 def _name(names: Mapping[str, str], model: Model, index: int) -> str:
-    """The name of a graph output among those given, told by the signature; the only one needs no name."""
+    """The name of a graph output among those given, named by the signature; the only one needs no name."""
     if len(names) == 1:
         return next(iter(names.values()))
     return names[_plain(model.argument_name(0, index) or "")]

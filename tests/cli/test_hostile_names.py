@@ -153,7 +153,7 @@ def texts(value: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def judged(folder: Path, named: list[Path]) -> dict[str, str]:
-    """The judgement of every model in every form; each fails, so that much is told of it."""
+    """The judgement of every model in every form; each fails, so that the report on it is long."""
     files = [*named, *MODELS]
     words = ("check", *BOARD, "--max-arena", "16", "--", *files)
     forms = {"text": shown(edgetool(*words), 1)}

@@ -1,4 +1,4 @@
-"""Pipes, devices, folders and links in place of every file that a command reads: told at once, never waited for."""
+"""Pipes, devices, folders and links in place of every file that a command reads: refused at once, never waited for."""
 
 from __future__ import annotations
 

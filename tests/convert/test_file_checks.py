@@ -78,7 +78,7 @@ def test_sizes_that_are_too_much_together_are_refused(tmp_path: Path, monkeypatc
 
 
 def test_an_entry_never_unpacks_to_more_than_its_declared_size(tmp_path: Path) -> None:
-    """An archive says small and unpacks to more: what zipfile gives ends at what was checked, and is told damaged."""
+    """An archive that unpacks to more than it says: zipfile stops at the checked size and it is reported as damaged."""
     path = tmp_path / "a.keras"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr("config.json", b"[" * 10_000_000)

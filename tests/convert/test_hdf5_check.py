@@ -40,7 +40,7 @@ def many_arrays(file: Any) -> None:
         file.create_dataset(f"w{index}", (file_checks.ARRAY_LIMIT_BYTES // 4,), "f4", chunks=(2**16,))
 
 
-# What is wrong with a file, and how it is told.
+# What is wrong with a file, and how it is reported.
 HOSTILE: dict[str, tuple[Change, str]] = {
     "never written": (
         lambda file: file.create_dataset("w", (MANY,), "f4"),

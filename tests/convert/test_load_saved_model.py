@@ -203,7 +203,7 @@ def decoded(path: str) -> None:
     )
 
 
-# What the function of a SavedModel does with a file, and the operation by which it is told.
+# What the function of a SavedModel does with a file, and the operation that the message names.
 HOSTILE: dict[str, Callable[[str], Any]] = {
     "ReadFile": tf.io.read_file,
     "WriteFile": lambda path: tf.io.write_file(path, "hostile"),
@@ -463,7 +463,7 @@ def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
 
 # ---- the table against TensorFlow's own list
 
-# Arguments by which an operation is told a place outside of its graph.
+# Arguments that refer an operation to a place outside of its graph.
 PLACE = re.compile(r"(^|_)(files?|filenames?|filename|path|dir|logdir|directory|address|url|urls|uri|prefix)$")
 PLACE_WITH_MORE = re.compile(r"^(file|path|vocab_file)_|_path_|_file$|descriptor_source")
 # These have such an argument, and reach nothing with it.

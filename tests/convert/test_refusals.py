@@ -341,7 +341,7 @@ def converted(
     lstms: bool = True,
     rnn: str = "auto",
 ) -> ConvertedModel:
-    """The conversion of a model whose forms fail as told."""
+    """The conversion of a model whose forms fail as given."""
 
     def form(name: str) -> Any:
         return SimpleNamespace(name=name, lowering=SimpleNamespace(cuts=SimpleNamespace(lstms=lstms)), unrolled=None)

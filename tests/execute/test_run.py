@@ -1,6 +1,6 @@
-"""Running models: what comes back, that both runtimes agree, and how failures are told.
+"""Running models: what comes back, that both runtimes agree, and how failures are reported.
 
-What TFLM tells of its arena: how the words are read, and that they are the truth on this machine.
+What TFLM prints about its arena: how it is parsed, and that it is true on this machine.
 """
 
 from __future__ import annotations

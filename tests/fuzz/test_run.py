@@ -22,7 +22,7 @@ from edgetool.errors import ModelError, UnsupportedModelError
 from tests.fuzz import odd_judge as odd
 from tests.model.builders import conv_model_bytes
 
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="memory use is read from Linux")
 
 
 def plan(state: Path, count: int) -> Plan:

@@ -1,6 +1,6 @@
 """The rules of each operator: sound ones are read, and each rule broken alone is refused by field and byte.
 
-Which operators have which rules, told a second time. Where shapes are place holders, what does not go together is
+Which operators have which rules, stated a second time. Where shapes are place holders, what does not go together is
 kept for the rooms below to refuse.
 """
 
@@ -206,7 +206,7 @@ def test_the_values_of_a_sparse_constant_are_not_checked() -> None:
     assert read_model(write_model(build.model([], []))).main.operators[0].code == "MEAN"
 
 
-ANY = 64  # no operator has as many where a number is told
+ANY = 64  # more than any operator has where the rule limits the number
 EXPECTED_COUNTS = {
     """
     ABS AVERAGE_POOL_2D BITCAST BUCKETIZE CAST CEIL COMPLEX_ABS COS DENSIFY DEPTH_TO_SPACE DEQUANTIZE ELU EXP

@@ -24,7 +24,7 @@ from edgetool.target.platform import platform_of
 
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "kernels" / "measured" / "cmsis_nn.csv"
 WRONG = ("differs", "depends", "outside", "crashed", "failed")
-SAMPLED = 120  # of so many measured models, the quick tests look at one
+SAMPLED = 120  # the quick tests look at one measured model in so many
 FAULTS: list[tuple[str, KernelFault]] = [
     (code, fault) for table in (OPERATORS, CUSTOM_OPERATORS) for code in table for fault in table[code].faults
 ]

@@ -68,7 +68,7 @@ def test_a_failing_rename_leaves_the_old_files(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_commit_that_cannot_be_flushed_is_rolled_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was told as an error, the next run would do all the same."""
+    """What was reported as an error, the next run would do all the same."""
     directory = filled(tmp_path / "out", {**MINE, **OLD})
     staging = staged(directory)
     real = swap.sync

@@ -50,7 +50,7 @@ def do(
     refusing: str = "",
     deadly: str = "",
 ) -> Outcome:
-    """An outcome that is told by the key. log: gets a line with the key and this process's number when it begins.
+    """An outcome that follows from the key. log: gets a line with the key and this process's number when it begins.
 
     failing, refusing, deadly: kinds that fail, raise, and kill their process.
     """

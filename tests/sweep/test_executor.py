@@ -218,7 +218,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="limits and signals are PO
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another worker, which does as it is told."""
+    """Another worker, which obeys the test's commands."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setattr(executor, "WORKER", "tests.sweep.work_child")
 

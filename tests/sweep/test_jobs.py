@@ -35,7 +35,7 @@ def graphs(draw: st.DrawFn) -> list[Job]:
 
 
 def fated(jobs: list[Job], failing: set[str], known: set[str]) -> set[str]:
-    """What cannot be done, told another way: whoever reaches a failing job over needs that are not known."""
+    """What cannot be done, computed another way: whoever reaches a failing job over needs that are not known."""
     by_key = {item.key: item for item in jobs}
 
     def reaches(key: str) -> bool:

@@ -1,6 +1,6 @@
-"""A sweep.toml: what each key gives, and that whatever is wrong is told with its file and key before anything runs.
+"""A sweep.toml: what each key gives, and that whatever is wrong is reported with its file and key before anything runs.
 
-A sweep.toml that is wrong: told with its file and key before anything runs.
+A sweep.toml that is wrong: reported with its file and key before anything runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The store: what is recorded comes back exactly and survives being killed; what is no store is told and left alone.
+"""The store: what is recorded comes back exactly and survives being killed; anything else is reported and left alone.
 
-What is no store, or a damaged one: told, and left alone.
+What is no store, or a damaged one: reported, and left alone.
 
-A store from somebody else: any value in any place of its JSON is read or told, whatever is made of it.
+A store from somebody else: any value in any place of its JSON is either read or reported as wrong.
 
 One running sweep for a store, and what a killed one leaves in it.
 

@@ -1,4 +1,4 @@
-"""The user's function that makes a model: what it may do, and what is told when it fails. No Keras needed."""
+"""The user's function that makes a model: what it may do, and what is reported when it fails. No Keras needed."""
 
 from __future__ import annotations
 
