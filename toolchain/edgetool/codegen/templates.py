@@ -47,11 +47,16 @@ def fill(file: str, /, **values: TemplateValue) -> str:
 
 
 @cache
-def _read(file: str) -> list[str]:
+def read_file(file: str) -> str:
+    """Return the text of a file of this package, by its path in the package."""
     import importlib.resources  # slow to import
 
-    path = importlib.resources.files("edgetool.codegen").joinpath(*file.split("/"))
-    return path.read_text(encoding="ascii").splitlines()
+    return importlib.resources.files("edgetool.codegen").joinpath(*file.split("/")).read_text(encoding="ascii")
+
+
+@cache
+def _read(file: str) -> list[str]:
+    return read_file(file).splitlines()
 
 
 def _names(values: Mapping[str, TemplateValue]) -> set[str]:

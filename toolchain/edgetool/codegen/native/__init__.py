@@ -1,0 +1,1 @@
+"""Generated C: a model as tables and kernels, without an interpreter."""

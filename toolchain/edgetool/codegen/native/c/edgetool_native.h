@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: 0BSD */
+/*
+ * The contract of edgetool's kernels, and the fixed-point arithmetic that they share.
+ *
+ * A kernel computes a band of one or more consecutive output rows. It receives a pointer to each input row that the
+ * band needs: for every output row of the band in turn, the rows of all inputs, taps by taps; NULL is a row outside the
+ * input. Rows may be anywhere, unless the kernel's header states that it works on whole tensors, which are then one row.
+ * A kernel keeps nothing between calls except in `state`, writes only the output rows, `scratch` and `state`, and
+ * accesses elements of 2 and 4 bytes only at multiples of their size.
+ */
+#ifndef EDGETOOL_NATIVE_H
+#define EDGETOOL_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the tables of this model are for little-endian processors"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The rows of one call. `count` output rows follow each other from `out`; `first` is the index of the first of them. */
+typedef struct {
+    const void *const *rows;
+    void *out;
+    void *scratch;
+    void *state;
+    uint32_t first;
+    uint32_t count;
+} edgetool_band;
+
+typedef void (*edgetool_kernel)(const void *op, const edgetool_band *band);
+
+/*
+ * The rows of one input: output row y needs the rows y * stride - pad + tap * dilation for tap = 0 .. taps - 1, of
+ * which those outside 0 .. rows - 1 do not exist. The rows are at `data`, or at `offset` in the arena if it is NULL.
+ */
+typedef struct {
+    const void *data;
+    uint32_t offset;
+    uint32_t row_bytes;
+    uint32_t rows;
+    uint16_t taps;
+    uint16_t stride;
+    uint16_t dilation;
+    uint16_t pad;
+} edgetool_input;
+
+/* One operator: its kernel, the kernel's descriptor, and where its rows are. `band` is the number of rows per call. */
+typedef struct {
+    edgetool_kernel kernel;
+    const void *op;
+    const edgetool_input *inputs;
+    uint32_t offset;
+    uint32_t row_bytes;
+    uint32_t rows;
+    uint32_t scratch;
+    uint32_t state;
+    uint16_t inputs_count;
+    uint16_t batches;
+    uint16_t band;
+} edgetool_step;
+
+/*
+ * Runs `count` operators on whole tensors in the arena. `rows` has room for the pointers of the largest band. The batches
+ * of an operator are independent: each reads and writes its own rows.
+ */
+void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, const void **rows);
+
+/*
+ * The scale of one output channel, in one of two forms that give the same results as TFLM's double rounding:
+ *
+ * - "line": (acc * multiplier + (high << 32 | low)) >> (32 + shift). It contains bias, zero points and rounding, and was
+ *   compared with the double rounding for every accumulator that the channel can have.
+ * - "double" (shift 255): bias `low`, then MultiplyByQuantizedMultiplier (TFLite's common.cc) with the left shift in the
+ *   upper half of `high` and the right shift in its lower half. The zero point is added by the kernel.
+ */
+typedef struct {
+    int32_t multiplier;
+    uint32_t low;
+    int32_t high;
+} edgetool_scale;
+
+#define EDGETOOL_DOUBLE_ROUNDING 255
+
+static inline int32_t edgetool_clamp(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : (value > high ? high : value);
+}
+
+/* value << shift, with the bits that TFLM's product with 1 << shift has. */
+static inline int32_t edgetool_shift_left(int32_t value, uint32_t shift)
+{
+    return (int32_t)((uint32_t)value << shift);
+}
+
+/* SaturatingRoundingDoublingHighMul (gemmlowp's fixedpoint.h). */
+static inline int32_t edgetool_high_mul(int32_t a, int32_t b)
+{
+    if (a == b && a == INT32_MIN) {
+        return INT32_MAX;
+    }
+    return (int32_t)(((int64_t)a * b + (1 << 30)) >> 31);
+}
+
+/* RoundingDivideByPOT (gemmlowp's fixedpoint.h): value / 2^shift, rounded half away from zero; shift is 0 to 31. */
+static inline int32_t edgetool_divide_pot(int32_t value, uint32_t shift)
+{
+    const int32_t mask = (int32_t)((1U << shift) - 1U);
+    const int32_t rest = value & mask;
+    return (value >> shift) + (rest > (mask >> 1) + (value < 0 ? 1 : 0) ? 1 : 0);
+}
+
+/* MultiplyByQuantizedMultiplier with separate shifts, one of which is 0. */
+static inline int32_t edgetool_multiply(int32_t value, int32_t multiplier, uint32_t left, uint32_t right)
+{
+    return edgetool_divide_pot(edgetool_high_mul(edgetool_shift_left(value, left), multiplier), right);
+}
+
+/* The output of a channel whose sum of weight times input code is `sum`; see edgetool_scale. */
+static inline int32_t edgetool_rescale(int32_t sum, const edgetool_scale *scale, uint32_t shift, int32_t zero_point)
+{
+    const uint32_t high = (uint32_t)scale->high;
+    if (shift == EDGETOOL_DOUBLE_ROUNDING) {
+        const int32_t acc = (int32_t)((uint32_t)sum + scale->low);
+        return edgetool_multiply(acc, scale->multiplier, high >> 16, high & 0xFFFFU) + zero_point;
+    }
+    const int64_t line = (int64_t)sum * scale->multiplier + (int64_t)((uint64_t)high << 32 | scale->low);
+    return (int32_t)(line >> 32) >> shift;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EDGETOOL_NATIVE_H */

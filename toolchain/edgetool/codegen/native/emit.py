@@ -1,0 +1,316 @@
+"""The C files of a native program: tables, weights and calls. The kernels are copied as they are.
+
+NAME.c contains the descriptors and the steps, NAME_weights.c every array of constants, NAME_weights.h their
+declarations. All constants are little-endian.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetool.codegen import c_names, quantizers
+from edgetool.codegen.native.lower import NativeProgram
+from edgetool.codegen.native.plan import NativeMemory
+from edgetool.codegen.native.program import LIMITS, Constant, Descriptor, FieldValue, RowInput, Step
+from edgetool.codegen.templates import TemplateValue, fill, read_file
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.call import zero_point
+
+SPDX = "/* SPDX-License-Identifier: 0BSD */\n"
+ELEMENT_TYPES = {
+    "int8_t": "i1",
+    "uint8_t": "u1",
+    "int16_t": "<i2",
+    "uint16_t": "<u2",
+    "int32_t": "<i4",
+    "uint32_t": "<u4",
+    "int64_t": "<i8",
+    "uint64_t": "<u8",
+    "float": "<f4",
+    "edgetool_scale": "<u4",
+}
+MAX_COLUMN = 110
+_INCLUDE = re.compile(r'#include "(\w+\.h)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """The constants of a program, each once, with their names in C."""
+
+    names: dict[tuple[str, bytes], str]
+    constants: tuple[Constant, ...]
+
+    def name(self, constant: Constant) -> str:
+        """Return the array's name."""
+        return self.names[constant.c_type, constant.data]
+
+    @property
+    def total_bytes(self) -> int:
+        """The size of all arrays without padding."""
+        return sum(len(constant.data) for constant in self.constants)
+
+
+def arrays_of(name: str, program: NativeProgram) -> Arrays:
+    """Return the constants that the steps and the outputs of a program refer to, in order of first use."""
+    found: dict[tuple[str, bytes], Constant] = {}
+    for step in program.steps:
+        for _, value in step.op.values:
+            if isinstance(value, Constant):
+                found.setdefault((value.c_type, value.data), value)
+        for item in step.inputs:
+            constant = _constant_input(program, item)
+            if constant is not None:
+                found.setdefault((constant.c_type, constant.data), constant)
+    for index in program.graph.outputs:
+        constant = program.places[index].constant
+        if constant is not None:
+            found.setdefault((constant.c_type, constant.data), constant)
+    names = {key: f"{name}_data_{number}" for number, key in enumerate(found)}
+    return Arrays(names, tuple(found.values()))
+
+
+def _constant_input(program: NativeProgram, item: RowInput) -> Constant | None:
+    return item.source if isinstance(item.source, Constant) else program.places[item.source].constant
+
+
+def weights_source(name: str, arrays: Arrays) -> str:
+    """Return the text of NAME_weights.c."""
+    parts = [SPDX, f'#include "{name}_weights.h"\n']
+    for constant in arrays.constants:
+        parts.append(f"\n/* {c_names.comment_text(constant.what)} */\n")
+        parts.append(
+            f"const {constant.c_type} {arrays.name(constant)}[{_count(constant)}] = {{\n{_elements(constant)}}};\n"
+        )
+    return "".join(parts)
+
+
+def weights_header(name: str, arrays: Arrays) -> str:
+    """Return the text of NAME_weights.h."""
+    guard = f"EDGETOOL_WEIGHTS_{c_names.model_macro(name)}"
+    lines = [f"extern const {item.c_type} {arrays.name(item)}[{_count(item)}];\n" for item in arrays.constants]
+    return "".join(
+        [
+            SPDX,
+            f"#ifndef {guard}\n#define {guard}\n\n",
+            '#include "edgetool_native.h"\n\n#ifdef __cplusplus\nextern "C" {\n#endif\n\n',
+            *lines,
+            "\n#ifdef __cplusplus\n}\n#endif\n\n",
+            f"#endif /* {guard} */\n",
+        ]
+    )
+
+
+def _count(constant: Constant) -> int:
+    return max(1, len(constant.data) // _width(constant))
+
+
+def _width(constant: Constant) -> int:
+    return 12 if constant.c_type == "edgetool_scale" else np.dtype(ELEMENT_TYPES[constant.c_type]).itemsize
+
+
+def _elements(constant: Constant) -> str:
+    """Return the elements as lines of C."""
+    values = np.frombuffer(constant.data, ELEMENT_TYPES[constant.c_type])
+    if not values.size:
+        return "    0\n"
+    if constant.c_type == "edgetool_scale":
+        rows = values.reshape(-1, 3).tolist()
+        return "".join(f"    {{{_literal('int32_t', a)}, {b}U, {_literal('int32_t', c)}}},\n" for a, b, c in rows)
+    return _wrapped([_literal(constant.c_type, value) for value in values.tolist()])
+
+
+def _literal(c_type: str, value: float) -> str:
+    """Return a number in C; the lowest number of a type has no literal of its own."""
+    if c_type == "float":
+        return c_float(value)
+    number = int(value)
+    if c_type == "int32_t" and number >= 2**31:
+        number -= 2**32
+    if number == LIMITS["int32_t"][0]:
+        return "(-2147483647 - 1)"
+    if number == LIMITS["int64_t"][0]:
+        return "(-INT64_C(9223372036854775807) - 1)"
+    if c_type in ("uint32_t", "uint64_t"):
+        return f"UINT64_C({number})" if number >= 2**32 else f"{number}U"
+    return f"INT64_C({number})" if c_type == "int64_t" and abs(number) >= 2**31 else str(number)
+
+
+def c_float(value: float) -> str:
+    """Return a float32 in C; infinities and NaN, which have no literal, as expressions."""
+    if value != value:
+        return "(0.0f / 0.0f)"
+    if value in (float("inf"), float("-inf")):
+        return "(1e38f * 10.0f)" if value > 0 else "(-1e38f * 10.0f)"
+    digits = f"{value:.9g}"
+    return f"{digits}f" if any(mark in digits for mark in ".e") else f"{digits}.0f"
+
+
+def _wrapped(items: Sequence[str]) -> str:
+    lines, line = [], "   "
+    for item in items:
+        if len(line) + len(item) + 2 > MAX_COLUMN:
+            lines.append(line)
+            line = "   "
+        line += f" {item},"
+    return "\n".join([*lines, line]) + "\n"
+
+
+def program_tables(name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays) -> str:
+    """Return the descriptors, inputs and steps of NAME.c."""
+    parts: list[str] = []
+    inputs: list[str] = []
+    steps: list[str] = []
+    for position, step in enumerate(program.steps):
+        start = len(inputs)
+        inputs += [_input_row(program, memory, arrays, item) for item in step.inputs]
+        parts.append(_descriptor(f"{name}_op_{position}", step, memory.fields.get(position), arrays))
+        steps.append(_step_row(name, position, step, start, program, memory))
+    if not steps:
+        return ""
+    if inputs:
+        parts.append(f"static const edgetool_input {name}_rows[{len(inputs)}] = {{\n" + "".join(inputs) + "};\n\n")
+    parts.append(f"static const edgetool_step {name}_steps[{len(steps)}] = {{\n" + "".join(steps) + "};\n")
+    return "".join(parts)
+
+
+def _descriptor(name: str, step: Step, field: str | None, arrays: Arrays) -> str:
+    op: Descriptor = step.op
+    values = [_field(arrays, 1 if key == field else value) for key, value in op.values]
+    return f"static const {op.struct} {name} = {{\n{_wrapped(values)}}};\n\n"
+
+
+def _field(arrays: Arrays, value: FieldValue) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, Constant):
+        return arrays.name(value)
+    if isinstance(value, tuple):
+        return "{" + ", ".join(_field(arrays, item) for item in value) + "}"
+    if isinstance(value, float):
+        return c_float(value)
+    return _literal("uint32_t" if value >= 2**31 else "int64_t", value)
+
+
+def _input_row(program: NativeProgram, memory: NativeMemory, arrays: Arrays, item: RowInput) -> str:
+    constant = _constant_input(program, item)
+    if constant is not None:
+        start = 0 if isinstance(item.source, Constant) else program.places[item.source].offset
+        data, offset = f"(const uint8_t *){arrays.name(constant)} + {start}", 0
+    else:
+        assert isinstance(item.source, int)
+        place = program.places[item.source]
+        data, offset = "NULL", memory.tensors[place.root] + place.offset
+    geometry = (item.taps, item.stride, item.dilation, item.pad)
+    for value in geometry:
+        if not 0 <= value < 2**16:
+            raise ValueError(f"{value} is outside the type of a row input")
+    return f"    {{{data}, {offset}, {item.row_bytes}, {item.rows}, {', '.join(map(str, geometry))}}},\n"
+
+
+def _step_row(name: str, position: int, step: Step, start: int, program: NativeProgram, memory: NativeMemory) -> str:
+    place = program.places[step.output]
+    offset = memory.tensors[place.root] + place.offset + step.output_offset
+    state = 0
+    if step.state is not None:
+        state_place = program.places[step.state]
+        state = memory.tensors[state_place.root] + state_place.offset
+    numbers = (
+        offset, step.row_bytes, step.rows, memory.scratch.get(position, 0), state,
+        len(step.inputs), step.batches, step.band,
+    )  # fmt: skip
+    for value in numbers[-3:]:
+        if not 0 <= value < 2**16:
+            raise ValueError(f"{value} is outside the type of a step")
+    first = f"{name}_rows + {start}" if step.inputs else "NULL"
+    return f"    {{{step.kernel}, &{name}_op_{position}, {first}, {', '.join(map(str, numbers))}}},\n"
+
+
+def table_rows(program: NativeProgram) -> int:
+    """Return the number of pointers to input rows that the largest band needs."""
+    return max((step.band * sum(item.taps for item in step.inputs) for step in program.steps), default=0)
+
+
+def kernel_files(program: NativeProgram) -> dict[str, bytes]:
+    """Return the C files of the program's kernels and of what they include, by name."""
+    files: dict[str, bytes] = {}
+    waiting = ["edgetool_native.h", "edgetool_run.c", *(f"{kernel}.c" for kernel in program.kernels)]
+    while waiting:
+        name = waiting.pop()
+        if name in files:
+            continue
+        text = read_file(f"native/c/{name}")
+        files[name] = text.encode("ascii")
+        waiting += _INCLUDE.findall(text)
+    return dict(sorted(files.items()))
+
+
+def model_source(name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays) -> str:
+    """Return the text of NAME.c."""
+    graph = program.graph
+    states = [buffer for buffer in memory.problem.buffers if buffer.tensor in state_tensors(program)]
+    outputs: list[dict[str, TemplateValue]] = []
+    for position, index in enumerate(graph.outputs):
+        place = program.places[index]
+        constant = place.constant
+        c_type = io_type(graph.tensors[index])
+        array = "" if constant is None else f"(const {c_type} *)(const void *){arrays.name(constant)}"
+        offset = 0 if constant is not None else memory.tensors[place.root] + place.offset
+        outputs.append(
+            {
+                "my_position": position,
+                "my_type": c_type,
+                "MY_CONSTANT": constant is not None,
+                "my_array": array,
+                "MY_OFFSET": offset,
+            }
+        )
+    return fill(
+        "native/model/model.c",
+        my_model=name,
+        MY_MODEL=c_names.model_macro(name),
+        MY_KERNELS=[{"my_kernel": kernel} for kernel in program.kernels],
+        MY_TABLES=program_tables(name, program, memory, arrays),
+        MY_STATE=bool(states),
+        MY_STATES=[
+            {
+                "MY_STATEOFFSET": memory.tensors[buffer.tensor],
+                "MY_STATEVALUE": state_byte(graph.tensors[buffer.tensor]),
+                "MY_STATEBYTES": buffer.size_bytes,
+            }
+            for buffer in states
+        ],
+        MY_STEPS=len(program.steps),
+        MY_ROWS=max(1, table_rows(program)),
+        MY_INPUTS=[
+            {
+                "my_position": position,
+                "my_type": io_type(graph.tensors[index]),
+                "MY_OFFSET": memory.tensors[program.places[index].root] + program.places[index].offset,
+            }
+            for position, index in enumerate(graph.inputs)
+        ],
+        MY_OUTPUTS=outputs,
+    )
+
+
+def state_tensors(program: NativeProgram) -> frozenset[int]:
+    """Return the root tensors that keep their contents between invocations."""
+    roots = {program.places[step.state].root for step in program.steps if step.state is not None}
+    return frozenset(roots | {index for index, tensor in enumerate(program.graph.tensors) if tensor.is_variable})
+
+
+def state_byte(tensor: Tensor) -> int:
+    """Return the value of each byte of a variable tensor after a reset: TFLM's ResetVariableTensors fills with it.
+
+    Source: micro_interpreter_graph.cc; int8 tensors are filled with their zero point.
+    """
+    return zero_point(tensor) & 255 if tensor.dtype is DType.INT8 else 0
+
+
+def io_type(tensor: Tensor) -> str:
+    """Return the type of the elements of an input or output in C; bytes if C has none."""
+    return quantizers.C_TYPES.get(tensor.dtype, "uint8_t")

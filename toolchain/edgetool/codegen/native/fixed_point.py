@@ -1,0 +1,250 @@
+"""Fixed-point scales: TFLM's double rounding, and one multiplication that gives the same codes.
+
+TFLM scales an accumulator with SaturatingRoundingDoublingHighMul and RoundingDivideByPOT, two roundings. Both are
+non-decreasing in the accumulator, so that the scaled value is described by its thresholds: the smallest accumulator of
+each output code. A line (acc * M + C) >> S is another such function, and equals the first for all accumulators that
+a channel can have if its thresholds are the same: for each threshold t of code v, t * M + C >= v * 2^S and
+(t - 1) * M + C < v * 2^S. For a given M, these are bounds on C, and the line exists if the highest lower bound is not
+above the lowest upper bound. This is a proof for every accumulator, not a sample.
+
+With t computed from the inverses of both roundings (floor((acc * m + 2^30) / 2^31) and, of that, rounding half away
+from zero), the thresholds are exact integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import frexp
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetool.codegen.native.program import Constant
+
+Integers = npt.NDArray[np.int64]
+DOUBLE_ROUNDING = 255  # EDGETOOL_DOUBLE_ROUNDING
+# Multipliers around the real scale that are tried for a line.
+TRIED_MULTIPLIERS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Multiplier:
+    """real = value * 2^(shift - 31) with value from 2^30 to 2^31 - 1, or 0 (QuantizeMultiplier, quantization_util.cc)."""
+
+    value: int
+    shift: int
+
+    @property
+    def left(self) -> int:
+        """The bits by which a number is shifted left before the multiplication."""
+        return max(self.shift, 0)
+
+    @property
+    def right(self) -> int:
+        """The bits by which the product is shifted right, with rounding."""
+        return max(-self.shift, 0)
+
+
+def quantize_multiplier(real: float) -> Multiplier:
+    """Return the fixed-point form of a real multiplier, as QuantizeMultiplier does (double rounding)."""
+    if real == 0.0:
+        return Multiplier(0, 0)
+    fraction, shift = frexp(real)
+    value = _round_half_away(fraction * 2.0**31)
+    if value == 2**31:
+        value, shift = value // 2, shift + 1
+    if shift < -31:
+        return Multiplier(0, 0)
+    if shift > 30:
+        return Multiplier(2**31 - 1, 30)
+    return Multiplier(value, shift)
+
+
+def _round_half_away(value: float) -> int:
+    whole = int(value)
+    return whole + (1 if value - whole >= 0.5 else 0) - (1 if value - whole <= -0.5 else 0)
+
+
+def multiply(values: Any, multiplier: Multiplier) -> Integers:
+    """Return MultiplyByQuantizedMultiplier of int32 values (common.cc), as int64; a left shift wraps to int32."""
+    wide = np.asarray(values, np.int64) << multiplier.left
+    wrapped = (wide + 2**31) % 2**32 - 2**31
+    high = (wrapped * multiplier.value + 2**30) >> 31
+    if not multiplier.right:
+        return np.asarray(high, np.int64)
+    half = 1 << (multiplier.right - 1)
+    return np.asarray((high + half - (high < 0)) >> multiplier.right, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The smallest and largest sum of products of each channel, over all input codes. Arrays of shape (channels,)."""
+
+    low: Integers
+    high: Integers
+
+
+def reach_of_weights(weights: npt.NDArray[Any], low: int = -128, high: int = 127) -> Reach:
+    """Return what sums of weight times input code can be, for codes from low to high.
+
+    Args:
+        weights: The weights as (channels, products).
+    """
+    wide = weights.astype(np.int64)
+    positive, negative = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
+    return Reach(positive * low + negative * high, positive * high + negative * low)
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """The scales of a layer: one edgetool_scale for each channel, and the shift of all of them."""
+
+    constant: Constant
+    shift: int
+
+    @property
+    def is_line(self) -> bool:
+        """Whether one multiplication is enough for every channel."""
+        return self.shift != DOUBLE_ROUNDING
+
+
+def layer_scales(
+    multipliers: list[Multiplier],
+    offsets: Integers,
+    reach: Reach,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> Scales:
+    """Return the scales of a layer: lines if every channel has one, otherwise the double rounding.
+
+    Args:
+        multipliers: One for each channel.
+        offsets: What is added to the sum of weight times input code: bias, and the folded zero point of the input.
+        reach: The possible sums without the offset.
+        zero_point: The output's zero point.
+        low: The lowest output code.
+        high: The highest output code.
+    """
+    lines = find_lines(multipliers, reach.low + offsets, reach.high + offsets, zero_point, low, high)
+    if lines is None:
+        return Scales(_double_rounding(multipliers, offsets), DOUBLE_ROUNDING)
+    slopes, intercepts, shift = lines
+    return Scales(_packed(slopes, intercepts + slopes * offsets), shift)
+
+
+def _double_rounding(multipliers: list[Multiplier], offsets: Integers) -> Constant:
+    values = np.array([item.value for item in multipliers], np.int64)
+    shifts = np.array([item.left << 16 | item.right for item in multipliers], np.int64)
+    return _constant(values, offsets, shifts)
+
+
+def _packed(slopes: Integers, intercepts: Integers) -> Constant:
+    return _constant(slopes, intercepts & 0xFFFFFFFF, intercepts >> 32)
+
+
+def _constant(first: Integers, second: Integers, third: Integers) -> Constant:
+    table = np.stack([first, second, third], axis=1)
+    wrapped = (table & 0xFFFFFFFF).astype("<u4")
+    return Constant("edgetool_scale", wrapped.tobytes(), "scales")
+
+
+# Shifts beyond the upper word: with 21, all sums stay within 64 bits for codes of 8 bits.
+MAX_LINE_SHIFT = 21
+
+
+def find_lines(
+    multipliers: list[Multiplier], lowest: Integers, highest: Integers, zero_point: int, low: int, high: int
+) -> tuple[Integers, Integers, int] | None:
+    """Return slopes and intercepts of lines that equal the double rounding, and the shift beyond 32 bits.
+
+    Args:
+        multipliers: One for each channel.
+        lowest: The smallest accumulator of each channel.
+        highest: The largest.
+        zero_point: The output's zero point.
+        low: The lowest output code, to which smaller values are clamped.
+        high: The highest.
+
+    Returns:
+        None if a channel has no line with a shift that all channels share, or if a left shift may overflow.
+    """
+    values = np.array([item.value for item in multipliers], np.int64)
+    shifts = np.array([item.shift for item in multipliers], np.int64)
+    live = values > 0
+    # The slope value * 2^(shift + 1 + line_shift) must be below 2^31 for every channel.
+    line_shift = min(MAX_LINE_SHIFT, int(-1 - shifts[live].max(initial=-1 - MAX_LINE_SHIFT)))
+    if line_shift < 0 or (values < 0).any() or max(-lowest.min(), highest.max()) >= 2**31:
+        return None
+    bits = 32 + line_shift
+    real = values * np.exp2(shifts + 1.0 + line_shift)
+    codes = np.arange(low, high + 2, dtype=np.int64)
+    steps = _thresholds(values, shifts, codes - zero_point)
+    first = zero_point + _multiplied(lowest, values, shifts)
+    last = zero_point + _multiplied(highest, values, shifts)
+    # At its threshold the line must have reached the code, and just below it must not. Beyond the reachable
+    # accumulators, only the first and the last one matter.
+    reached = (codes > low) & (codes <= high) & (codes <= last[:, None]) & (steps >= lowest[:, None] + 1)
+    at_start = (codes > low) & (codes == np.clip(first, low, high)[:, None])
+    at_end = (codes <= high) & (codes == np.clip(last, low, high)[:, None] + 1)
+    return _fit_lines(real, bits, codes << bits, (steps, reached), (lowest, at_start), (highest, at_end), line_shift)
+
+
+def _thresholds(values: Integers, shifts: Integers, results: Integers) -> Integers:
+    """Return, by channel and result, the smallest accumulator whose scaled value is at least the result.
+
+    Results that no int32 reaches have thresholds beyond int32.
+    """
+    right, multiplier = np.maximum(-shifts, 0)[:, None], np.maximum(values, 1)[:, None]
+    half = np.where(right > 0, 1 << np.maximum(right - 1, 0), 0)
+    # The smallest value that RoundingDivideByPOT maps to the result: half is rounded away from zero.
+    high = (results << right) - half + ((results <= 0) & (right > 0))
+    high = np.clip(high, -(2**31), 2**31)
+    # The smallest product with floor((product + 2^30) / 2^31) >= high, and the smallest factor for it.
+    return np.asarray(-(-((high << 31) - (1 << 30)) // multiplier), np.int64)
+
+
+def _multiplied(accumulators: Integers, values: Integers, shifts: Integers) -> Integers:
+    """Return the scaled value of one accumulator for each channel; shifts are not positive."""
+    right = np.maximum(-shifts, 0)
+    high = (accumulators * values + 2**30) >> 31
+    half = np.where(right > 0, 1 << np.maximum(right - 1, 0), 0)
+    return np.asarray((high + half - ((high < 0) & (right > 0))) >> right, np.int64)
+
+
+Points = tuple[Integers, npt.NDArray[np.bool_]]
+
+
+def _fit_lines(
+    real: npt.NDArray[np.float64],
+    bits: int,
+    levels: Integers,
+    steps: Points,
+    start: Points,
+    end: Points,
+    line_shift: int,
+) -> tuple[Integers, Integers, int] | None:
+    """Return for each channel the slope nearest to the real one that has an intercept."""
+    count = len(real)
+    slopes, intercepts, solved = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    tried = sorted(range(-(TRIED_MULTIPLIERS // 2), TRIED_MULTIPLIERS // 2 + 1), key=abs)
+    for delta in tried:
+        slope = np.where(real > 0, np.round(real).astype(np.int64) + delta, 0)
+        usable = (slope >= 0) & (slope < 2**31) & ~solved
+        at = steps[0] * slope[:, None]
+        least = np.where(steps[1], levels - at, _LOWEST).max(axis=1)
+        most = np.where(steps[1], levels - 1 - at + slope[:, None], _HIGHEST).min(axis=1)
+        first, last = (start[0] * slope)[:, None], (end[0] * slope)[:, None]
+        least = np.maximum(least, np.where(start[1], levels - first, _LOWEST).max(axis=1))
+        most = np.minimum(most, np.where(end[1], levels - 1 - last, _HIGHEST).min(axis=1))
+        fits = usable & (least <= most)
+        middle = np.where(least == _LOWEST, most, np.where(most == _HIGHEST, least, least + (most - least) // 2))
+        slopes[fits], intercepts[fits] = slope[fits], middle[fits]
+        solved |= fits
+        if solved.all():
+            return slopes, intercepts, line_shift
+    return None
+
+
+_LOWEST, _HIGHEST = -(2**62), 2**62

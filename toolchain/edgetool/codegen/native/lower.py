@@ -1,0 +1,201 @@
+"""From a model to the steps of its native program: every operator is lowered by its family.
+
+PADs are folded into the convolutions that read them, tensors that only change shape into views, operators on constants
+into constants. What is not supported is refused with the operator and the reason, before anything is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib import import_module
+
+from edgetool.codegen.native.program import Constant, Step
+from edgetool.codegen.native.site import Lowering, Site, View
+from edgetool.errors import UnsupportedModelError
+from edgetool.model.types import DType, Graph, Model, Operator, Tensor
+from edgetool.operators.call import zero_point
+
+# The module of each family, by operator.
+FAMILIES: dict[str, str] = {
+    "activation": "ABS ELU EXP HARD_SWISH LEAKY_RELU LOG LOGISTIC NEG PRELU RELU RELU6 RSQRT SQRT SQUARE TANH",
+    "arithmetic": """
+        ADD ADD_N DIV EQUAL GREATER GREATER_EQUAL LESS LESS_EQUAL LOGICAL_AND LOGICAL_NOT LOGICAL_OR MAXIMUM MINIMUM MUL
+        NOT_EQUAL SELECT_V2 SQUARED_DIFFERENCE SUB
+    """,
+    "convolution": "CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV",
+    "dense": "BATCH_MATMUL FULLY_CONNECTED",
+    "movement": """
+        BATCH_TO_SPACE_ND BROADCAST_TO CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS FILL GATHER GATHER_ND MIRROR_PAD PACK
+        PAD PADV2 RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR REVERSE_V2 SHAPE SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH
+        SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TRANSPOSE UNPACK
+    """,
+    "normalization": "L2_NORMALIZATION LOG_SOFTMAX SOFTMAX",
+    "pooling": "AVERAGE_POOL_2D MAX_POOL_2D",
+    "quantization": "CAST DEQUANTIZE QUANTIZE",
+    "recurrent": "ASSIGN_VARIABLE CALL_ONCE READ_VARIABLE SVDF UNIDIRECTIONAL_SEQUENCE_LSTM VAR_HANDLE",
+    "reduction": "ARG_MAX ARG_MIN CUMSUM MEAN REDUCE_ALL REDUCE_MAX REDUCE_MIN SUM",
+}
+_MODULES = {code: family for family, codes in FAMILIES.items() for code in codes.split()}
+# Operators that treat rows and columns outside their input as the input's zero point.
+PADDED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor is: in the memory of the tensor `root`, from `offset` on, or in flash as `constant`."""
+
+    root: int
+    offset: int = 0
+    constant: Constant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NativeProgram:
+    """A model as steps, in the order of its operators.
+
+    places: the place of each tensor that a step, an input or an output refers to.
+    """
+
+    model: Model
+    steps: tuple[Step, ...]
+    places: dict[int, Place]
+
+    @property
+    def graph(self) -> Graph:
+        """The subgraph that the program runs."""
+        return self.model.main
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels that the steps call, sorted."""
+        return tuple(sorted({step.kernel for step in self.steps}))
+
+
+def lowering_of(code: str) -> Lowering | None:
+    """Return the lowering of an operator; None if the native runtime lacks it."""
+    family = _MODULES.get(code)
+    if family is None:
+        return None
+    lowering: Lowering | None = import_module(f"edgetool.codegen.native.{family}").LOWERINGS.get(code)
+    return lowering
+
+
+def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
+    """Return the steps of a model.
+
+    Args:
+        model: The model.
+        row_wise: Whether the rows of images stay apart, for plans of rows instead of tensors.
+
+    Raises:
+        UnsupportedModelError: The native runtime does not support an operator or its options.
+    """
+    graph = model.main
+    tensors = list(graph.tensors)
+    pads = _foldable_pads(graph)
+    steps: list[Step] = []
+    places: dict[int, Place] = {}
+    for operator in graph.operators:
+        if operator.index in pads:
+            continue
+        site = _site(model, replace(graph, tensors=tuple(tensors)), operator, pads, row_wise)
+        lowering = lowering_of(operator.code)
+        if lowering is None:
+            site.refuse("it has no native kernel")
+        for item in lowering(site):
+            if isinstance(item, Step):
+                steps.append(item)
+            elif isinstance(item, View):
+                source = _place(places, tensors, item.source)
+                places[item.output] = replace(source, offset=source.offset + item.offset)
+                if tensors[item.source].data is not None:
+                    tensors[item.output] = replace(tensors[item.output], data=tensors[item.source].data)
+            else:
+                tensors[item.output] = replace(tensors[item.output], data=item.data)
+    folded = replace(model, subgraphs=(replace(graph, tensors=tuple(tensors)), *model.subgraphs[1:]))
+    used = {index for step in steps for index in _tensors_of(step)} | {*graph.inputs, *graph.outputs}
+    return NativeProgram(folded, tuple(steps), {index: _place(places, tensors, index) for index in sorted(used)})
+
+
+def _tensors_of(step: Step) -> list[int]:
+    sources = [item.source for item in step.inputs if isinstance(item.source, int)]
+    return [*sources, step.output, *([] if step.state is None else [step.state])]
+
+
+def _place(places: dict[int, Place], tensors: list[Tensor], index: int) -> Place:
+    if index in places:
+        return places[index]
+    data = tensors[index].data
+    if data is None:
+        return Place(index)
+    return Place(index, constant=Constant("uint8_t", data, f"tensor {index}"))
+
+
+def _foldable_pads(graph: Graph) -> dict[int, Operator]:
+    """Return the PADs, by index, whose only readers are convolutions, and which pad rows and columns of int8."""
+    readers: dict[int, list[Operator]] = {}
+    for operator in graph.operators:
+        for index in operator.inputs:
+            if index >= 0:
+                readers.setdefault(index, []).append(operator)
+    return {
+        operator.index: operator
+        for operator in graph.operators
+        if operator.code in ("PAD", "PADV2")
+        and _is_spatial_pad(graph, operator)
+        and operator.outputs[0] not in graph.outputs
+        and readers.get(operator.outputs[0])
+        and all(
+            reader.code in PADDED
+            and reader.inputs[0] == operator.outputs[0]
+            and reader.inputs.count(operator.outputs[0]) == 1
+            for reader in readers[operator.outputs[0]]
+        )
+    }
+
+
+def _is_spatial_pad(graph: Graph, operator: Operator) -> bool:
+    """Return whether the operator adds rows and columns of the zero point around an image."""
+    source, amounts = graph.tensors[operator.inputs[0]], graph.tensors[operator.inputs[1]]
+    if source.dtype is not DType.INT8 or len(source.shape) != 4 or amounts.data is None or source.data is not None:
+        return False
+    pads = _amounts(amounts)
+    if any(pads[axis] != (0, 0) for axis in (0, 3)) or len(pads) != 4:
+        return False
+    output = graph.tensors[operator.outputs[0]]
+    if zero_point(source) != zero_point(output):
+        return False
+    if len(operator.inputs) < 3 or operator.inputs[2] < 0:
+        return True
+    value = graph.tensors[operator.inputs[2]].data
+    return value is not None and int.from_bytes(value[:1], "little", signed=True) == zero_point(output)
+
+
+def _amounts(tensor: Tensor) -> list[tuple[int, int]]:
+    """Return the padding before and behind each axis."""
+    width = tensor.dtype.bits // 8
+    data = tensor.data or b""
+    numbers = [int.from_bytes(data[i : i + width], "little", signed=True) for i in range(0, len(data), width)]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _site(model: Model, graph: Graph, operator: Operator, pads: dict[int, Operator], row_wise: bool) -> Site:
+    """Return the operator's site; if it reads a folded PAD, with the PAD's input and padding."""
+    pad = next(
+        (pads[item.index] for item in graph.operators if item.index in pads and item.outputs[0] in operator.inputs),
+        None,
+    )
+    if pad is None:
+        return Site(model, graph, operator, row_wise=row_wise)
+    amounts = _amounts(graph.tensors[pad.inputs[1]])
+    folded = replace(operator, inputs=(pad.inputs[0], *operator.inputs[1:]))
+    return Site(model, graph, folded, pad_top=amounts[1][0], pad_left=amounts[2][0], row_wise=row_wise)
+
+
+def unsupported(model: Model) -> str | None:
+    """Return why the native runtime does not support the model, None if it does."""
+    try:
+        lower(model)
+    except UnsupportedModelError as error:
+        return str(error)
+    return None

@@ -1,0 +1,7 @@
+"""TODO."""
+
+from __future__ import annotations
+
+from edgetool.codegen.native.site import Lowering
+
+LOWERINGS: dict[str, Lowering] = {}

@@ -1,0 +1,183 @@
+"""A model as steps: calls of kernels with constant descriptors, before and after its buffers have offsets.
+
+The structs of the descriptors are read from the kernels' headers, which define them: a field that a header lacks, or a
+value outside the field's type, is an error here and never reaches a C compiler.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from edgetool.codegen.templates import read_file
+from edgetool.errors import InternalError
+
+LIMITS: dict[str, tuple[int, int]] = {
+    "int8_t": (-(2**7), 2**7 - 1),
+    "uint8_t": (0, 2**8 - 1),
+    "int16_t": (-(2**15), 2**15 - 1),
+    "uint16_t": (0, 2**16 - 1),
+    "int32_t": (-(2**31), 2**31 - 1),
+    "uint32_t": (0, 2**32 - 1),
+    "int64_t": (-(2**63), 2**63 - 1),
+    "uint64_t": (0, 2**64 - 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An array in flash: little-endian elements of a type of C, or of the struct edgetool_scale.
+
+    what: its contents, for the comment; layers with equal constants share one array.
+    """
+
+    c_type: str
+    data: bytes
+    what: str
+
+
+# A field's value: a number, an array, numbers for an array field, or None for a null pointer.
+FieldValue: TypeAlias = "int | float | Constant | tuple[int, ...] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a C struct. c_type: without const and pointer. count: the elements of an array field, 0 for none."""
+
+    name: str
+    c_type: str
+    is_pointer: bool
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A constant struct: its type in C and a value for each field."""
+
+    struct: str
+    values: tuple[tuple[str, FieldValue], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowInput:
+    """An input of a step: a tensor of the main graph by index, or a constant, as rows.
+
+    Output row y needs the rows y * stride - pad + tap * dilation for tap = 0 .. taps - 1. `rows` is their number in one
+    batch. A stride of 0 means that all output rows need the same rows.
+    """
+
+    source: int | Constant
+    row_bytes: int
+    rows: int = 1
+    taps: int = 1
+    stride: int = 1
+    dilation: int = 1
+    pad: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepOverlap:
+    """How the output of a step may share bytes with an input that dies there: its kernel's order of access allows it.
+
+    The output's first byte must be at least `distance` bytes before the input's, or, if `descending`, at least
+    `distance` bytes behind it. The step then runs with `field` of its descriptor set to 1.
+    """
+
+    input: int
+    distance: int
+    descending: bool = False
+    field: str = "descending"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call of a kernel for all rows of one output.
+
+    Attributes:
+        operator: The index of the operator in the main graph, for messages.
+        kernel: The kernel's function, and the name of its C file.
+        op: Its descriptor.
+        inputs: Its inputs in the order of their rows in the table.
+        output: The index of the output tensor.
+        row_bytes: The size of an output row.
+        rows: The number of output rows of one batch.
+        batches: How often rows and inputs repeat, each batch behind the one before.
+        output_offset: Where the first row is in the output tensor, in bytes.
+        scratch_bytes: What the kernel needs besides, aligned to 4.
+        state: The variable tensor that the kernel reads and writes; None if it has none.
+        band: The number of output rows per call.
+        overlaps: How the output may share bytes with inputs; several for one input are alternatives.
+    """
+
+    operator: int
+    kernel: str
+    op: Descriptor
+    inputs: tuple[RowInput, ...]
+    output: int
+    row_bytes: int
+    rows: int = 1
+    batches: int = 1
+    output_offset: int = 0
+    scratch_bytes: int = 0
+    state: int | None = None
+    band: int = 1
+    overlaps: tuple[StepOverlap, ...] = ()
+
+
+_STRUCT = re.compile(r"typedef struct \{\n(?P<fields>.*?)\n\} (?P<name>edgetool_\w+);", re.DOTALL)
+_FIELD = re.compile(r"    (?:const )?(?P<type>\w+) (?P<star>\*?)(?P<name>\w+)(?:\[(?P<count>\d+)\])?;")
+
+
+@cache
+def struct_fields(kernel: str) -> Mapping[str, tuple[Field, ...]]:
+    """Return the fields of each struct that the header of a kernel defines."""
+    text = re.sub(r"/\*.*?\*/", "", read_file(f"native/c/{kernel}.h"), flags=re.DOTALL)
+    structs = {}
+    for match in _STRUCT.finditer(text):
+        lines = [line for line in match["fields"].split("\n") if line.strip()]
+        fields = [_FIELD.fullmatch(line.rstrip()) for line in lines]
+        structs[match["name"]] = tuple(
+            Field(field["name"], field["type"], bool(field["star"]), int(field["count"] or 0))
+            for field in fields
+            if field is not None
+        )
+        if None in fields:
+            raise InternalError(f"has a field of unknown form in {match['name']}", where=f"{kernel}.h")
+    return structs
+
+
+def describe(kernel: str, **values: FieldValue) -> Descriptor:
+    """Return the descriptor of a kernel: its struct is KERNEL_op. Omitted integer fields are 0.
+
+    Raises:
+        InternalError: The struct lacks a field, or a value is outside the field's type.
+    """
+    struct = f"{kernel}_op"
+    fields = struct_fields(kernel)[struct]
+    unknown = values.keys() - {field.name for field in fields}
+    if unknown:
+        raise InternalError(f"{struct} has no field {min(unknown)}")
+    return Descriptor(
+        struct, tuple((field.name, _checked(struct, field, values.get(field.name, 0))) for field in fields)
+    )
+
+
+def _checked(struct: str, field: Field, value: FieldValue) -> FieldValue:
+    """Return the value; raise InternalError if the field cannot hold it."""
+    if field.is_pointer:
+        if value == 0 or value is None:
+            return None
+        if isinstance(value, Constant) and value.c_type == field.c_type:
+            return value
+    elif field.c_type == "float":
+        if isinstance(value, int | float):
+            return float(value)
+    else:
+        low, high = LIMITS[field.c_type]
+        items = value if isinstance(value, tuple) else (value,) * max(1, field.count)
+        if len(items) == max(1, field.count) and all(isinstance(item, int) and low <= item <= high for item in items):
+            return value
+    raise InternalError(f"{struct}.{field.name} cannot be {value!r:.80}")

@@ -1,0 +1,123 @@
+"""How far apart an operator's output and an input that dies there must be, for kernels that write rows in order.
+
+An output may share bytes with an input if no write destroys a byte that the kernel still reads. Let the kernel write
+output bytes in ascending order, and let S(w) be the first input byte that is read after the write of output byte w.
+The write is at offset(output) + w, so it destroys nothing if offset(output) + w < offset(input) + S(w). The distance
+d = max over w of (w + 1 - S(w)) is therefore enough: offset(input) - offset(output) >= d. It is the smallest for
+kernels that write every byte, because the maximum is attained. Bytes that are read before they are written need no
+distance: 0 means in place, and a negative distance that the output may even start behind the input's first byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+NEVER = 2**62  # a byte that is never read
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The geometry of an operator that reads a window of pixels for each output pixel: sizes in pixels and channels."""
+
+    batches: int
+    height: int
+    width: int
+    channels: int
+    output_height: int
+    output_width: int
+    output_channels: int
+    taps_y: int = 1
+    taps_x: int = 1
+    stride_y: int = 1
+    stride_x: int = 1
+    dilation_y: int = 1
+    dilation_x: int = 1
+    pad_y: int = 0
+    pad_x: int = 0
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each output pixel reads only the input pixel at its place."""
+        sides = (self.taps_y, self.taps_x, self.stride_y, self.stride_x, self.pad_y + 1, self.pad_x + 1)
+        same = (self.height, self.width) == (self.output_height, self.output_width)
+        return same and sides == (1,) * len(sides)
+
+    def flattened(self) -> Window:
+        """Return the same pointwise operator with all pixels of all batches in one row."""
+        pixels = self.batches * self.height * self.width
+        return replace(self, batches=1, height=1, width=pixels, output_height=1, output_width=pixels)
+
+
+def _first_reads(window: Window) -> npt.NDArray[np.int64]:
+    """Return the index of the first input pixel that each output pixel reads, NEVER if all its taps are outside."""
+    rows = _first_inside(
+        window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y
+    )
+    columns = _first_inside(
+        window.output_width, window.width, window.taps_x, window.stride_x, window.dilation_x, window.pad_x
+    )
+    pixels = np.where((rows < NEVER)[:, None] & (columns < NEVER), rows[:, None] * window.width + columns, NEVER)
+    starts = np.arange(window.batches, dtype=np.int64)[:, None] * (window.height * window.width)
+    flat = pixels.reshape(1, -1)
+    return np.where(flat < NEVER, starts + flat, NEVER).reshape(-1)
+
+
+def _first_inside(outputs: int, side: int, taps: int, stride: int, dilation: int, pad: int) -> npt.NDArray[np.int64]:
+    """Return the first position within 0 .. side - 1 that each window along one axis reads, NEVER if there is none."""
+    starts = np.arange(outputs, dtype=np.int64) * stride - pad
+    skipped = np.maximum(0, -(starts // dilation))
+    first = starts + skipped * dilation
+    return np.where((skipped < taps) & (first < side), first, NEVER)
+
+
+def conv_distance(window: Window, *, descending: bool = False, element_bytes: int = 1) -> int:
+    """Return the distance in bytes for a kernel that computes pixel by pixel and reads all channels for each output.
+
+    With `descending`, pixels are computed from the last to the first, and the result is the least value of
+    offset(output) - offset(input); only pointwise operators support it.
+    """
+    pixels = window.batches * window.output_height * window.output_width
+    if not pixels or not window.output_channels:
+        return 0
+    count, outputs = window.channels, window.output_channels
+    if descending:
+        # Pixel q writes q * outputs .. and the reads of pixels 0 .. q (q - 1 after its last channel) are outstanding.
+        q = np.arange(pixels, dtype=np.int64)
+        during = (q + 1) * count - q * outputs if outputs > 1 else np.full(1, -NEVER)
+        after = q * count - (q * outputs + outputs - 1)
+        return int(max(during.max(), after.max(), 0)) * element_bytes
+    reads = _first_reads(window)
+    later = np.minimum.accumulate(reads[::-1])[::-1]
+    following = np.append(later[1:], NEVER)
+    q = np.arange(pixels, dtype=np.int64)
+    last_channel = (q + 1) * outputs - following * count
+    distance = np.where(following < NEVER, last_channel, -NEVER).max()
+    if outputs > 1:
+        others = q * outputs + outputs - 1 - later * count
+        distance = max(distance, np.where(later < NEVER, others, -NEVER).max())
+    return int(distance) * element_bytes if distance > -NEVER else -pixels * outputs * element_bytes
+
+
+def channelwise_distance(window: Window, *, element_bytes: int = 1) -> int:
+    """Return the distance in bytes for a kernel that computes pixel by pixel, and reads one channel for each output.
+
+    Each output channel reads only the input channels at output channel // (outputs / inputs): depthwise, pooling.
+    """
+    outputs, count = window.output_channels, window.channels
+    reads = _first_reads(window)
+    if not reads.size or not outputs:
+        return 0
+    multiplier = outputs // count
+    later = np.minimum.accumulate(reads[::-1])[::-1]
+    following = np.append(later[1:], NEVER)
+    q = np.arange(reads.size, dtype=np.int64)
+    # After the last channel, pixels behind are outstanding from their first channel on.
+    behind = np.where(following < NEVER, (q + 1) * outputs - following * count, -NEVER).max()
+    # After output channel c, the next outputs still read the input's channels from (c + 1) // multiplier on.
+    worst = max(c + 1 - (c + 1) // multiplier for c in range(outputs - 1)) if outputs > 1 else -NEVER
+    within = np.where(reads < NEVER, q * outputs - reads * count + worst, -NEVER).max() if outputs > 1 else -NEVER
+    distance = max(behind, within)
+    return int(distance) * element_bytes if distance > -NEVER else -reads.size * outputs * element_bytes
