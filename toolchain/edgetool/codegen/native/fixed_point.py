@@ -30,7 +30,10 @@ TRIED_MULTIPLIERS = 9
 
 @dataclass(frozen=True, slots=True)
 class Multiplier:
-    """real = value * 2^(shift - 31) with value from 2^30 to 2^31 - 1, or 0 (QuantizeMultiplier, quantization_util.cc)."""
+    """real = value * 2^(shift - 31), with value from 2^30 to 2^31 - 1, or 0.
+
+    Source: QuantizeMultiplier (quantization_util.cc).
+    """
 
     value: int
     shift: int
