@@ -15,7 +15,7 @@ import numpy as np
 from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
-from edgetool.codegen.native.program import LIMITS, Constant, Descriptor, FieldValue, RowInput, Step
+from edgetool.codegen.native.program import LIMITS, STATES, Constant, Descriptor, FieldValue, RowInput, Step
 from edgetool.codegen.templates import TemplateValue, fill, read_file
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import zero_point
@@ -214,15 +214,14 @@ def _input_row(program: NativeProgram, memory: NativeMemory, arrays: Arrays, ite
 def _step_row(name: str, position: int, step: Step, start: int, program: NativeProgram, memory: NativeMemory) -> str:
     place = program.places[step.output]
     offset = memory.tensors[place.root] + place.offset + step.output_offset
-    state = 0
-    if step.state is not None:
-        state_place = program.places[step.state]
-        state = memory.tensors[state_place.root] + state_place.offset
+    states = [memory.tensors[program.places[item].root] + program.places[item].offset for item in step.states]
+    states += [0] * (STATES - len(states))
     numbers = (
-        offset, step.row_bytes, step.rows, memory.scratch.get(position, 0), state,
+        offset, step.row_bytes, step.rows, memory.scratch.get(position, 0),
+        f"{{{', '.join(map(str, states))}}}",
         len(step.inputs), step.batches, step.band,
     )  # fmt: skip
-    for value in numbers[-3:]:
+    for value in (len(step.inputs), step.batches, step.band):
         if not 0 <= value < 2**16:
             raise ValueError(f"{value} is outside the type of a step")
     first = f"{name}_rows + {start}" if step.inputs else "NULL"
@@ -299,7 +298,7 @@ def model_source(name: str, program: NativeProgram, memory: NativeMemory, arrays
 
 def state_tensors(program: NativeProgram) -> frozenset[int]:
     """Return the root tensors that keep their contents between invocations."""
-    roots = {program.places[step.state].root for step in program.steps if step.state is not None}
+    roots = {program.places[state].root for step in program.steps for state in step.states}
     return frozenset(roots | {index for index, tensor in enumerate(program.graph.tensors) if tensor.is_variable})
 
 

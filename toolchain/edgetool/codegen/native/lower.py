@@ -119,7 +119,7 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
 
 def _tensors_of(step: Step) -> list[int]:
     sources = [item.source for item in step.inputs if isinstance(item.source, int)]
-    return [*sources, step.output, *([] if step.state is None else [step.state])]
+    return [*sources, step.output, *step.states]
 
 
 def _place(places: dict[int, Place], tensors: list[Tensor], index: int) -> Place:

@@ -42,7 +42,7 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
     graph, last_step = program.graph, len(program.steps)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-    always = {program.places[step.state].root for step in program.steps if step.state is not None}
+    always = {program.places[state].root for step in program.steps for state in step.states}
     for index in graph.inputs:
         _touch(program, index, -1, first, last)
     for position, step in enumerate(program.steps):
@@ -50,8 +50,8 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
             if isinstance(item.source, int):
                 _touch(program, item.source, position, first, last)
         _touch(program, step.output, position, first, last)
-        if step.state is not None:
-            _touch(program, step.state, position, first, last)
+        for state in step.states:
+            _touch(program, state, position, first, last)
     for index in graph.outputs:
         _touch(program, index, last_step, first, last)
     always |= {root for root in first if graph.tensors[root].is_variable}
@@ -103,7 +103,7 @@ def _step_overlaps(
     """Return the overlaps of a step's output with inputs that die there; none if another step writes the output too."""
     output = program.places[step.output]
     written = buffers[position_of[output.root]].lifetime
-    if written.first != position or (step.state is not None and output.root == program.places[step.state].root):
+    if written.first != position or any(output.root == program.places[state].root for state in step.states):
         return []
     if any(program.places[other.output].root == output.root for other in program.steps if other is not step):
         return []

@@ -27,6 +27,9 @@ LIMITS: dict[str, tuple[int, int]] = {
 }
 
 
+STATES = 2  # EDGETOOL_STATES: the variable tensors that one kernel can have
+
+
 @dataclass(frozen=True, slots=True)
 class Constant:
     """An array in flash: little-endian elements of a type of C, or of the struct edgetool_scale.
@@ -107,7 +110,7 @@ class Step:
         batches: How often rows and inputs repeat, each batch behind the one before.
         output_offset: Where the first row is in the output tensor, in bytes.
         scratch_bytes: What the kernel needs besides, aligned to 4.
-        state: The variable tensor that the kernel reads and writes; None if it has none.
+        states: The variable tensors that the kernel reads and writes, at most STATES.
         band: The number of output rows per call.
         overlaps: How the output may share bytes with inputs; several for one input are alternatives.
     """
@@ -122,7 +125,7 @@ class Step:
     batches: int = 1
     output_offset: int = 0
     scratch_bytes: int = 0
-    state: int | None = None
+    states: tuple[int, ...] = ()
     band: int = 1
     overlaps: tuple[StepOverlap, ...] = ()
 

@@ -5,7 +5,7 @@
  * A kernel computes a band of one or more consecutive output rows. It receives a pointer to each input row that the
  * band needs: for every output row of the band in turn, the rows of all inputs, taps by taps; NULL is a row outside the
  * input. Rows may be anywhere, unless the kernel's header states that it works on whole tensors, which are then one row.
- * A kernel keeps nothing between calls except in `state`, writes only the output rows, `scratch` and `state`, and
+ * A kernel keeps nothing between calls except in `states`, writes only the output rows, `scratch` and `states`, and
  * accesses elements of 2 and 4 bytes only at multiples of their size.
  */
 #ifndef EDGETOOL_NATIVE_H
@@ -23,12 +23,15 @@
 extern "C" {
 #endif
 
+/* The most variable tensors that one kernel reads and writes. */
+#define EDGETOOL_STATES 2
+
 /* The rows of one call. `count` output rows follow each other from `out`; `first` is the index of the first of them. */
 typedef struct {
     const void *const *rows;
     void *out;
     void *scratch;
-    void *state;
+    void *states[EDGETOOL_STATES];
     uint32_t first;
     uint32_t count;
 } edgetool_band;
@@ -59,7 +62,7 @@ typedef struct {
     uint32_t row_bytes;
     uint32_t rows;
     uint32_t scratch;
-    uint32_t state;
+    uint32_t states[EDGETOOL_STATES];
     uint16_t inputs_count;
     uint16_t batches;
     uint16_t band;

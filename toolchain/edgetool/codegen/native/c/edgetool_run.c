@@ -30,7 +30,9 @@ void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, co
                 band.rows = rows;
                 band.out = out;
                 band.scratch = arena + step->scratch;
-                band.state = arena + step->state;
+                for (uint32_t i = 0; i < EDGETOOL_STATES; i++) {
+                    band.states[i] = arena + step->states[i];
+                }
                 band.first = y;
                 band.count = left < step->band ? left : step->band;
                 for (uint32_t i = 0; i < band.count; i++) {
