@@ -204,7 +204,7 @@ def _input_row(program: NativeProgram, memory: NativeMemory, arrays: Arrays, ite
         assert isinstance(item.source, int)
         place = program.places[item.source]
         data, offset = "NULL", memory.tensors[place.root] + place.offset
-    geometry = (item.taps, item.stride, item.dilation, item.pad)
+    geometry = (item.taps, item.stride, item.dilation, item.pad, item.divisor)
     for value in geometry:
         if not 0 <= value < 2**16:
             raise ValueError(f"{value} is outside the type of a row input")

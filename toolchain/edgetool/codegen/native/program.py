@@ -68,8 +68,8 @@ class Descriptor:
 class RowInput:
     """An input of a step: a tensor of the main graph by index, or a constant, as rows.
 
-    Output row y needs the rows y * stride - pad + tap * dilation for tap = 0 .. taps - 1. `rows` is their number in one
-    batch. A stride of 0 means that all output rows need the same rows.
+    Output row y needs the rows floor((y * stride - pad + tap * dilation) / divisor) for tap = 0 .. taps - 1. `rows` is
+    their number in one batch. A stride of 0 means that all output rows need the same rows.
     """
 
     source: int | Constant
@@ -79,6 +79,7 @@ class RowInput:
     stride: int = 1
     dilation: int = 1
     pad: int = 0
+    divisor: int = 1
 
 
 @dataclass(frozen=True, slots=True)

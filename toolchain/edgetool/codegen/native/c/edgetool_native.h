@@ -39,8 +39,9 @@ typedef struct {
 typedef void (*edgetool_kernel)(const void *op, const edgetool_band *band);
 
 /*
- * The rows of one input: output row y needs the rows y * stride - pad + tap * dilation for tap = 0 .. taps - 1, of
- * which those outside 0 .. rows - 1 do not exist. The rows are at `data`, or at `offset` in the arena if it is NULL.
+ * The rows of one input: output row y needs the rows floor((y * stride - pad + tap * dilation) / divisor) for
+ * tap = 0 .. taps - 1, of which those outside 0 .. rows - 1 do not exist. The rows are at `data`, or at `offset` in the
+ * arena if it is NULL.
  */
 typedef struct {
     const void *data;
@@ -51,6 +52,7 @@ typedef struct {
     uint16_t stride;
     uint16_t dilation;
     uint16_t pad;
+    uint16_t divisor;
 } edgetool_input;
 
 /* One operator: its kernel, the kernel's descriptor, and where its rows are. `band` is the number of rows per call. */
@@ -75,12 +77,18 @@ typedef struct {
 void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, const void **rows);
 
 /*
- * The scale of one output channel, in one of two forms that give the same results as TFLM's double rounding:
+ * The scale of one output channel. For sums of 32 bits, in one of two forms that give the same results as TFLM's double
+ * rounding:
  *
  * - "line": (acc * multiplier + (high << 32 | low)) >> (32 + shift). It contains bias, zero points and rounding, and was
  *   compared with the double rounding for every accumulator that the channel can have.
  * - "double" (shift 255): bias `low`, then MultiplyByQuantizedMultiplier (TFLite's common.cc) with the left shift in the
  *   upper half of `high` and the right shift in its lower half. The zero point is added by the kernel.
+ *
+ * For sums of 64 bits in a third form:
+ *
+ * - "wide" (shift 254): (sum * slope + (high << 32 | low)) >> right, with the slope in the lower half of `multiplier` and
+ *   the shift in its upper half. It contains bias and rounding: MultiplyByQuantizedMultiplier of an int64 (common.cc).
  */
 typedef struct {
     int32_t multiplier;
@@ -89,6 +97,7 @@ typedef struct {
 } edgetool_scale;
 
 #define EDGETOOL_DOUBLE_ROUNDING 255
+#define EDGETOOL_WIDE 254
 
 static inline int32_t edgetool_clamp(int32_t value, int32_t low, int32_t high)
 {
@@ -134,6 +143,18 @@ static inline int32_t edgetool_rescale(int32_t sum, const edgetool_scale *scale,
     }
     const int64_t line = (int64_t)sum * scale->multiplier + (int64_t)((uint64_t)high << 32 | scale->low);
     return (int32_t)(line >> 32) >> shift;
+}
+
+/* The same for a sum of 64 bits, in the form "wide", or in the form "double" if the sum fits 32 bits. */
+static inline int32_t edgetool_rescale_wide(int64_t sum, const edgetool_scale *scale, uint32_t shift,
+                                            int32_t zero_point)
+{
+    if (shift == EDGETOOL_DOUBLE_ROUNDING) {
+        return edgetool_rescale((int32_t)sum, scale, shift, zero_point);
+    }
+    const int64_t offset = (int64_t)((uint64_t)(uint32_t)scale->high << 32 | scale->low);
+    const uint32_t multiplier = (uint32_t)scale->multiplier;
+    return (int32_t)((sum * (int64_t)(multiplier & 0xFFFFU) + offset) >> (multiplier >> 16)) + zero_point;
 }
 
 #ifdef __cplusplus

@@ -10,9 +10,10 @@ static const void **input_rows(const edgetool_step *step, const uint8_t *arena, 
         const uint8_t *first = input->data != NULL ? (const uint8_t *)input->data : arena + input->offset;
         first += (size_t)batch * input->rows * input->row_bytes;
         for (uint32_t tap = 0; tap < input->taps; tap++) {
-            /* A row before the first one becomes a large number. */
-            const uint32_t row = y * input->stride + tap * input->dilation - input->pad;
-            *rows++ = row < input->rows ? first + (size_t)row * input->row_bytes : NULL;
+            /* What is before the first row becomes a large number. */
+            const uint32_t place = y * input->stride + tap * input->dilation - input->pad;
+            const int inside = place < input->rows * input->divisor;
+            *rows++ = inside ? first + (size_t)(place / input->divisor) * input->row_bytes : NULL;
         }
     }
     return rows;
