@@ -11,7 +11,7 @@ static const void **input_rows(const edgetool_step *step, const uint8_t *arena, 
         first += (size_t)batch * input->rows * input->row_bytes;
         for (uint32_t tap = 0; tap < input->taps; tap++) {
             /* What is before the first row becomes a large number. */
-            const uint32_t place = y * input->stride + tap * input->dilation - input->pad;
+            const uint32_t place = y * input->stride + tap * input->dilation - (uint32_t)input->pad;
             const int inside = place < input->rows * input->divisor;
             *rows++ = inside ? first + (size_t)(place / input->divisor) * input->row_bytes : NULL;
         }
