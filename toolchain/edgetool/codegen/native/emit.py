@@ -205,8 +205,9 @@ def _input_row(program: NativeProgram, memory: NativeMemory, arrays: Arrays, ite
         place = program.places[item.source]
         data, offset = "NULL", memory.tensors[place.root] + place.offset
     geometry = (item.taps, item.stride, item.dilation, item.pad, item.divisor)
-    for value in geometry:
-        if not 0 <= value < 2**16:
+    for position, value in enumerate(geometry):
+        low, high = LIMITS["int16_t" if position == 3 else "uint16_t"]
+        if not low <= value <= high:
             raise ValueError(f"{value} is outside the type of a row input")
     return f"    {{{data}, {offset}, {item.row_bytes}, {item.rows}, {', '.join(map(str, geometry))}}},\n"
 

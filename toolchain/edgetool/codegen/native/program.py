@@ -69,7 +69,8 @@ class RowInput:
     """An input of a step: a tensor of the main graph by index, or a constant, as rows.
 
     Output row y needs the rows floor((y * stride - pad + tap * dilation) / divisor) for tap = 0 .. taps - 1. `rows` is
-    their number in one batch. A stride of 0 means that all output rows need the same rows.
+    their number in one batch. A stride of 0 means that all output rows need the same rows; a negative pad skips the
+    first rows.
     """
 
     source: int | Constant

@@ -51,7 +51,7 @@ typedef struct {
     uint16_t taps;
     uint16_t stride;
     uint16_t dilation;
-    uint16_t pad;
+    int16_t pad;
     uint16_t divisor;
 } edgetool_input;
 
