@@ -9,9 +9,10 @@ static const void **input_rows(const edgetool_step *step, const uint8_t *arena, 
         const edgetool_input *input = &step->inputs[i];
         const uint8_t *first = input->data != NULL ? (const uint8_t *)input->data : arena + input->offset;
         first += (size_t)batch * input->rows * input->row_bytes;
+        const uint32_t pad = (uint32_t)(int32_t)input->pad;
         for (uint32_t tap = 0; tap < input->taps; tap++) {
             /* What is before the first row becomes a large number. */
-            const uint32_t place = y * input->stride + tap * input->dilation - (uint32_t)input->pad;
+            const uint32_t place = y * input->stride + tap * input->dilation - pad;
             const int inside = place < input->rows * input->divisor;
             *rows++ = inside ? first + (size_t)(place / input->divisor) * input->row_bytes : NULL;
         }
