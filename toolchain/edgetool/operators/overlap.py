@@ -20,7 +20,11 @@ NEVER = 2**62  # a byte that is never read
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The geometry of an operator that reads a window of pixels for each output pixel: sizes in pixels and channels."""
+    """The geometry of an operator that reads a window of pixels for each output pixel: sizes in pixels and channels.
+
+    transposed: input pixels spread over windows of output pixels, TRANSPOSE_CONV: an output pixel at y reads the input
+    pixels of which y + pad_y is between stride_y * pixel and stride_y * pixel + taps_y - 1. It has no dilation.
+    """
 
     batches: int
     height: int
@@ -37,6 +41,7 @@ class Window:
     dilation_x: int = 1
     pad_y: int = 0
     pad_x: int = 0
+    transposed: bool = False
 
     @property
     def is_pointwise(self) -> bool:
@@ -53,12 +58,9 @@ class Window:
 
 def _first_reads(window: Window) -> npt.NDArray[np.int64]:
     """Return the index of the first input pixel that each output pixel reads, NEVER if all its taps are outside."""
-    rows = _first_inside(
-        window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y
-    )
-    columns = _first_inside(
-        window.output_width, window.width, window.taps_x, window.stride_x, window.dilation_x, window.pad_x
-    )
+    first = _first_spread if window.transposed else _first_inside
+    rows = first(window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y)
+    columns = first(window.output_width, window.width, window.taps_x, window.stride_x, window.dilation_x, window.pad_x)
     pixels = np.where((rows < NEVER)[:, None] & (columns < NEVER), rows[:, None] * window.width + columns, NEVER)
     starts = np.arange(window.batches, dtype=np.int64)[:, None] * (window.height * window.width)
     flat = pixels.reshape(1, -1)
@@ -71,6 +73,13 @@ def _first_inside(outputs: int, side: int, taps: int, stride: int, dilation: int
     skipped = np.maximum(0, -(starts // dilation))
     first = starts + skipped * dilation
     return np.where((skipped < taps) & (first < side), first, NEVER)
+
+
+def _first_spread(outputs: int, side: int, taps: int, stride: int, dilation: int, pad: int) -> npt.NDArray[np.int64]:
+    """Return the first position within 0 .. side - 1 whose window contains each output, NEVER if there is none."""
+    places = np.arange(outputs, dtype=np.int64) + pad
+    first = np.maximum(0, -((taps - 1 - places) // stride))
+    return np.where(first <= np.minimum(side - 1, places // stride), first, NEVER)
 
 
 def conv_distance(window: Window, *, descending: bool = False, element_bytes: int = 1) -> int:

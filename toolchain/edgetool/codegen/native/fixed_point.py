@@ -23,7 +23,7 @@ import numpy.typing as npt
 from edgetool.codegen.native.program import Constant
 
 Integers = npt.NDArray[np.int64]
-DOUBLE_ROUNDING = 255  # EDGETOOL_DOUBLE_ROUNDING
+DOUBLE_ROUNDING, WIDE = 255, 254  # EDGETOOL_DOUBLE_ROUNDING, EDGETOOL_WIDE
 # Multipliers around the real scale that are tried for a line.
 TRIED_MULTIPLIERS = 9
 
@@ -87,6 +87,15 @@ class Reach:
     low: Integers
     high: Integers
 
+    def fits(self, offsets: Integers, bits: int = 32) -> bool:
+        """Return whether the sums fit signed integers of this size, with and without the offsets.
+
+        So do the sums of the first products, if 0 is a code.
+        """
+        lowest = min((self.low + offsets).min(initial=0), self.low.min(initial=0))
+        highest = max((self.high + offsets).max(initial=0), self.high.max(initial=0))
+        return bool(-(2 ** (bits - 1)) <= lowest and highest < 2 ** (bits - 1))
+
 
 def reach_of_weights(weights: npt.NDArray[Any], low: int = -128, high: int = 127) -> Reach:
     """Return what sums of weight times input code can be, for codes from low to high.
@@ -135,6 +144,23 @@ def layer_scales(
         return Scales(_double_rounding(multipliers, offsets), DOUBLE_ROUNDING)
     slopes, intercepts, shift = lines
     return Scales(_packed(slopes, intercepts + slopes * offsets), shift)
+
+
+def double_rounding_scales(multipliers: list[Multiplier], offsets: Integers) -> Scales:
+    """Return the scales of a layer as double roundings."""
+    return Scales(_double_rounding(multipliers, offsets), DOUBLE_ROUNDING)
+
+
+def wide_scales(multipliers: list[Multiplier], offsets: Integers, reach: Reach) -> Scales | None:
+    """Return the scales of sums of 64 bits, None if a product may exceed 64 bits or TFLM's shift is undefined.
+
+    Source: MultiplyByQuantizedMultiplier of an int64 (common.cc), which rounds the multiplier to 15 bits.
+    """
+    slopes = np.array([min((item.value + (1 << 15)) >> 16, 0x7FFF) for item in multipliers], np.int64)
+    shifts = np.array([15 - item.shift for item in multipliers], np.int64)
+    if (shifts < 1).any() or not reach.fits(offsets, 48):
+        return None
+    return Scales(_packed(slopes | shifts << 16, slopes * offsets + (1 << (shifts - 1))), WIDE)
 
 
 def _double_rounding(multipliers: list[Multiplier], offsets: Integers) -> Constant:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
- * CONV_2D for int8. Rows: taps_y rows of the input for each output row; an output row needs no scratch.
+ * CONV_2D for int8. Rows: taps_y rows of the input for each output row; no scratch.
  *
  * The weights are [output channel][tap y][tap x][input channel of the group], as in the .tflite. Input codes are
  * multiplied as they are: the scales contain the input's zero point, so that a tap outside the input counts as

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: 0BSD */
+/*
+ * DEPTHWISE_CONV_2D for int16 with int8 weights. Rows: taps_y rows of the input for each output row; no scratch.
+ *
+ * The weights are [tap y][tap x][output channel], as in the .tflite. Output channel c reads input channel
+ * c / depth_multiplier. Zero points are ignored, as in TFLM's kernel. Outputs are written in ascending order.
+ */
+#ifndef EDGETOOL_DEPTHWISE_S16_H
+#define EDGETOOL_DEPTHWISE_S16_H
+
+#include "edgetool_native.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    const int8_t *weights;
+    const edgetool_scale *scales;
+    uint32_t input_width;
+    uint32_t output_width;
+    uint16_t input_channels;
+    uint16_t depth_multiplier;
+    uint16_t taps_y;
+    uint16_t taps_x;
+    uint16_t stride_x;
+    uint16_t dilation_x;
+    uint16_t pad_x;
+    uint8_t shift;
+    int16_t low;
+    int16_t high;
+} edgetool_depthwise_s16_op;
+
+void edgetool_depthwise_s16(const void *op, const edgetool_band *band);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EDGETOOL_DEPTHWISE_S16_H */

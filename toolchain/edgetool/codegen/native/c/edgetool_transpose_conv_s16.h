@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: 0BSD */
+/*
+ * TRANSPOSE_CONV for int16 with int8 weights, as a sum over the input pixels that reach an output pixel. Rows:
+ * input_rows rows of the input for each output row y, from (y + pad_y) / stride_y - input_rows + 1 on; no scratch.
+ *
+ * The weights are [output channel][tap y][tap x][input channel], as in the .tflite. Zero points are ignored, as in
+ * TFLM's kernel. Outputs are written in ascending order.
+ */
+#ifndef EDGETOOL_TRANSPOSE_CONV_S16_H
+#define EDGETOOL_TRANSPOSE_CONV_S16_H
+
+#include "edgetool_native.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    const int8_t *weights;
+    const edgetool_scale *scales;
+    uint32_t input_width;
+    uint32_t output_width;
+    uint16_t input_rows;
+    uint16_t input_channels;
+    uint16_t output_channels;
+    uint16_t taps_y;
+    uint16_t taps_x;
+    uint16_t stride_y;
+    uint16_t stride_x;
+    uint16_t pad_y;
+    uint16_t pad_x;
+    uint8_t shift;
+    int16_t low;
+    int16_t high;
+} edgetool_transpose_conv_s16_op;
+
+void edgetool_transpose_conv_s16(const void *op, const edgetool_band *band);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EDGETOOL_TRANSPOSE_CONV_S16_H */
