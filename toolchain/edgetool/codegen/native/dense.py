@@ -1,7 +1,287 @@
-"""TODO."""
+"""FULLY_CONNECTED and BATCH_MATMUL as native kernels.
+
+Weights of int8 and int4 become int8. The units of a layer whose weights have one scale share one edgetool_scale, and
+have one int32 each. Sources: fully_connected.cc, batch_matmul.cc, their _common.cc, integer_ops/fully_connected.h and
+batch_matmul.h.
+"""
 
 from __future__ import annotations
 
-from edgetool.codegen.native.site import Lowering
+from collections.abc import Iterator
+from math import prod
 
-LOWERINGS: dict[str, Lowering] = {}
+import numpy as np
+
+from edgetool.codegen.native.convolution import bias_of, has_int32_sums, int16_scales
+from edgetool.codegen.native.fixed_point import (
+    Multiplier,
+    Reach,
+    layer_scales,
+    quantize_multiplier,
+    reach_of_weights,
+    wide_scales,
+)
+from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
+from edgetool.codegen.native.site import RANGES, Array, Lowering, Site, fused_range
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.call import float32, is_per_channel, scale, zero_point
+from edgetool.operators.overlap import Window, conv_distance
+
+
+def _rows_window(rows: int, depth: int, units: int) -> Window:
+    """Return a dense layer as a pointwise convolution, whose pixels are its rows."""
+    return Window(
+        batches=1, height=1, width=rows, channels=depth, output_height=1, output_width=rows, output_channels=units
+    )
+
+
+def _shared_multiplier(site: Site, left: Tensor, right: Tensor) -> Multiplier:
+    """Return the multiplier of a product of scales, which TFLM rounds to float32 (GetQuantizedConvolutionMultipler)."""
+    return quantize_multiplier(float32(scale(left) * scale(right)) / scale(site.output()))
+
+
+def _unit_multipliers(site: Site, units: int) -> list[Multiplier]:
+    """Return the multiplier of each unit of FULLY_CONNECTED (CalculateOpDataFullyConnected)."""
+    source, weights = site.input(0), site.input(1)
+    quantization = weights.quantization
+    if quantization is None or not is_per_channel(weights):
+        return [_shared_multiplier(site, source, weights)] * units
+    site.require(len(quantization.scales) >= units, "its weights have fewer scales than units")
+    reals = (scale(source) * item / scale(site.output()) for item in quantization.scales[:units])
+    return [quantize_multiplier(real) for real in reals]
+
+
+def _fully_connected(site: Site) -> Iterator[Step]:
+    source, weights, output = site.input(0), site.input(1), site.output()
+    known = {(DType.INT8, DType.INT8), (DType.INT8, DType.INT4), (DType.INT16, DType.INT8)}
+    names = f"{source.dtype.name} with weights of {weights.dtype.name}"
+    site.require((source.dtype, weights.dtype) in known and output.dtype is source.dtype, f"{names} is not supported")
+    site.require(len(weights.shape) >= 2 and len(output.shape) >= 1, "a shape has too few dimensions")
+    units, depth = output.shape[-1], weights.shape[-1]
+    fits = units <= weights.element_count // max(1, depth)
+    site.require(fits and units * depth > 0, f"it cannot produce {units} units with weights of shape {weights.shape}")
+    rows = output.element_count // units
+    site.require(rows * depth <= source.element_count, f"it cannot multiply {source.shape} and {weights.shape}")
+    if weights.data is None:
+        yield _computed_weights(site, rows, depth, units)
+        return
+    filters = site.constant(1).reshape(-1, depth)[:units].astype(np.int8)
+    multipliers = _unit_multipliers(site, units)
+    zero = 0 if is_per_channel(weights) else zero_point(weights)
+    if source.dtype is DType.INT16:
+        yield _dense_s16(site, rows, filters, multipliers, zero)
+        return
+    shared = None if is_per_channel(weights) else multipliers[0]
+    yield _dense_s8(site, rows, filters, bias_of(site, 2, units), shared or multipliers, zero)
+
+
+def _dense_s8(
+    site: Site, rows: int, filters: Array, bias: Array, multipliers: Multiplier | list[Multiplier], zero: int
+) -> Step:
+    """Return the step of a product with constant weights.
+
+    Args:
+        site: The operator.
+        rows: The number of rows of the first input.
+        filters: The weights as (units, depth).
+        bias: What is added to the sum of each unit.
+        multipliers: One for each unit, or one of all units.
+        zero: The zero point of the weights.
+    """
+    source, output, (units, depth) = site.input(0), site.output(), filters.shape
+    shifted = filters.astype(np.int64) - zero
+    offsets = bias - zero_point(source) * shifted.sum(axis=1)
+    reach = reach_of_weights(shifted)
+    parts = [reach_of_weights(filters), reach_of_weights(np.full((1, depth), zero))]
+    none = np.zeros(1, np.int64)
+    fits = reach.fits(offsets) and all(part.fits(none) for part in parts)
+    site.require(fits, "its sums may exceed 32 bits")
+    code_range = (zero_point(output), *fused_range(site, output))
+    values: dict[str, FieldValue]
+    if isinstance(multipliers, list):
+        scales = layer_scales(multipliers, offsets, reach, *code_range)
+        values = {"scale_step": 1}
+    else:
+        every = Reach((reach.low + offsets).min(keepdims=True), (reach.high + offsets).max(keepdims=True))
+        scales = layer_scales([multipliers], none, every, *code_range)
+        values = {"offsets": Constant("int32_t", offsets.astype("<i4").tobytes(), "bias and input zero point")}
+    zero_of_output, low, high = code_range
+    return Step(
+        operator=site.operator.index,
+        kernel="edgetool_dense_s8",
+        op=describe(
+            "edgetool_dense_s8",
+            weights=Constant("int8_t", filters.tobytes(), "weights"),
+            scales=scales.constant,
+            depth=depth,
+            units=units,
+            shift=scales.shift,
+            weights_zero_point=zero,
+            zero_point=zero_of_output,
+            low=low,
+            high=high,
+            **values,
+        ),
+        inputs=(RowInput(site.index(0), row_bytes=depth, rows=rows),),
+        output=site.operator.outputs[0],
+        row_bytes=units,
+        rows=rows,
+        overlaps=(StepOverlap(0, conv_distance(_rows_window(rows, depth, units))),),
+    )
+
+
+def _dense_s16(site: Site, rows: int, filters: Array, multipliers: list[Multiplier], zero: int) -> Step:
+    """Return the step of a product of int16 with constant weights of int8; see _dense_s8."""
+    output, (units, depth) = site.output(), filters.shape
+    shifted = filters.astype(np.int64) - zero
+    bias = bias_of(site, 2, units, (DType.INT32, DType.INT64))
+    offsets = bias - zero_point(site.input(0)) * shifted.sum(axis=1)
+    scales = int16_scales(site, multipliers, offsets, shifted, narrow=has_int32_sums(site, 2))
+    low, high = fused_range(site, output)
+    return Step(
+        operator=site.operator.index,
+        kernel="edgetool_dense_s16",
+        op=describe(
+            "edgetool_dense_s16",
+            weights=Constant("int8_t", filters.tobytes(), "weights"),
+            scales=scales.constant,
+            depth=depth,
+            units=units,
+            shift=scales.shift,
+            weights_zero_point=zero,
+            zero_point=zero_point(output),
+            low=low,
+            high=high,
+        ),
+        inputs=(RowInput(site.index(0), row_bytes=2 * depth, rows=rows),),
+        output=site.operator.outputs[0],
+        row_bytes=2 * units,
+        rows=rows,
+        overlaps=(StepOverlap(0, conv_distance(_rows_window(rows, depth, units), element_bytes=2)),),
+    )
+
+
+def _computed_weights(site: Site, rows: int, depth: int, units: int) -> Step:
+    """Return the step of FULLY_CONNECTED with weights that the model computes: a product of two matrices."""
+    site.require(site.input(0).dtype is DType.INT8, "its weights are not constant")
+    per_channel = is_per_channel(site.input(1))
+    site.require(not per_channel, "its weights are not constant and have a scale for each unit")
+    site.require(site.input(1).dtype is DType.INT8, "its weights are int4 and not constant")
+    bias = bias_of(site, 2, units)
+    values: dict[str, FieldValue] = {}
+    if bias.any():
+        values["bias"] = Constant("int32_t", bias.astype("<i4").tobytes(), "bias")
+    return _product(
+        site,
+        bias,
+        StepOverlap(0, conv_distance(_rows_window(rows, depth, units))),
+        batches=(1, 1, 1),
+        rows=rows,
+        columns=units,
+        depth=depth,
+        left_row_step=depth,
+        left_depth_step=1,
+        right_column_step=depth,
+        right_depth_step=1,
+        **values,
+    )
+
+
+def _product(site: Site, bias: Array, *overlaps: StepOverlap, **values: FieldValue) -> Step:
+    """Return the step of a product of two tensors; the values are the fields that describe their shapes."""
+    left, right, output = site.input(0), site.input(1), site.output()
+    depth = values["depth"]
+    assert isinstance(depth, int)
+    multiplier = _shared_multiplier(site, left, right)
+    low, high = fused_range(site, output)
+    if output.dtype is DType.INT8:
+        extremes = [_code_range(left), _code_range(right)]
+        products = [depth * a * b for a in extremes[0] for b in extremes[1]]
+        reach = Reach(np.array([min(products) + bias.min()]), np.array([max(products) + bias.max()]))
+        none = np.zeros(1, np.int64)
+        site.require(reach.fits(none) and reach.fits(-bias), "its sums may exceed 32 bits")
+        scales = layer_scales([multiplier], none, reach, zero_point(output), low, high)
+        zeros = {"left": left, "right": right}
+        values |= {f"{side}_zero_point": zero_point(tensor) for side, tensor in zeros.items()}
+        values["zero_point"] = zero_point(output)
+        kernel = "edgetool_batch_matmul_s8"
+    else:
+        symmetric = all(zero_point(tensor) == 0 for tensor in (left, right, output))
+        site.require(symmetric, "a zero point is not 0")
+        limit = np.array([depth << 30])
+        wide = wide_scales([multiplier], np.zeros(1, np.int64), Reach(-limit, limit))
+        if wide is None:
+            site.refuse("its sums or multipliers are too large")
+        scales, kernel = wide, "edgetool_batch_matmul_s16"
+    return Step(
+        operator=site.operator.index,
+        kernel=kernel,
+        op=describe(kernel, scale=scales.constant, shift=scales.shift, low=low, high=high, **values),
+        inputs=tuple(RowInput(site.index(i), row_bytes=site.input(i).size_bytes) for i in range(2)),
+        output=site.operator.outputs[0],
+        row_bytes=output.size_bytes,
+        overlaps=overlaps,
+    )
+
+
+def _code_range(tensor: Tensor) -> tuple[int, int]:
+    """Return the smallest and largest code of a tensor without its zero point."""
+    low, high = RANGES[tensor.dtype]
+    return low - zero_point(tensor), high - zero_point(tensor)
+
+
+def _batch_matmul(site: Site) -> Iterator[Step]:
+    left, right, output = site.input(0), site.input(1), site.output()
+    types = {left.dtype, right.dtype, output.dtype}
+    site.require(types in ({DType.INT8}, {DType.INT16}), f"{left.dtype.name} is not supported")
+    ranks = [len(left.shape), len(right.shape)]
+    site.require(min(ranks) >= 2 and max(ranks) <= 5 and output.element_count > 0, f"its operands have ranks {ranks}")
+    adj_x, adj_y = bool(site.option("adj_x", False)), bool(site.option("adj_y", False))
+    first, second = ((1,) * (5 - len(tensor.shape)) + tensor.shape for tensor in (left, right))
+    rows, depth = first[:2:-1] if adj_x else first[3:]
+    columns, right_depth = second[3:] if adj_y else second[:2:-1]
+    batches = tuple(max(a, b) for a, b in zip(first[:3], second[:3], strict=True))
+    matching = depth == right_depth and prod(batches) * rows * columns == output.element_count
+    broadcast = all(
+        side in (1, total) for shape in (first, second) for side, total in zip(shape, batches, strict=False)
+    )
+    site.require(matching and broadcast, f"it cannot multiply the shapes {left.shape} and {right.shape}")
+    count = prod(batches)
+    if right.data is not None and prod(second[:3]) == 1 and not adj_x and left.dtype is DType.INT8:
+        matrix = site.constant(1).reshape(second[3:])
+        filters = np.ascontiguousarray(matrix if adj_y else matrix.T)
+        multiplier = _shared_multiplier(site, left, right)
+        yield _dense_s8(site, count * rows, filters, np.zeros(columns, np.int64), multiplier, zero_point(right))
+        return
+    element = output.dtype.bits // 8
+    overlaps = []
+    if first[:3] == batches:
+        # The left operand is read row by row, or once for each batch if its rows are columns.
+        units = (count, rows * depth, rows * columns) if adj_x else (count * rows, depth, columns)
+        overlaps.append(StepOverlap(0, conv_distance(_rows_window(*units), element_bytes=element)))
+    if second[:3] == batches:
+        window = _rows_window(count, depth * columns, rows * columns)
+        overlaps.append(StepOverlap(1, conv_distance(window, element_bytes=element)))
+    yield _product(
+        site,
+        np.zeros(1, np.int64),
+        *overlaps,
+        batches=batches,
+        left_steps=_batch_steps(first),
+        right_steps=_batch_steps(second),
+        rows=rows,
+        columns=columns,
+        depth=depth,
+        left_row_step=1 if adj_x else depth,
+        left_depth_step=rows if adj_x else 1,
+        right_column_step=depth if adj_y else 1,
+        right_depth_step=1 if adj_y else columns,
+    )
+
+
+def _batch_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return how many elements the next index of each batch axis is away, 0 if the axis repeats."""
+    return tuple(0 if side == 1 else prod(shape[axis + 1 :]) for axis, side in enumerate(shape[:3]))
+
+
+LOWERINGS: dict[str, Lowering] = {"BATCH_MATMUL": _batch_matmul, "FULLY_CONNECTED": _fully_connected}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: 0BSD */
+/*
+ * BATCH_MATMUL for int16. Rows: each whole tensor is one row, left operand first; no scratch.
+ *
+ * The output is [batches[0]][batches[1]][batches[2]][rows][columns]. Elements of the operands are found by their steps: a
+ * step of 0 along a batch axis repeats an operand. Zero points are 0. Outputs are written in ascending order.
+ */
+#ifndef EDGETOOL_BATCH_MATMUL_S16_H
+#define EDGETOOL_BATCH_MATMUL_S16_H
+
+#include "edgetool_native.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    const edgetool_scale *scale;
+    uint32_t batches[3];
+    uint32_t left_steps[3];
+    uint32_t right_steps[3];
+    uint32_t rows;
+    uint32_t columns;
+    uint32_t depth;
+    uint32_t left_row_step;
+    uint32_t left_depth_step;
+    uint32_t right_column_step;
+    uint32_t right_depth_step;
+    uint8_t shift;
+    int16_t low;
+    int16_t high;
+} edgetool_batch_matmul_s16_op;
+
+void edgetool_batch_matmul_s16(const void *op, const edgetool_band *band);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EDGETOOL_BATCH_MATMUL_S16_H */
