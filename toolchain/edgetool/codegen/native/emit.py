@@ -69,6 +69,8 @@ def arrays_of(name: str, program: NativeProgram) -> Arrays:
         constant = program.places[index].constant
         if constant is not None:
             found.setdefault((constant.c_type, constant.data), constant)
+    for constant in program.initial.values():
+        found.setdefault((constant.c_type, constant.data), constant)
     names = {key: f"{name}_data_{number}" for number, key in enumerate(found)}
     return Arrays(names, tuple(found.values()))
 
@@ -280,6 +282,8 @@ def model_source(name: str, program: NativeProgram, memory: NativeMemory, arrays
                 "MY_STATEOFFSET": memory.tensors[buffer.tensor],
                 "MY_STATEVALUE": state_byte(graph.tensors[buffer.tensor]),
                 "MY_STATEBYTES": buffer.size_bytes,
+                "MY_INITIAL": buffer.tensor in program.initial,
+                "my_initial": arrays.name(program.initial[buffer.tensor]) if buffer.tensor in program.initial else "",
             }
             for buffer in states
         ],

@@ -6,11 +6,12 @@ into constants. What is not supported is refused with the operator and the reaso
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 
+from edgetool.codegen.native.control import variable_tensors
 from edgetool.codegen.native.program import Constant, Step
-from edgetool.codegen.native.site import Lowering, Site, View
+from edgetool.codegen.native.site import Initial, Lowering, Site, View
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
 from edgetool.operators.call import zero_point
@@ -22,6 +23,7 @@ FAMILIES: dict[str, str] = {
         ADD ADD_N DIV EQUAL GREATER GREATER_EQUAL LESS LESS_EQUAL LOGICAL_AND LOGICAL_NOT LOGICAL_OR MAXIMUM MINIMUM MUL
         NOT_EQUAL SELECT_V2 SQUARED_DIFFERENCE SUB
     """,
+    "control": "ASSIGN_VARIABLE CALL_ONCE READ_VARIABLE VAR_HANDLE",
     "convolution": "CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV",
     "dense": "BATCH_MATMUL FULLY_CONNECTED",
     "movement": """
@@ -32,7 +34,7 @@ FAMILIES: dict[str, str] = {
     "normalization": "L2_NORMALIZATION LOG_SOFTMAX SOFTMAX",
     "pooling": "AVERAGE_POOL_2D MAX_POOL_2D",
     "quantization": "CAST DEQUANTIZE QUANTIZE",
-    "recurrent": "ASSIGN_VARIABLE CALL_ONCE READ_VARIABLE SVDF UNIDIRECTIONAL_SEQUENCE_LSTM VAR_HANDLE",
+    "recurrent": "SVDF UNIDIRECTIONAL_SEQUENCE_LSTM",
     "reduction": "ARG_MAX ARG_MIN CUMSUM MEAN REDUCE_ALL REDUCE_MAX REDUCE_MIN SUM",
 }
 _MODULES = {code: family for family, codes in FAMILIES.items() for code in codes.split()}
@@ -53,12 +55,15 @@ class Place:
 class NativeProgram:
     """A model as steps, in the order of its operators.
 
-    places: the place of each tensor that a step, an input or an output refers to.
+    The main graph has another tensor for each resource variable (control.py).
+    places: the place of each tensor that a step, an input or an output refers to. initial: what init and reset write to
+    variables, by tensor; the others get their zero point.
     """
 
     model: Model
     steps: tuple[Step, ...]
     places: dict[int, Place]
+    initial: dict[int, Constant] = field(default_factory=dict)
 
     @property
     def graph(self) -> Graph:
@@ -91,10 +96,11 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
         UnsupportedModelError: The native runtime does not support an operator or its options.
     """
     graph = model.main
-    tensors = list(graph.tensors)
+    tensors = [*graph.tensors, *variable_tensors(model)]
     pads = _foldable_pads(graph)
     steps: list[Step] = []
     places: dict[int, Place] = {}
+    initial: dict[int, Constant] = {}
     for operator in graph.operators:
         if operator.index in pads:
             continue
@@ -105,7 +111,10 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
         for item in lowering(site):
             if isinstance(item, Step):
                 steps.append(item)
+            elif isinstance(item, Initial):
+                initial[item.variable] = Constant("uint8_t", item.data, "variable after reset")
             elif isinstance(item, View):
+                site.require(not tensors[item.source].is_variable, "its input is a variable tensor")
                 source = _place(places, tensors, item.source)
                 places[item.output] = replace(source, offset=source.offset + item.offset)
                 if tensors[item.source].data is not None:
@@ -114,7 +123,12 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
                 tensors[item.output] = replace(tensors[item.output], data=item.data)
     folded = replace(model, subgraphs=(replace(graph, tensors=tuple(tensors)), *model.subgraphs[1:]))
     used = {index for step in steps for index in _tensors_of(step)} | {*graph.inputs, *graph.outputs}
-    return NativeProgram(folded, tuple(steps), {index: _place(places, tensors, index) for index in sorted(used)})
+    return NativeProgram(
+        folded,
+        tuple(steps),
+        {index: _place(places, tensors, index) for index in sorted(used)},
+        {index: constant for index, constant in initial.items() if index in used},
+    )
 
 
 def _tensors_of(step: Step) -> list[int]:

@@ -53,6 +53,14 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True)
+class Initial:
+    """What init and reset write to a variable, instead of its zero point."""
+
+    variable: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """An operator of the main graph, with the padding in front of its first input that a PAD before it adds.
 
@@ -114,7 +122,7 @@ class Site:
             self.refuse(why)
 
 
-Lowered: TypeAlias = Step | View | Folded
+Lowered: TypeAlias = Step | View | Folded | Initial
 Lowering: TypeAlias = Callable[[Site], Iterable[Lowered]]
 
 

@@ -39,7 +39,11 @@ my_model_result my_model_reset(my_model_context *context)
         return my_model_error_order;
     }
 #if MY_STATES
+#if MY_INITIAL
+    memcpy(context->arena + MY_STATEOFFSET, my_initial, MY_STATEBYTES);
+#else
     memset(context->arena + MY_STATEOFFSET, MY_STATEVALUE, MY_STATEBYTES);
+#endif
 #endif
     return my_model_ok;
 }
