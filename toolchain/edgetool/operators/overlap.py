@@ -6,6 +6,22 @@ The write is at offset(output) + w, so it destroys nothing if offset(output) + w
 d = max over w of (w + 1 - S(w)) is therefore enough: offset(input) - offset(output) >= d. It is the smallest for
 kernels that write every byte, because the maximum is attained. Bytes that are read before they are written need no
 distance: 0 means in place, and a negative distance that the output may even start behind the input's first byte.
+
+For kernels that compute pixel by pixel, S is the first input byte of the pixels that come after, R(q) the first input
+pixel that output pixel q reads, and L(q) the least R of q and the pixels behind it; a pixel has C input or K output
+channels, and is written channel by channel:
+
+- If every output reads all channels (convolution; TRANSPOSE_CONV, whose R is the first input pixel that spreads to q;
+  FULLY_CONNECTED, whose pixels are its rows), then S = L(q) * C before the last channel of q is written, and
+  L(q + 1) * C afterwards. Hence d = max over q of (q * K + K - 1 - L(q) * C) and ((q + 1) * K - L(q + 1) * C). Groups
+  read fewer channels, for which the distance is safe but not the smallest.
+- If output channel k reads only input channel k * C // K (depthwise, pooling), then what q itself still reads after
+  channel k is R(q) * C + (k + 1) * C // K, and what the pixels behind it read is L(q + 1) * C as before.
+- If a pointwise kernel runs from the last pixel to the first, the pixels in front of q are outstanding. Their last byte
+  is q * C - 1, that of q itself (q + 1) * C - 1, so that offset(output) - offset(input) must be at least the maximum of
+  (q + 1) * C - q * K while q has channels left, and q * C - q * K - K + 1 for its last channel.
+
+A simulation of all reads and writes confirms that these distances are safe and that one byte less is not.
 """
 
 from __future__ import annotations
