@@ -187,8 +187,15 @@ def _computed_weights(site: Site, rows: int, depth: int, units: int) -> Step:
     )
 
 
-def _product(site: Site, bias: Array, *overlaps: StepOverlap, **values: FieldValue) -> Step:
-    """Return the step of a product of two tensors; the values are the fields that describe their shapes."""
+def _product(site: Site, terms: Array, *overlaps: StepOverlap, **values: FieldValue) -> Step:
+    """Return the step of a product of two tensors.
+
+    Args:
+        site: The operator.
+        terms: What the kernel adds to the sums.
+        overlaps: How the output may share bytes with the operands.
+        values: The fields of the descriptor for shapes and bias.
+    """
     left, right, output = site.input(0), site.input(1), site.output()
     depth = values["depth"]
     assert isinstance(depth, int)
@@ -197,9 +204,9 @@ def _product(site: Site, bias: Array, *overlaps: StepOverlap, **values: FieldVal
     if output.dtype is DType.INT8:
         extremes = [_code_range(left), _code_range(right)]
         products = [depth * a * b for a in extremes[0] for b in extremes[1]]
-        reach = Reach(np.array([min(products) + bias.min()]), np.array([max(products) + bias.max()]))
+        reach = Reach(np.array([min(products) + terms.min()]), np.array([max(products) + terms.max()]))
         none = np.zeros(1, np.int64)
-        site.require(reach.fits(none) and reach.fits(-bias), "its sums may exceed 32 bits")
+        site.require(reach.fits(none) and reach.fits(-terms), "its sums may exceed 32 bits")
         scales = layer_scales([multiplier], none, reach, zero_point(output), low, high)
         zeros = {"left": left, "right": right}
         values |= {f"{side}_zero_point": zero_point(tensor) for side, tensor in zeros.items()}

@@ -7,6 +7,11 @@ a channel can have if its thresholds are the same: for each threshold t of code 
 (t - 1) * M + C < v * 2^S. For a given M, these are bounds on C, and the line exists if the highest lower bound is not
 above the lowest upper bound. This is a proof for every accumulator, not a sample.
 
+Layers with outputs on both sides of their zero point seldom have lines, because the second rounding is away from zero.
+It is (high + 2^(right - 1) - (high < 0)) >> right, and high is negative if acc is, except that high is 0 for an acc of
+-1 and a multiplier of 2^30, where both forms give 0. So "sign", ((acc * m + 2^30) >> 31) + 2^(right - 1) + (acc >> 31),
+shifted right, equals the double rounding if right is at least 1 and the sum does not overflow.
+
 With t computed from the inverses of both roundings (floor((acc * m + 2^30) / 2^31) and, of that, rounding half away
 from zero), the thresholds are exact integers.
 """
@@ -23,7 +28,7 @@ import numpy.typing as npt
 from edgetool.codegen.native.program import Constant
 
 Integers = npt.NDArray[np.int64]
-DOUBLE_ROUNDING, WIDE = 255, 254  # EDGETOOL_DOUBLE_ROUNDING, EDGETOOL_WIDE
+DOUBLE_ROUNDING, WIDE, SIGN = 255, 254, 253  # EDGETOOL_DOUBLE_ROUNDING, EDGETOOL_WIDE, EDGETOOL_SIGN
 # Multipliers around the real scale that are tried for a line.
 TRIED_MULTIPLIERS = 9
 
@@ -117,8 +122,8 @@ class Scales:
 
     @property
     def is_line(self) -> bool:
-        """Whether one multiplication is enough for every channel."""
-        return self.shift != DOUBLE_ROUNDING
+        """Whether every channel has a line."""
+        return self.shift not in (DOUBLE_ROUNDING, WIDE, SIGN)
 
 
 def layer_scales(
@@ -129,7 +134,7 @@ def layer_scales(
     low: int,
     high: int,
 ) -> Scales:
-    """Return the scales of a layer: lines if every channel has one, otherwise the double rounding.
+    """Return the scales of a layer: lines if every channel has one, else "sign" if it is exact, else double rounding.
 
     Args:
         multipliers: One for each channel.
@@ -141,9 +146,19 @@ def layer_scales(
     """
     lines = find_lines(multipliers, reach.low + offsets, reach.high + offsets, zero_point, low, high)
     if lines is None:
-        return Scales(_double_rounding(multipliers, offsets), DOUBLE_ROUNDING)
+        return _sign_scales(multipliers, offsets, reach) or double_rounding_scales(multipliers, offsets)
     slopes, intercepts, shift = lines
     return Scales(_packed(slopes, intercepts + slopes * offsets), shift)
+
+
+def _sign_scales(multipliers: list[Multiplier], offsets: Integers, reach: Reach) -> Scales | None:
+    """Return the scales of a layer in the form "sign", None if it may differ or overflow."""
+    # Below 2^30, the product is, and neither it nor the half of the largest divisor exceed 32 bits together.
+    if not reach.fits(offsets, 31) or any(item.value < 0 or (item.value and not item.right) for item in multipliers):
+        return None
+    values = np.array([item.value for item in multipliers], np.int64)
+    shifts = np.array([max(item.right, 1) for item in multipliers], np.int64)
+    return Scales(_constant(values, offsets, shifts), SIGN)
 
 
 def double_rounding_scales(multipliers: list[Multiplier], offsets: Integers) -> Scales:

@@ -155,7 +155,7 @@ def struct_fields(kernel: str) -> Mapping[str, tuple[Field, ...]]:
 
 
 def describe(kernel: str, **values: FieldValue) -> Descriptor:
-    """Return the descriptor of a kernel: its struct is KERNEL_op. Omitted integer fields are 0.
+    """Return the descriptor of a kernel: its struct is KERNEL_op. Omitted integer fields and elements are 0.
 
     Raises:
         InternalError: The struct lacks a field, or a value is outside the field's type.
@@ -165,9 +165,8 @@ def describe(kernel: str, **values: FieldValue) -> Descriptor:
     unknown = values.keys() - {field.name for field in fields}
     if unknown:
         raise InternalError(f"{struct} has no field {min(unknown)}")
-    return Descriptor(
-        struct, tuple((field.name, _checked(struct, field, values.get(field.name, 0))) for field in fields)
-    )
+    given = {field.name: values.get(field.name, (0,) * field.count or 0) for field in fields}
+    return Descriptor(struct, tuple((field.name, _checked(struct, field, given[field.name])) for field in fields))
 
 
 def _checked(struct: str, field: Field, value: FieldValue) -> FieldValue:
@@ -182,7 +181,11 @@ def _checked(struct: str, field: Field, value: FieldValue) -> FieldValue:
             return float(value)
     else:
         low, high = LIMITS[field.c_type]
-        items = value if isinstance(value, tuple) else (value,) * max(1, field.count)
-        if len(items) == max(1, field.count) and all(isinstance(item, int) and low <= item <= high for item in items):
+        items = value if isinstance(value, tuple) else (value,)
+        if (
+            isinstance(value, tuple) == bool(field.count)
+            and len(items) == max(1, field.count)
+            and all(isinstance(item, int) and low <= item <= high for item in items)
+        ):
             return value
     raise InternalError(f"{struct}.{field.name} cannot be {value!r:.80}")

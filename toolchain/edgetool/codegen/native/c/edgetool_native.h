@@ -77,15 +77,17 @@ typedef struct {
 void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, const void **rows);
 
 /*
- * The scale of one output channel. For sums of 32 bits, in one of two forms that give the same results as TFLM's double
+ * The scale of one output channel. For sums of 32 bits, in one of three forms that give the same results as TFLM's double
  * rounding:
  *
  * - "line": (acc * multiplier + (high << 32 | low)) >> (32 + shift). It contains bias, zero points and rounding, and was
  *   compared with the double rounding for every accumulator that the channel can have.
+ * - "sign" (shift 253): acc = sum + low, then (((acc * multiplier + 2^30) >> 31) + 2^(high - 1) + (acc >> 31)) >> high. The
+ *   zero point is added by the kernel. No acc that the channel can have overflows.
  * - "double" (shift 255): bias `low`, then MultiplyByQuantizedMultiplier (TFLite's common.cc) with the left shift in the
  *   upper half of `high` and the right shift in its lower half. The zero point is added by the kernel.
  *
- * For sums of 64 bits in a third form:
+ * For sums of 64 bits in one more form:
  *
  * - "wide" (shift 254): (sum * slope + (high << 32 | low)) >> right, with the slope in the lower half of `multiplier` and
  *   the shift in its upper half. It contains bias and rounding: MultiplyByQuantizedMultiplier of an int64 (common.cc).
@@ -98,6 +100,7 @@ typedef struct {
 
 #define EDGETOOL_DOUBLE_ROUNDING 255
 #define EDGETOOL_WIDE 254
+#define EDGETOOL_SIGN 253
 
 static inline int32_t edgetool_clamp(int32_t value, int32_t low, int32_t high)
 {
@@ -137,8 +140,12 @@ static inline int32_t edgetool_multiply(int32_t value, int32_t multiplier, uint3
 static inline int32_t edgetool_rescale(int32_t sum, const edgetool_scale *scale, uint32_t shift, int32_t zero_point)
 {
     const uint32_t high = (uint32_t)scale->high;
+    const int32_t acc = (int32_t)((uint32_t)sum + scale->low);
+    if (shift == EDGETOOL_SIGN) {
+        const int32_t product = (int32_t)(((int64_t)acc * scale->multiplier + (1 << 30)) >> 31);
+        return ((product + (1 << (high - 1U)) + (acc >> 31)) >> high) + zero_point;
+    }
     if (shift == EDGETOOL_DOUBLE_ROUNDING) {
-        const int32_t acc = (int32_t)((uint32_t)sum + scale->low);
         return edgetool_multiply(acc, scale->multiplier, high >> 16, high & 0xFFFFU) + zero_point;
     }
     const int64_t line = (int64_t)sum * scale->multiplier + (int64_t)((uint64_t)high << 32 | scale->low);
