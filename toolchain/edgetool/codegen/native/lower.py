@@ -12,9 +12,10 @@ from importlib import import_module
 from edgetool.codegen.native.control import variable_tensors
 from edgetool.codegen.native.program import Constant, Step
 from edgetool.codegen.native.site import Initial, Lowering, Site, View
+from edgetool.codegen.quantizers import C_TYPES
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
-from edgetool.operators.call import zero_point
+from edgetool.operators.call import scale, zero_point
 
 # The module of each family, by operator.
 FAMILIES: dict[str, str] = {
@@ -27,15 +28,17 @@ FAMILIES: dict[str, str] = {
     "convolution": "CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV",
     "dense": "BATCH_MATMUL FULLY_CONNECTED",
     "movement": """
-        BATCH_TO_SPACE_ND BROADCAST_TO CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS FILL GATHER GATHER_ND MIRROR_PAD PACK
-        PAD PADV2 RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR REVERSE_V2 SHAPE SLICE SPACE_TO_BATCH_ND
-        SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TRANSPOSE UNPACK
+        BROADCAST_TO CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS FILL PACK RESHAPE REVERSE_V2 SHAPE SLICE SPACE_TO_DEPTH
+        SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TRANSPOSE UNPACK
     """,
     "normalization": "L2_NORMALIZATION LOG_SOFTMAX SOFTMAX",
+    "padding": "MIRROR_PAD PAD PADV2",
     "pooling": "AVERAGE_POOL_2D MAX_POOL_2D",
     "quantization": "CAST DEQUANTIZE QUANTIZE",
     "recurrent": "SVDF UNIDIRECTIONAL_SEQUENCE_LSTM",
     "reduction": "ARG_MAX ARG_MIN CUMSUM MEAN REDUCE_ALL REDUCE_MAX REDUCE_MIN SUM",
+    "resize": "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR",
+    "selection": "BATCH_TO_SPACE_ND EMBEDDING_LOOKUP GATHER GATHER_ND SPACE_TO_BATCH_ND",
 }
 _MODULES = {code: family for family, codes in FAMILIES.items() for code in codes.split()}
 # Operators that treat rows and columns outside their input as the input's zero point.
@@ -142,7 +145,9 @@ def _place(places: dict[int, Place], tensors: list[Tensor], index: int) -> Place
     data = tensors[index].data
     if data is None:
         return Place(index)
-    return Place(index, constant=Constant("uint8_t", data, f"tensor {index}"))
+    # Arrays of C are aligned to their elements.
+    c_type = "uint8_t" if tensors[index].dtype in (DType.BOOL, DType.FLOAT64) else C_TYPES.get(tensors[index].dtype)
+    return Place(index, constant=Constant(c_type or "uint8_t", data, f"tensor {index}"))
 
 
 def _foldable_pads(graph: Graph) -> dict[int, Operator]:
@@ -177,7 +182,7 @@ def _is_spatial_pad(graph: Graph, operator: Operator) -> bool:
     if any(pads[axis] != (0, 0) for axis in (0, 3)) or len(pads) != 4:
         return False
     output = graph.tensors[operator.outputs[0]]
-    if zero_point(source) != zero_point(output):
+    if zero_point(source) != zero_point(output) or scale(source) != scale(output):
         return False
     if len(operator.inputs) < 3 or operator.inputs[2] < 0:
         return True
