@@ -274,6 +274,7 @@ def model_source(name: str, program: NativeProgram, memory: NativeMemory, arrays
         "native/model/model.c",
         my_model=name,
         MY_MODEL=c_names.model_macro(name),
+        MY_ARENA=bool(memory.arena_bytes),
         MY_KERNELS=[{"my_kernel": kernel} for kernel in program.kernels],
         MY_TABLES=program_tables(name, program, memory, arrays),
         MY_STATE=bool(states),

@@ -18,9 +18,13 @@ my_model_result my_model_init(my_model_context *context, void *memory, size_t by
     if ((uintptr_t)memory % MY_MODEL_ARENA_ALIGNMENT != 0) {
         return my_model_error_alignment;
     }
+#if MY_ARENA
     if (bytes < MY_MODEL_ARENA_BYTES) {
         return my_model_error_memory;
     }
+#else
+    (void)bytes;
+#endif
     context->arena = (uint8_t *)memory;
 #if MY_STATE
     return my_model_reset(context);
