@@ -7,12 +7,12 @@ are padded; a row of padding has no input row. Otherwise, and always for MIRROR_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
-from edgetool.codegen.native.movement import is_foldable, is_image, is_unused, whole_element
+from edgetool.codegen.native.movement import Strided, copy_step, is_foldable, is_image, is_unused, whole_element
 from edgetool.codegen.native.program import RowInput, Step, describe
 from edgetool.codegen.native.selection import looked_up
 from edgetool.codegen.native.site import Array, Folded, Lowered, Lowering, Site, View
@@ -134,6 +134,10 @@ def _mirror_pad(site: Site) -> Iterator[Lowered]:
     site.require(
         all(max(side.before, side.after) <= side.size - edge for side in sides), "its padding is longer than its input"
     )
+    padded = [axis for axis, side in enumerate(sides) if side.before or side.after]
+    if len(padded) == 1 and prod(source.shape[: padded[0]]) == 1 and source.data is None:
+        yield from _mirrored_ends(site, sides[padded[0]], edge)
+        return
     offsets, stride = [], source.element_count
     for side in sides:
         stride //= max(1, side.size)
@@ -142,6 +146,25 @@ def _mirror_pad(site: Site) -> Iterator[Lowered]:
         places = np.where(places >= side.size, 2 * side.size - 1 - edge - places, places)
         offsets.append(places * stride)
     yield from looked_up(site, 0, site.operator.outputs[0], offsets)
+
+
+def _mirrored_ends(site: Site, side: Side, edge: int) -> Iterator[Step]:
+    """Lower MIRROR_PAD along the outermost axis as copies of the mirrored first rows, of all rows, and of the last."""
+    source, output = site.input(0), site.operator.outputs[0]
+    if is_unused(site, output):
+        return
+    row = source.size_bytes // side.size
+    start = 0
+    for first, count, step in (
+        (side.before - 1 + edge, side.before, -row),
+        (0, side.size, row),
+        (side.size - 1 - edge, side.after, -row),
+    ):
+        if count:
+            place = Strided(first * row, ((count, step), (row, 1)))
+            copied = copy_step(site, output, RowInput(site.index(0), source.size_bytes), place, 1)
+            yield replace(copied, output_offset=start)
+        start += count * row
 
 
 LOWERINGS: dict[str, Lowering] = {"MIRROR_PAD": _mirror_pad, "PAD": _pad, "PADV2": _pad}
