@@ -53,6 +53,7 @@ def _svdf(site: Site) -> Iterator[Step]:
     low, high = RANGES[state.dtype]
     to_state = quantize_multiplier(float32(float32(scale(source) * scale(features)) / scale(state)))
     to_output = quantize_multiplier(float32(float32(scale(state) * scale(times)) / scale(output)))
+    site.require(to_output.shift < 0, "the scale of its output is too small")
     zero = zero_point(state)
     site.require(low <= zero <= high, "the zero point of its state is outside the type")
     reach = reach_of_weights(time_weights.reshape(units, rank * memory), low - zero, high - zero)
@@ -115,6 +116,7 @@ def _lstm(site: Site) -> Iterator[Step]:
         GATE_OUTPUT_SCALE**2 / scale(hidden),
     ]
     multipliers = [item.multiplier for item in sums] + [quantize_multiplier(real) for real in products]
+    site.require(multipliers[-1].shift <= 0, "the scale of its hidden state is too small")
     offsets = np.stack([item.offsets for item in sums], axis=1).reshape(-1)
     tanh_shift = 12 + _scale_power(site, cell)
     site.require(-MAX_TANH_RIGHT <= tanh_shift <= MAX_TANH_LEFT, "the scale of its cell state is out of range")
