@@ -1,0 +1,183 @@
+"""Dense layers and products of matrices as native kernels: descriptors, refusals, and the outputs of TFLM's kernels."""
+
+from __future__ import annotations
+
+from struct import pack, unpack
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.kernels.cases import Case
+
+from edgetool.codegen.native.emit import arrays_of
+from edgetool.codegen.native.fixed_point import quantize_multiplier
+from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.program import Constant, Step
+from edgetool.errors import UnsupportedModelError
+from edgetool.model.types import DType, Model
+from tests.codegen.native.host import compare
+from tests.memory.account_net import Net
+
+TYPES = [
+    *(("FULLY_CONNECTED", kind) for kind in ("int8", "int8-int4", "int16")),
+    *(("BATCH_MATMUL", kind) for kind in ("int8", "int16")),
+]
+
+
+def _network(dtype: DType) -> Model:
+    """Return dense layers per tensor, per channel and of several rows, then products with other tensors."""
+    net = Net()
+    x = net.arena(3, 4, 10, dtype=dtype, zero_point=-7 if dtype is DType.INT8 else 0)
+    scale = 4 * (1 / 16 if dtype is DType.INT8 else 1 / 2048)
+    y = _dense(net, x, 10, (3, 4, 12), axis=None, scale=scale, fused_activation_function="RELU6")
+    y = _dense(net, y, 12, (3, 4, 7), axis=0, scale=2 * scale)
+    a = net.op("BATCH_MATMUL", [y, y], 3, 4, 4, adj_x=False, adj_y=True, scale=8 * scale)
+    if dtype is DType.INT8:
+        right = net.noise(4, 9, scale=1 / 100)
+        b = net.op("BATCH_MATMUL", [a, right], 3, 4, 9, adj_x=False, adj_y=False, scale=8 * scale, zero_point=11)
+    else:
+        b = net.op("BATCH_MATMUL", [a, y], 3, 4, 7, adj_x=True, adj_y=False, scale=16 * scale)
+    other = net.arena(1, net.tensors[b].shape[2], 5, dtype=dtype, zero_point=9 if dtype is DType.INT8 else 0)
+    z = net.op("BATCH_MATMUL", [b, other], 3, 4, 5, adj_x=False, adj_y=False, scale=32 * scale)
+    net.end_graph([x, other], [z])
+    return net.whole()
+
+
+def _dense(
+    net: Net, x: int, depth: int, shape: tuple[int, ...], *, axis: int | None, scale: float, **values: Any
+) -> int:
+    inputs = [x, net.filter(shape[-1], depth, like=x, axis=axis)]
+    return net.op("FULLY_CONNECTED", inputs, *shape, scale=scale, keep_num_dims=True, **values)
+
+
+def _layer(
+    depth: int = 10, units: int = 6, *, scales: tuple[float, ...] = (1 / 128,), zero: int = 0, bias: int = 100
+) -> Model:
+    """Return a single layer with weights of -1."""
+    net = Net()
+    x = net.arena(1, depth, scale=1 / 16, zero_point=3)
+    weights = net.tensor((units, depth), DType.INT8, data=b"\xff" * units * depth, scales=scales, zero_point=zero)
+    values = net.constant([bias] * units, scale=1 / 16 / 128)
+    y = net.op("FULLY_CONNECTED", [x, weights, values], 1, units, scale=1 / 8)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+def _step(model: Model) -> Step:
+    (step,) = lower(model).steps
+    return step
+
+
+def _fields(model: Model) -> dict[str, object]:
+    return dict(_step(model).op.values)
+
+
+def _words(constant: object) -> list[int]:
+    assert isinstance(constant, Constant)
+    return [int(word) for word in np.frombuffer(constant.data, "<i4")]
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
+def test_a_network_of_products_computes_what_tflm_computes(dtype: DType) -> None:
+    compare(_network(dtype), samples=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("code", "kind"), TYPES)
+def test_random_products_compute_what_tflm_computes(code: str, kind: str) -> None:
+    for number in range(40):
+        compare(Case(code, kind, number).model(), samples=2)
+
+
+def test_units_with_one_scale_share_it_and_fold_the_zero_point_into_their_bias() -> None:
+    fields = _fields(_layer())
+    assert (fields["scale_step"], len(_words(fields["scales"]))) == (0, 3)
+    assert _words(fields["offsets"]) == [100 + 3 * 10] * 6
+
+
+def test_units_with_scales_have_one_each() -> None:
+    fields = _fields(_layer(scales=(0.01, 0.02, 0.01, 0.03, 0.01, 0.02)))
+    assert (fields["scale_step"], len(_words(fields["scales"])), fields["offsets"]) == (1, 18, None)
+
+
+def test_constants_of_a_layer_with_one_scale_grow_by_its_offsets_only() -> None:
+    program = lower(_layer(depth=64, units=32))
+    assert arrays_of("model", program).total_bytes == 64 * 32 + 4 * 32 + 12
+
+
+def test_a_zero_point_of_the_weights_is_subtracted_from_them() -> None:
+    fields = _fields(_layer(zero=-5))
+    assert fields["weights_zero_point"] == -5
+    assert _words(fields["offsets"]) == [100 - 3 * 10 * (5 - 1)] * 6
+
+
+def test_the_product_of_scales_of_a_layer_is_rounded_to_float32() -> None:
+    first, second, result = (float(np.float32(value)) for value in (0.123456789, 0.00987654321, 0.34567891))
+    (single,) = unpack("<f", pack("<f", first * second))
+    expected = quantize_multiplier(single / result)
+    assert expected != quantize_multiplier(first * second / result)
+    net = Net()
+    x = net.arena(1, 4, scale=first)
+    weights = net.tensor((4, 4), DType.INT8, data=bytes(range(16)), scales=(second,))
+    y = net.op("FULLY_CONNECTED", [x, weights], 1, 4, scale=result)
+    net.end_graph([x], [y])
+    # Outputs on both sides of the zero point have the multiplier of TFLM itself.
+    assert _words(_fields(net.whole())["scales"]) == [expected.value, 0, expected.right]
+
+
+def test_weights_that_the_model_computes_are_the_right_operand_of_a_product() -> None:
+    net = Net()
+    x, weights = net.arena(2, 5), net.arena(3, 5, zero_point=4)
+    y = net.op("FULLY_CONNECTED", [x, weights], 2, 3)
+    net.end_graph([x, weights], [y])
+    step = _step(net.whole())
+    fields = dict(step.op.values)
+    assert step.kernel == "edgetool_batch_matmul_s8"
+    assert [fields[name] for name in ("rows", "columns", "depth", "right_zero_point")] == [2, 3, 5, 4]
+    assert [fields[name] for name in ("right_column_step", "right_depth_step")] == [5, 1]
+
+
+@pytest.mark.parametrize("adj_y", [False, True])
+def test_a_constant_right_operand_makes_a_product_a_dense_layer(adj_y: bool) -> None:
+    net = Net()
+    x = net.arena(2, 3, 4)
+    codes = np.arange(20, dtype=np.int8).reshape((5, 4) if adj_y else (4, 5))
+    right = net.tensor(codes.shape, DType.INT8, data=codes.tobytes(), scales=(0.1,))
+    y = net.op("BATCH_MATMUL", [x, right], 2, 3, 5, adj_x=False, adj_y=adj_y)
+    net.end_graph([x], [y])
+    step = _step(net.whole())
+    assert (step.kernel, step.rows, step.row_bytes) == ("edgetool_dense_s8", 6, 5)
+    weights = dict(step.op.values)["weights"]
+    assert isinstance(weights, Constant)
+    assert weights.data == (codes if adj_y else codes.T).tobytes()
+
+
+def test_a_broadcast_operand_repeats_and_does_not_overlap_the_output() -> None:
+    net = Net()
+    left, right = net.arena(2, 1, 4, 6), net.arena(3, 5, 6)
+    y = net.op("BATCH_MATMUL", [left, right], 2, 3, 4, 5, adj_x=False, adj_y=True)
+    net.end_graph([left, right], [y])
+    step = _step(net.whole())
+    fields = dict(step.op.values)
+    assert [fields[name] for name in ("batches", "left_steps", "right_steps")] == [(1, 2, 3), (0, 24, 0), (0, 0, 30)]
+    assert step.overlaps == ()
+
+
+@pytest.mark.parametrize("code", ["FULLY_CONNECTED", "BATCH_MATMUL"])
+def test_float32_is_refused(code: str) -> None:
+    with pytest.raises(UnsupportedModelError, match="FLOAT32"):
+        lower(Case(code, "float32", 0).model())
+
+
+def test_sums_beyond_32_bits_are_refused() -> None:
+    with pytest.raises(UnsupportedModelError, match="its sums may exceed 32 bits"):
+        lower(_layer(bias=2**31 - 1))
+
+
+def test_a_layer_that_would_read_beyond_its_input_is_refused() -> None:
+    net = Net()
+    x = net.arena(1, 10)
+    y = net.op("FULLY_CONNECTED", [x, net.filter(3, 10, like=x)], 2, 3)
+    net.end_graph([x], [y])
+    with pytest.raises(UnsupportedModelError, match="cannot multiply"):
+        lower(net.whole())
