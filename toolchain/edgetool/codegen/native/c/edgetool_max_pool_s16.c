@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: 0BSD */
+#include "edgetool_max_pool_s16.h"
+
+#include "edgetool_pool.h"
+
+/* The largest code of one channel in the given columns of the window's rows. */
+static int16_t largest(const void *const *rows, uint32_t taps_y, edgetool_columns columns, uint32_t channel,
+                       uint32_t channels)
+{
+    int16_t result = INT16_MIN;
+    for (uint32_t ty = 0; ty < taps_y; ty++) {
+        if (rows[ty] == NULL) {
+            continue;
+        }
+        const int16_t *code = (const int16_t *)rows[ty] + (size_t)columns.first * channels + channel;
+        for (uint32_t i = 0; i < columns.count; i++) {
+            result = *code > result ? *code : result;
+            code += channels;
+        }
+    }
+    return result;
+}
+
+void edgetool_max_pool_s16(const void *descriptor, const edgetool_band *band)
+{
+    const edgetool_max_pool_s16_op *op = (const edgetool_max_pool_s16_op *)descriptor;
+    const void *const *rows = band->rows;
+    int16_t *out = (int16_t *)band->out;
+    for (uint32_t y = 0; y < band->count; y++) {
+        for (uint32_t x = 0; x < op->output_width; x++) {
+            const edgetool_columns columns =
+                edgetool_pool_columns(x, op->stride_x, op->taps_x, op->pad_x, op->input_width);
+            for (uint32_t channel = 0; channel < op->channels; channel++) {
+                const int32_t value = largest(rows, op->taps_y, columns, channel, op->channels);
+                *out++ = (int16_t)edgetool_clamp(value, op->low, op->high);
+            }
+        }
+        rows += op->taps_y;
+    }
+}
