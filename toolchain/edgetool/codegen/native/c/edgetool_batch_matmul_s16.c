@@ -13,7 +13,8 @@ static int64_t dot(const edgetool_batch_matmul_s16_op *op, const int16_t *left, 
 }
 
 /* Multiplies two matrices; returns the end of the output. */
-static int16_t *multiply(const edgetool_batch_matmul_s16_op *op, const int16_t *left, const int16_t *right, int16_t *out)
+static int16_t *multiply(const edgetool_batch_matmul_s16_op *op, const int16_t *left, const int16_t *right,
+                         int16_t *out)
 {
     for (uint32_t row = 0; row < op->rows; row++) {
         const int16_t *first = left + (size_t)row * op->left_row_step;

@@ -2,8 +2,9 @@
 /*
  * BATCH_MATMUL for int16. Rows: each whole tensor is one row, left operand first; no scratch.
  *
- * The output is [batches[0]][batches[1]][batches[2]][rows][columns]. Elements of the operands are found by their steps: a
- * step of 0 along a batch axis repeats an operand. Zero points are 0. Outputs are written in ascending order.
+ * The output is [batches[0]][batches[1]][batches[2]][rows][columns]. Elements of the operands are found by their
+ * steps: a step of 0 along a batch axis repeats an operand. Zero points are 0. Outputs are written in ascending
+ * order.
  */
 #ifndef EDGETOOL_BATCH_MATMUL_S16_H
 #define EDGETOOL_BATCH_MATMUL_S16_H

@@ -3,9 +3,9 @@
  * BATCH_MATMUL for int8, and FULLY_CONNECTED with weights that the model computes. Rows: each whole tensor is one row,
  * left operand first; no scratch.
  *
- * The output is [batches[0]][batches[1]][batches[2]][rows][columns]. Elements of the operands are found by their steps: a
- * step of 0 along a batch axis repeats an operand. `bias` is NULL or has one number for each column. Outputs are written
- * in ascending order.
+ * The output is [batches[0]][batches[1]][batches[2]][rows][columns]. Elements of the operands are found by their
+ * steps: a step of 0 along a batch axis repeats an operand. `bias` is NULL or has one number for each column.
+ * Outputs are written in ascending order.
  */
 #ifndef EDGETOOL_BATCH_MATMUL_S8_H
 #define EDGETOOL_BATCH_MATMUL_S8_H

@@ -3,8 +3,8 @@
  * FULLY_CONNECTED for int8, and BATCH_MATMUL with a constant right operand. Rows: one row of `depth` codes for each
  * output row of `units` codes; no scratch.
  *
- * The weights are [unit][depth], as in the .tflite. Input codes are multiplied as they are: the input's zero point is in
- * the scales, or in `offsets`, which is added to the sums if all units share one scale (scale_step 0); it is NULL
+ * The weights are [unit][depth], as in the .tflite. Input codes are multiplied as they are: the input's zero point is
+ * in the scales, or in `offsets`, which is added to the sums if all units share one scale (scale_step 0); it is NULL
  * otherwise (scale_step 1). Outputs are written in ascending order.
  */
 #ifndef EDGETOOL_DENSE_S8_H

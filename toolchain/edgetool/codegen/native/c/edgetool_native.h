@@ -4,8 +4,8 @@
  *
  * A kernel computes a band of one or more consecutive output rows. It receives a pointer to each input row that the
  * band needs: for every output row of the band in turn, the rows of all inputs, taps by taps; NULL is a row outside the
- * input. Rows may be anywhere, unless the kernel's header states that it works on whole tensors, which are then one row.
- * A kernel keeps nothing between calls except in `states`, writes only the output rows, `scratch` and `states`, and
+ * input. Rows may be anywhere, unless the kernel's header states that it works on whole tensors, which are then one
+ * row. A kernel keeps nothing between calls except in `states`, writes only the output rows, `scratch` and `states`, and
  * accesses elements of 2 and 4 bytes only at multiples of their size.
  */
 #ifndef EDGETOOL_NATIVE_H
@@ -71,26 +71,26 @@ typedef struct {
 } edgetool_step;
 
 /*
- * Runs `count` operators on whole tensors in the arena. `rows` has room for the pointers of the largest band. The batches
- * of an operator are independent: each reads and writes its own rows.
+ * Runs `count` operators on whole tensors in the arena. `rows` has room for the pointers of the largest band. The
+ * batches of an operator are independent: each reads and writes its own rows.
  */
 void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, const void **rows);
 
 /*
- * The scale of one output channel. For sums of 32 bits, in one of three forms that give the same results as TFLM's double
- * rounding:
+ * The scale of one output channel. For sums of 32 bits, in one of three forms that give the same results as TFLM's
+ * double rounding:
  *
- * - "line": (acc * multiplier + (high << 32 | low)) >> (32 + shift). It contains bias, zero points and rounding, and was
- *   compared with the double rounding for every accumulator that the channel can have.
- * - "sign" (shift 253): acc = sum + low, then (((acc * multiplier + 2^30) >> 31) + 2^(high - 1) + (acc >> 31)) >> high. The
- *   zero point is added by the kernel. No acc that the channel can have overflows.
- * - "double" (shift 255): bias `low`, then MultiplyByQuantizedMultiplier (TFLite's common.cc) with the left shift in the
- *   upper half of `high` and the right shift in its lower half. The zero point is added by the kernel.
+ * - "line": (acc * multiplier + (high << 32 | low)) >> (32 + shift). It contains bias, zero points and rounding, and
+ *   was compared with the double rounding for every accumulator that the channel can have.
+ * - "sign" (shift 253): acc = sum + low, then (((acc * multiplier + 2^30) >> 31) + 2^(high - 1) + (acc >> 31)) >> high.
+ *   The zero point is added by the kernel. No acc that the channel can have overflows.
+ * - "double" (shift 255): bias `low`, then MultiplyByQuantizedMultiplier (TFLite's common.cc) with the left shift in
+ *   the upper half of `high` and the right shift in its lower half. The zero point is added by the kernel.
  *
  * For sums of 64 bits in one more form:
  *
- * - "wide" (shift 254): (sum * slope + (high << 32 | low)) >> right, with the slope in the lower half of `multiplier` and
- *   the shift in its upper half. It contains bias and rounding: MultiplyByQuantizedMultiplier of an int64 (common.cc).
+ * - "wide" (shift 254): (sum * slope + (high << 32 | low)) >> right, with the slope in the lower half of `multiplier`
+ *   and the shift in its upper half. It contains bias and rounding: MultiplyByQuantizedMultiplier of an int64 (common.cc).
  */
 typedef struct {
     int32_t multiplier;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
- * TRANSPOSE_CONV for int8, as a sum over the input pixels that reach an output pixel. Rows: input_rows rows of the input
- * for each output row y, from (y + pad_y) / stride_y - input_rows + 1 on; no scratch.
+ * TRANSPOSE_CONV for int8, as a sum over the input pixels that reach an output pixel. Rows: input_rows rows of the
+ * input for each output row y, from (y + pad_y) / stride_y - input_rows + 1 on; no scratch.
  *
  * The weights are [output channel][tap y][tap x][input channel], as in the .tflite. The zero point is subtracted from
  * each input code, because output pixels at the border have fewer taps. Outputs are written in ascending order.
