@@ -90,7 +90,8 @@ void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, co
  * For sums of 64 bits in one more form:
  *
  * - "wide" (shift 254): (sum * slope + (high << 32 | low)) >> right, with the slope in the lower half of `multiplier`
- *   and the shift in its upper half. It contains bias and rounding: MultiplyByQuantizedMultiplier of an int64 (common.cc).
+ *   and the shift in its upper half. It contains bias and rounding: MultiplyByQuantizedMultiplier of an int64
+ *   (common.cc).
  */
 typedef struct {
     int32_t multiplier;
