@@ -44,13 +44,17 @@ def lstm(
     return net.model([x], [y])
 
 
-def svdf(state: DType = INT16, times: DType = INT16, output_scale: float = 0.5, *, bias: bool = True) -> Model:
+def svdf(
+    state: DType = INT16, times: DType = INT16, output_scale: float = 0.5, *, bias: bool = True, assigned: bool = False
+) -> Model:
     net = Net()
     x = net.arena(1, DEPTH, zero_point=5)
     features = net.noise(4, DEPTH)
     memory = net.noise(4, 3, dtype=times, scale=0.25)
     values = [net.constant([9, -9], scale=0.125) if bias else -1]
     variable = net.arena(1, 12, dtype=state, scale=0.5, is_variable=True)
+    if assigned:
+        net.give("RESHAPE", [net.constant(range(12), dtype=state, scale=0.5), net.constant([1, 12])], [variable])
     y = net.arena(1, 2, scale=output_scale)
     net.give("SVDF", [x, features, memory, *values, variable], [y], rank=2, fused_activation_function="NONE")
     return net.model([x], [y])
@@ -129,7 +133,13 @@ def test_refuses_what_it_does_not_compute(model: Model, why: str) -> None:
         lower(model)
 
 
-@pytest.mark.parametrize("model", [lstm(), svdf()], ids=["lstm", "svdf"])
+def test_a_constant_is_copied_to_a_state() -> None:
+    first, second = lower(svdf(assigned=True)).steps
+    assert first.kernel == "edgetool_assign"
+    assert (first.output,) == second.states
+
+
+@pytest.mark.parametrize("model", [lstm(), svdf(), svdf(assigned=True)], ids=["lstm", "svdf", "assigned"])
 def test_equals_tflm_over_several_invocations(model: Model) -> None:
     assert compare(model, samples=6) is None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from edgetool.codegen.native.program import RowInput, Step, describe
+from edgetool.codegen.native.program import Constant, RowInput, Step, describe
 from edgetool.codegen.native.site import NUMPY_TYPES, Initial, Lowering, Site
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Tensor
 from edgetool.operators.call import zero_point
@@ -70,15 +70,16 @@ def _var_handle(site: Site) -> Iterable[Step]:
 
 def _assign_variable(site: Site) -> Iterator[Step]:
     value = site.input(1)
-    yield _copy(site, site.index(1), _variable(site, site.graph, site.operator, value.size_bytes), value.size_bytes)
+    yield copy_step(site, site.index(1), _variable(site, site.graph, site.operator, value.size_bytes), value.size_bytes)
 
 
 def _read_variable(site: Site) -> Iterator[Step]:
     size = site.output().size_bytes
-    yield _copy(site, _variable(site, site.graph, site.operator, size), site.operator.outputs[0], size)
+    yield copy_step(site, _variable(site, site.graph, site.operator, size), site.operator.outputs[0], size)
 
 
-def _copy(site: Site, source: int, output: int, size_bytes: int) -> Step:
+def copy_step(site: Site, source: int | Constant, output: int, size_bytes: int) -> Step:
+    """Return a copy of the first bytes of a tensor or constant to another tensor."""
     return Step(
         operator=site.operator.index,
         kernel="edgetool_assign",

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 
-from edgetool.codegen.native.control import variable_tensors
+from edgetool.codegen.native.control import copy_step, variable_tensors
 from edgetool.codegen.native.program import Constant, Step
-from edgetool.codegen.native.site import Initial, Lowering, Site, View
+from edgetool.codegen.native.site import Folded, Initial, Lowering, Site, View
 from edgetool.codegen.quantizers import C_TYPES
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
@@ -38,7 +38,7 @@ FAMILIES: dict[str, str] = {
     "recurrent": "SVDF UNIDIRECTIONAL_SEQUENCE_LSTM",
     "reduction": "ARG_MAX ARG_MIN CUMSUM MEAN REDUCE_ALL REDUCE_MAX REDUCE_MIN SUM",
     "resize": "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR",
-    "selection": "BATCH_TO_SPACE_ND EMBEDDING_LOOKUP GATHER GATHER_ND SPACE_TO_BATCH_ND",
+    "selection": "BATCH_TO_SPACE_ND DYNAMIC_UPDATE_SLICE EMBEDDING_LOOKUP GATHER GATHER_ND SPACE_TO_BATCH_ND",
 }
 _MODULES = {code: family for family, codes in FAMILIES.items() for code in codes.split()}
 # Operators that treat rows and columns outside their input as the input's zero point.
@@ -116,8 +116,9 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
                 steps.append(item)
             elif isinstance(item, Initial):
                 initial[item.variable] = Constant("uint8_t", item.data, "variable after reset")
+            elif tensors[item.output].is_variable or (isinstance(item, View) and tensors[item.source].is_variable):
+                steps.append(_copied(site, item))
             elif isinstance(item, View):
-                site.require(not tensors[item.source].is_variable, "its input is a variable tensor")
                 source = _place(places, tensors, item.source)
                 places[item.output] = replace(source, offset=source.offset + item.offset)
                 if tensors[item.source].data is not None:
@@ -132,6 +133,15 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
         {index: _place(places, tensors, index) for index in sorted(used)},
         {index: constant for index, constant in initial.items() if index in used},
     )
+
+
+def _copied(site: Site, item: View | Folded) -> Step:
+    """Return a view or constant as a copy: memory of variable tensors is never shared, nor in flash."""
+    size = site.graph.tensors[item.output].size_bytes
+    if isinstance(item, Folded):
+        return copy_step(site, Constant("uint8_t", item.data, "assigned to a variable"), item.output, size)
+    site.require(item.offset == 0, "it slices a variable tensor")
+    return copy_step(site, item.source, item.output, size)
 
 
 def _tensors_of(step: Step) -> list[int]:
