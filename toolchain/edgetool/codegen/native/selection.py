@@ -1,4 +1,4 @@
-"""Lookups: GATHER, GATHER_ND and EMBEDDING_LOOKUP, and BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND as native kernels.
+"""GATHER, GATHER_ND, EMBEDDING_LOOKUP, DYNAMIC_UPDATE_SLICE, BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND as native kernels.
 
 The place of an element whose place is known is the sum of an offset per axis of the output (`looked_up`). Indices that
 the model computes are looked up at run time; the kernel clamps them, so that none reads outside. TFLM reads outside in
@@ -30,6 +30,7 @@ from edgetool.codegen.native.site import Array, Folded, Lowered, Lowering, Site
 from edgetool.model.types import DType
 
 MAX_DEPTH = 5  # of edgetool_gather
+MAX_RANK = 6  # of edgetool_update_slice
 
 
 def looked_up(site: Site, position: int, output: int, offsets: Sequence[Array]) -> Iterator[Lowered]:
@@ -166,6 +167,43 @@ def _at_run_time(
     )
 
 
+def _update_slice(site: Site) -> Iterator[Lowered]:
+    """DYNAMIC_UPDATE_SLICE, whose starts the kernel clamps as TFLM does."""
+    source, update, starts, index = site.input(0), site.input(1), site.input(2), site.operator.outputs[0]
+    rank, element = len(source.shape), whole_element(site, source)
+    if is_unused(site, index):
+        return
+    site.require(0 < rank <= MAX_RANK, f"it has {rank} axes")
+    site.require(site.output().size_bytes == source.size_bytes, "its output has another size than its input")
+    places: int | Constant = site.index(2)
+    if starts.data is not None:
+        clamped = np.clip(site.constant(2), -(2**31), 2**31 - 1).astype("<i4")
+        places = Constant("int32_t", clamped.tobytes(), "starts")
+    site.require(starts.data is not None or starts.dtype is DType.INT32, "its starts are not int32")
+    missing = [1] * (MAX_RANK - rank)
+    whole, part = [*missing, *source.shape], [*missing, *update.shape]
+    yield Step(
+        operator=site.operator.index,
+        kernel="edgetool_update_slice",
+        op=describe(
+            "edgetool_update_slice",
+            count=tuple(part[:-1]),
+            step=tuple(element * prod(whole[axis + 1 :]) for axis in range(MAX_RANK)),
+            limit=tuple(size - updated for size, updated in zip(whole, part, strict=True)),
+            axes=rank,
+            run=part[-1] * element,
+            bytes=source.size_bytes,
+        ),
+        inputs=(
+            RowInput(site.index(0), source.size_bytes),
+            RowInput(site.index(1), update.size_bytes),
+            RowInput(places, rank * 4),
+        ),
+        output=index,
+        row_bytes=source.size_bytes,
+    )
+
+
 def _block_shape(site: Site) -> tuple[tuple[int, int], Array]:
     """Return the sizes of a block and what is padded or cropped around the two sides of an image."""
     for position in (1, 2):
@@ -214,6 +252,7 @@ def _batch_to_space(site: Site) -> Iterator[Lowered]:
 
 LOWERINGS: dict[str, Lowering] = {
     "BATCH_TO_SPACE_ND": _batch_to_space,
+    "DYNAMIC_UPDATE_SLICE": _update_slice,
     "EMBEDDING_LOOKUP": _embedding_lookup,
     "GATHER": _gather,
     "GATHER_ND": _gather_nd,
