@@ -7,7 +7,7 @@ offsets; only if that fails are the overlapping pairs listed.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -47,7 +47,8 @@ def check_layout(problem: LayoutProblem, layout: Layout) -> tuple[Violation, ...
     """Return every violation.
 
     The rules: one offset per buffer, neither negative nor unaligned; pinned and aliased buffers at their fixed offsets;
-    no overlap of live buffers (those of size 0 overlap nothing); and a consistent peak, bound and proof.
+    no overlap of live buffers without permission (those of size 0 overlap nothing); and a consistent peak, bound and
+    proof.
     """
     buffers = problem.buffers
     if len(layout.offsets) != len(buffers):
@@ -55,8 +56,9 @@ def check_layout(problem: LayoutProblem, layout: Layout) -> tuple[Violation, ...
     violations = [item for i in range(len(buffers)) for item in _offset_violations(buffers[i], layout.offsets[i], i)]
     violations.extend(_alias_violations(buffers, layout.offsets))
     placed = _placed_buffers(buffers, layout.offsets)
+    violations.extend(_permission_violations(problem))
     if not _disjoint(placed):
-        violations.extend(_overlap_violations(buffers, placed))
+        violations.extend(_overlap_violations(buffers, placed, _distances(problem)))
     top = max((buffer.offset + buffer.reserved for buffer in placed), default=0)
     if layout.height != top:
         violations.append(
@@ -191,14 +193,49 @@ def _disjoint(placed: Sequence[_PlacedBuffer]) -> bool:
     return True
 
 
-def _overlap_violations(buffers: Sequence[Buffer], placed: Sequence[_PlacedBuffer]) -> list[Violation]:
-    """Return the pairs of live buffers that overlap: a sweep over time compares each new buffer with the live ones."""
+def _permission_violations(problem: LayoutProblem) -> list[Violation]:
+    """Return the overlaps that do not name two buffers, or a buffer of an alias, which has no offset of its own."""
+    buffers, violations = problem.buffers, []
+    for overlap in problem.overlaps:
+        pair = (overlap.first, overlap.second)
+        if pair[0] == pair[1] or not all(0 <= index < len(buffers) for index in pair):
+            violations.append(Violation("permission", f"an overlap names the buffers {pair[0]} and {pair[1]}", ()))
+        elif any(buffers[index].alias is not None for index in pair):
+            violations.append(Violation("permission", "an overlap names a buffer that shares an alias", pair))
+    return violations
+
+
+def _distances(problem: LayoutProblem) -> Mapping[tuple[int, int], list[int]]:
+    """Return the distances that the overlaps require, by (first, second)."""
+    distances: dict[tuple[int, int], list[int]] = {}
+    for overlap in problem.overlaps:
+        distances.setdefault((overlap.first, overlap.second), []).append(overlap.min_distance)
+    return distances
+
+
+def _permitted(one: _PlacedBuffer, other: _PlacedBuffer, distances: Mapping[tuple[int, int], list[int]]) -> bool:
+    """Return whether an overlap permits the offsets of two buffers."""
+    return any(
+        first.offset - second.offset >= distance
+        for first, second in ((one, other), (other, one))
+        for distance in distances.get((first.index, second.index), ())
+    )
+
+
+def _overlap_violations(
+    buffers: Sequence[Buffer], placed: Sequence[_PlacedBuffer], distances: Mapping[tuple[int, int], list[int]]
+) -> list[Violation]:
+    """Return the pairs of live buffers that overlap without permission.
+
+    A sweep over time compares each new buffer with the live ones.
+    """
     violations: list[Violation] = []
     alive: list[_PlacedBuffer] = []
     for current in placed:
         alive = [other for other in alive if other.last >= current.first]
         for other in alive:
-            if current.offset < other.offset + other.bytes and other.offset < current.offset + current.bytes:
+            shared = current.offset < other.offset + other.bytes and other.offset < current.offset + current.bytes
+            if shared and not _permitted(current, other, distances):
                 if len(violations) == MAX_PAIRS:
                     return [
                         *violations,

@@ -73,10 +73,24 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlap:
+    """A permission for two buffers, by index, that are live at the same time to share bytes.
+
+    They may if offset(first) - offset(second) >= min_distance in bytes. A pair may have several overlaps, any one of
+    which suffices; pairs without one never share bytes.
+    """
+
+    first: int
+    second: int
+    min_distance: int
+
+
+@dataclass(frozen=True, slots=True)
 class LayoutProblem:
-    """Buffers to place, in TFLM's creation order (tensors by subgraph and index)."""
+    """Buffers to place, in TFLM's creation order (tensors by subgraph and index), and which of them may overlap."""
 
     buffers: tuple[Buffer, ...]
+    overlaps: tuple[Overlap, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
             size_bytes=graph.tensors[root].size_bytes,
             lifetime=Lifetime(-1, last_step) if root in always else Lifetime(first[root], last[root]),
             alignment=ALIGNMENT,
-            granule=1,
+            granule=ALIGNMENT,
         )
         for root in sorted(first)
     ]
@@ -79,7 +79,7 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
                     lifetime=Lifetime(position, position),
                     operator=position,
                     alignment=ALIGNMENT,
-                    granule=1,
+                    granule=ALIGNMENT,
                 )
             )
     overlaps = [

@@ -42,12 +42,21 @@ def solve(
     layout on the way, so that the best one survives an interruption; effort.stop() ends the search with the best layout
     so far.
 
-    Pinned buffers that overlap keep their offsets: nothing is proven about such a layout, and the checker reports
-    it. Raises UsageError if buffers of one alias are pinned to different offsets, MissingExtraError for the strategy
-    "cp-sat" without OR-Tools.
+    A problem with overlaps has stages of its own (overlapping.py). Pinned buffers that overlap keep their offsets:
+    nothing is proven about such a layout, and the checker reports it. Raises UsageError if buffers of one alias are
+    pinned to different offsets, MissingExtraError for the strategy "cp-sat" without OR-Tools.
     """
     if strategy == "cp-sat":
         require_available()
+    if problem.overlaps:
+        from edgetool.memory.bound import lower_bound
+        from edgetool.memory.layout.overlapping import solve_overlapping
+
+        is_greedy = strategy in ("greedy", "tflm")
+        limits, bound = effort or Effort(), lower_bound(problem)
+        return solve_overlapping(
+            problem, limits, bound, capacity=capacity or 0, greedy_only=is_greedy, improved=improved
+        )
     stages = _Stages(problem, effort or Effort(), capacity or 0, improved)
     stages.greedy(strategy)
     for part in stages.open_parts() if strategy in ("optimal", "cp-sat") else ():
