@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
+import numpy as np
 import pytest
 
-from edgetool.operators.overlap import Window, channelwise_distance, conv_distance
+from edgetool.operators.overlap import Window, channelwise_distance, conv_distance, elements_distance
 
 WINDOWS = 60
 
@@ -129,3 +130,18 @@ def test_a_single_dense_row_may_overlap_only_the_first_input_byte_with_its_last_
     row = Window(1, 1, 1, 10, 1, 1, 6)
     assert conv_distance(row) == 5
     assert conv_distance(replace(row, width=3, output_width=3)) == 5
+
+
+@pytest.mark.parametrize(("input_bytes", "output_bytes"), [(1, 1), (1, 2), (1, 4), (2, 2), (2, 1)])
+def test_the_distance_of_an_elementwise_kernel_is_the_smallest_safe_one(input_bytes: int, output_bytes: int) -> None:
+    random = Random(f"elements {input_bytes} {output_bytes}")
+    for _ in range(WINDOWS):
+        firsts = [random.randint(0, 12) for _ in range(random.randint(1, 9))]
+        conflicts = {
+            element * output_bytes + written - (first * input_bytes + read)
+            for element in range(len(firsts))
+            for first in firsts[element + 1 :]
+            for written, read in product(range(output_bytes), range(input_bytes))
+        }
+        distance = elements_distance(np.array(firsts), input_bytes=input_bytes, output_bytes=output_bytes)
+        _check_smallest(conflicts, distance, len(firsts) * output_bytes)

@@ -20,6 +20,10 @@ channels, and is written channel by channel:
 - If a pointwise kernel runs from the last pixel to the first, the pixels in front of q are outstanding. Their last byte
   is q * C - 1, that of q itself (q + 1) * C - 1, so that offset(output) - offset(input) must be at least the maximum of
   (q + 1) * C - q * K while q has channels left, and q * C - q * K - K + 1 for its last channel.
+- If a kernel computes element by element, output element o reads the input from element F(o) on, and L(o) is the least
+  F of o and the elements behind it, then S = L(o + 1) * input bytes after o is written with all its bytes at once, and
+  d = max over o of ((o + 1) * output bytes - L(o + 1) * input bytes): reductions; softmax, with F(o) = o once a vector's
+  sum is known.
 
 A simulation of all reads and writes confirms that these distances are safe and that one byte less is not.
 """
@@ -146,3 +150,17 @@ def channelwise_distance(window: Window, *, element_bytes: int = 1) -> int:
     within = np.where(reads < NEVER, q * outputs - reads * count + worst, -NEVER).max() if outputs > 1 else -NEVER
     distance = max(behind, within)
     return int(distance) * element_bytes if distance > -NEVER else -reads.size * outputs * element_bytes
+
+
+def elements_distance(firsts: npt.NDArray[np.int64], *, input_bytes: int = 1, output_bytes: int = 1) -> int:
+    """Return the distance in bytes for a kernel that computes element by element.
+
+    Args:
+        firsts: The first input element that each output element reads.
+        input_bytes: The size of an input element.
+        output_bytes: The size of an output element, which is written at once.
+    """
+    if firsts.size < 2:
+        return -firsts.size * output_bytes
+    later = np.minimum.accumulate(firsts[:0:-1])[::-1]
+    return int((np.arange(1, firsts.size) * output_bytes - later * input_bytes).max())
