@@ -22,8 +22,8 @@ channels, and is written channel by channel:
   (q + 1) * C - q * K while q has channels left, and q * C - q * K - K + 1 for its last channel.
 - If a kernel computes element by element, output element o reads the input from element F(o) on, and L(o) is the least
   F of o and the elements behind it, then S = L(o + 1) * input bytes after o is written with all its bytes at once, and
-  d = max over o of ((o + 1) * output bytes - L(o + 1) * input bytes): reductions; softmax, with F(o) = o once a vector's
-  sum is known.
+  d = max over o of ((o + 1) * output bytes - L(o + 1) * input bytes): reductions; softmax, with F(o) = o once the sum
+  of a vector is known.
 
 A simulation of all reads and writes confirms that these distances are safe and that one byte less is not.
 """
