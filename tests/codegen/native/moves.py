@@ -89,19 +89,21 @@ def _concat(op: dict[str, Any], rows: list[Any], _: int) -> bytes:
 
 
 def _pad(op: dict[str, Any], rows: list[Any], _: int) -> bytes:
-    value = bytes(op["value"]) * op["row_bytes"]
+    size: int = op["row_bytes"]
+    value = bytes(op["value"]) * size
     if rows[0] is None:
-        return value[: op["row_bytes"]]
+        return value[:size]
     out, place = value[: op["lead"]], 0
     for turns in product(*map(range, op["count"])):
         out, place = out + _at(rows[0], place, op["run"]), place + op["run"]
         ends = [turn + 1 == count for turn, count in zip(turns, op["count"], strict=True)]
         out += value[: sum(op["gap"][axis] for axis in range(4) if all(ends[axis + 1 :]))]
-    return (out + value)[: op["row_bytes"]]
+    return (out + value)[:size]
 
 
 def _gather(op: dict[str, Any], rows: list[Any], _: int) -> bytes:
-    table, indices = rows[0], np.frombuffer(rows[1], "<i4").reshape(op["positions"], op["depth"])
+    table: bytes = rows[0]
+    indices = np.frombuffer(rows[1], "<i4").reshape(op["positions"], op["depth"])
     out = b""
     for part in range(op["outer"]):
         for group in indices.tolist():

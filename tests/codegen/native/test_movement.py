@@ -177,22 +177,30 @@ def test_contiguous_results_are_views(model: Model) -> None:
     ).tolist()
 
 
-def test_small_slices_are_copied_unless_their_source_lives_on() -> None:
+def _row_of(rows: int) -> tuple[Net, int, int]:
+    """Return a network that reads one row of a tensor of this many rows."""
     net = Net()
-    x = net.arena(10, 6)
-    bounds = [net.constant([4, 0]), net.constant([1, 6])]
-    y = net.op("SLICE", [x, *bounds], 1, 6)
-    net.end_graph([x], [y])
-    (step,) = lower(net.whole()).steps
-    assert (step.kernel, step.row_bytes) == ("edgetool_copy", 6)
-    net = Net()
-    x = net.arena(10, 6)
-    bounds = [net.constant([4, 0]), net.constant([1, 6])]
-    y = net.op("SLICE", [x, *bounds], 1, 6)
-    net.end_graph([x], [y, x])
-    program = lower(net.whole())
-    assert not program.steps
-    assert (program.places[y].root, program.places[y].offset) == (x, 24)
+    x = net.arena(rows, 6)
+    y = net.op("SLICE", [x, net.constant([4, 0]), net.constant([1, 6])], 1, 6)
+    return net, x, y
+
+
+def test_small_slices_are_copied_if_larger_tensors_follow() -> None:
+    net, x, y = _row_of(10)
+    z = net.op("BROADCAST_TO", [y, net.constant([20, 6])], 20, 6)
+    net.end_graph([x], [z])
+    first, _ = lower(net.whole()).steps
+    assert (first.kernel, first.row_bytes) == ("edgetool_copy", 6)
+
+
+def test_small_slices_are_views_if_their_source_may_live_on() -> None:
+    for also in (False, True):
+        net, x, y = _row_of(10)
+        if also:
+            z = net.op("BROADCAST_TO", [y, net.constant([20, 6])], 20, 6)
+        net.end_graph([x], [y, x, z] if also else [y])
+        program = lower(net.whole())
+        assert (program.places[y].root, program.places[y].offset) == (x, 24)
 
 
 def test_results_of_constants_are_constants_if_they_are_not_much_larger() -> None:
@@ -201,8 +209,9 @@ def test_results_of_constants_are_constants_if_they_are_not_much_larger() -> Non
     (y,) = model.main.outputs
     values = np.frombuffer(model.main.tensors[0].data or b"", np.int8).reshape(3, 5)
     assert not program.steps
-    assert program.places[y].constant is not None
-    assert program.places[y].constant.data == values.T.tobytes()
+    constant = program.places[y].constant
+    assert constant is not None
+    assert constant.data == values.T.tobytes()
     large = _model("BROADCAST_TO", (5,), [(400, 5)], [(400, 5)], data=True)
     (step,) = lower(large).steps
     assert (step.kernel, step.row_bytes) == ("edgetool_copy", 2000)

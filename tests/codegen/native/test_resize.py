@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,12 @@ from tests.codegen.native.host import compare
 from tests.codegen.native.moves import run, steps_of
 from tests.memory.account_net import Net
 
-MODES = [{}, {"align_corners": True}, {"half_pixel_centers": True}]
+MODES: list[dict[str, Any]] = [{}, {"align_corners": True}, {"half_pixel_centers": True}]
 TYPES = [("RESIZE_BILINEAR", "int8"), ("RESIZE_NEAREST_NEIGHBOR", "int8"), ("RESIZE_NEAREST_NEIGHBOR", "int16")]
 
 
 def _model(
-    code: str, size: tuple[int, int], result: tuple[int, int], *, dtype: DType = DType.INT8, **values: bool
+    code: str, size: tuple[int, int], result: tuple[int, int], *, dtype: DType = DType.INT8, **values: Any
 ) -> Model:
     net = Net()
     x = net.arena(2, *size, 3, dtype=dtype)
@@ -44,7 +45,7 @@ def test_nearest_rows_are_a_ratio_of_integers(align: bool, half: bool) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_images_are_resized_to_the_nearest_pixels(mode: dict[str, bool]) -> None:
+def test_images_are_resized_to_the_nearest_pixels(mode: dict[str, Any]) -> None:
     for size, result in (((4, 5), (8, 10)), ((6, 6), (3, 2)), ((5, 7), (8, 3)), ((1, 1), (4, 3))):
         model = _model("RESIZE_NEAREST_NEIGHBOR", size, result, dtype=DType.INT16, **mode)
         values = np.arange(2 * size[0] * size[1] * 3).astype(np.int16).reshape(2, *size, 3)
@@ -63,7 +64,7 @@ def test_an_enlarged_image_reads_each_row_several_times() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_bilinear_rows_are_those_between_which_outputs_lie(mode: dict[str, bool]) -> None:
+def test_bilinear_rows_are_those_between_which_outputs_lie(mode: dict[str, Any]) -> None:
     align, half = mode.get("align_corners", False), mode.get("half_pixel_centers", False)
     for size, result in ((4, 8), (9, 3), (5, 8), (1, 4)):
         (step,) = steps_of(_model("RESIZE_BILINEAR", (size, 2), (result, 2), **mode))

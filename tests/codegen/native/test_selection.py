@@ -7,6 +7,7 @@ import pytest
 from benchmarks.kernels.cases import Case
 
 from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.site import Array
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
 from tests.codegen.native.host import compare
@@ -37,7 +38,8 @@ def _lookup(code: str, depth: int = 1, indices: tuple[int, ...] | None = None, *
 @pytest.mark.parametrize("indices", [(2, 0, 3), (0, 2, 4)])
 def test_rows_are_looked_up(indices: tuple[int, int, int], constant: bool) -> None:
     model = _lookup("GATHER", 1, indices if constant else None, axis=1, batch_dims=0)
-    values = dict(zip(model.main.inputs, [TABLE, np.array(indices, np.int32)], strict=False))
+    tensors: list[Array] = [TABLE, np.array(indices, np.int32)]
+    values = dict(zip(model.main.inputs, tensors, strict=False))
     (result,) = run(model, values, row_wise=False)
     assert np.array_equal(result, TABLE[:, list(indices)])
     # Evenly spaced constant indices are a strided copy.
@@ -61,7 +63,8 @@ def test_points_are_looked_up(depth: int) -> None:
     points = np.array([[3, 4, 5], [0, 0, 0], [1, 2, 3]], np.int32)[:, :depth]
     for indices in (None, tuple(points.reshape(-1).tolist())):
         model = _lookup("GATHER_ND", depth, indices)
-        values = dict(zip(model.main.inputs, [TABLE, points], strict=False))
+        tensors: list[Array] = [TABLE, points]
+        values = dict(zip(model.main.inputs, tensors, strict=False))
         (result,) = run(model, values, row_wise=False)
         assert np.array_equal(result, TABLE[tuple(points.T)])
 
@@ -78,7 +81,7 @@ def test_points_are_looked_up(depth: int) -> None:
 def test_places_outside_are_clamped(model: Model, limit: int) -> None:
     (step,) = steps_of(model)
     assert dict(step.op.values)["limit"] == limit
-    tensors = dict.fromkeys(model.main.inputs, TABLE)
+    tensors: dict[int, Array] = dict.fromkeys(model.main.inputs, TABLE)
     (where,) = (index for index in model.main.inputs if model.main.tensors[index].dtype is DType.INT32)
     tensors[where] = np.full(model.main.tensors[where].shape, 2**31 - 1, np.int32)
     last = run(model, tensors, row_wise=False)[0]

@@ -170,15 +170,32 @@ def _image_rows(
 def _is_view(site: Site, source: int, output: int) -> bool:
     """Return whether an output whose bytes follow each other in a source is a view of it.
 
-    A view keeps all bytes of the source alive. It is chosen if the operator's outputs together have at least half of
-    the source's bytes, or if the source is read as long as the output in any case. Rows of images that are planned one
-    by one are copied instead, unless the output has all of them.
+    A view keeps all bytes of the source alive, and a copy needs memory besides the source. A view is chosen if the
+    operator's outputs together have at least half of the source's bytes, or if the live tensors need no more memory
+    with it. Rows of images that are planned one by one are copied instead, unless the output has all of them.
     """
     tensors = site.graph.tensors
-    outputs = sum(tensors[index].size_bytes for index in site.operator.outputs)
     if is_image(site, tensors[output]) and tensors[output].size_bytes != tensors[source].size_bytes:
         return False
-    return 2 * outputs >= tensors[source].size_bytes or _last_use(site, source) >= _last_use(site, output)
+    outputs = sum(tensors[index].size_bytes for index in site.operator.outputs)
+    return 2 * outputs >= tensors[source].size_bytes or _is_view_smaller(site, source, output)
+
+
+def _is_view_smaller(site: Site, source: int, output: int) -> bool:
+    """Return whether the live tensors need no more memory with a view than with a copy, as long as the output lives."""
+    graph, here = site.graph, site.operator.index
+    sizes = [0 if tensor.data is not None else tensor.size_bytes for tensor in graph.tensors]
+    first = {index: operator.index for operator in graph.operators for index in operator.outputs}
+    last = {index: operator.index for operator in graph.operators for index in operator.inputs}
+    last |= dict.fromkeys(graph.outputs, len(graph.operators))
+    changes = np.zeros(len(graph.operators) + 2, np.int64)
+    for index, end in last.items():
+        if index not in (-1, source, output):
+            changes[first.get(index, 0)] += sizes[index]
+            changes[end + 1] -= sizes[index]
+    others = np.cumsum(changes)[here : last[output] + 1]
+    alive = here + np.arange(len(others)) <= last[source]
+    return int(others.max()) + sizes[source] <= int((others + alive * sizes[source] + sizes[output]).max())
 
 
 def _last_use(site: Site, tensor: int) -> int:
