@@ -20,7 +20,8 @@ Kernel = Callable[[dict[str, Any], list[Any], int], bytes]
 def run(model: Model, inputs: Mapping[int, Array], *, row_wise: bool) -> list[Array]:
     """Return the outputs of a model for these inputs, by index of the tensor."""
     program = lower(model, row_wise=row_wise)
-    graph, memory = program.graph, {}
+    graph = program.graph
+    memory: dict[int, bytearray] = {}
     for place in program.places.values():
         size = graph.tensors[place.root].size_bytes
         memory.setdefault(place.root, bytearray(size) if place.constant is None else bytearray(place.constant.data))
