@@ -20,6 +20,9 @@ channels, and is written channel by channel:
 - If a pointwise kernel runs from the last pixel to the first, the pixels in front of q are outstanding. Their last byte
   is q * C - 1, that of q itself (q + 1) * C - 1, so that offset(output) - offset(input) must be at least the maximum of
   (q + 1) * C - q * K while q has channels left, and q * C - q * K - K + 1 for its last channel.
+- If a kernel reads element i of r bytes at once, writes element i of w bytes, and so on, then i * (w - r) for i from 1
+  to the number of elements less 1 is the distance for the bytes of all elements in front of i. So it is 0 for elements
+  of the same size.
 - If a kernel computes element by element, output element o reads the input from element F(o) on, and L(o) is the least
   F of o and the elements behind it, then S = L(o + 1) * input bytes after o is written with all its bytes at once, and
   d = max over o of ((o + 1) * output bytes - L(o + 1) * input bytes): reductions; softmax, with F(o) = o once the sum
@@ -164,3 +167,17 @@ def elements_distance(firsts: npt.NDArray[np.int64], *, input_bytes: int = 1, ou
         return -firsts.size * output_bytes
     later = np.minimum.accumulate(firsts[:0:-1])[::-1]
     return int((np.arange(1, firsts.size) * output_bytes - later * input_bytes).max())
+
+
+def elementwise_distance(count: int, input_bytes: int, output_bytes: int) -> int:
+    """Return the distance in bytes for a kernel that reads an element, writes its result, and goes on to the next.
+
+    Args:
+        count: The number of elements.
+        input_bytes: The size of an input element.
+        output_bytes: The size of an output element.
+    """
+    wider = output_bytes - input_bytes
+    if count <= 1:
+        return -count * output_bytes
+    return (count - 1) * wider if wider > 0 else wider

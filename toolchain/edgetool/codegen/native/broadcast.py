@@ -1,0 +1,151 @@
+"""Rows of element-wise operators, whose operands may have different shapes.
+
+Whole tensors are one row. With `row_wise`, the rows of images stay apart: an operand with one row only is needed by all
+output rows, and one with a single image by all images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from edgetool.codegen.native.program import Constant, Descriptor, RowInput, Step, StepOverlap
+from edgetool.codegen.native.site import Site, element_bytes
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.overlap import elementwise_distance
+
+MAX_LOOPS = 7  # EDGETOOL_MAX_LOOPS
+IMAGE_RANK = 4
+# Types of C whose pointers may refer to elements of other types.
+BYTE_TYPES = (DType.BOOL, DType.INT8, DType.UINT8)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop over output elements: its count, and the step of each operand in elements."""
+
+    count: int
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of an element-wise step: what Step and the kernels' field `loops` need. count: elements of a row."""
+
+    inputs: tuple[RowInput, ...]
+    count: int
+    loops: Constant
+    row_bytes: int
+    rows: int
+    batches: int
+    overlaps: tuple[StepOverlap, ...]
+
+    def step(self, site: Site, kernel: str, op: Descriptor) -> Step:
+        """Return the step that calls a kernel for these rows."""
+        return Step(
+            operator=site.operator.index,
+            kernel=kernel,
+            op=op,
+            inputs=self.inputs,
+            output=site.operator.outputs[0],
+            row_bytes=self.row_bytes,
+            rows=self.rows,
+            batches=self.batches,
+            overlaps=self.overlaps,
+        )
+
+
+def elementwise_rows(site: Site, positions: Sequence[int] = (0, 1)) -> Rows:
+    """Return the rows of an element-wise operator.
+
+    Args:
+        site: The operator.
+        positions: Its operands, in the order in which the kernel needs them.
+
+    Raises:
+        UnsupportedModelError: The operands do not have the output's shape after broadcasting.
+    """
+    output = site.output()
+    operands = [site.input(position) for position in positions]
+    rank = max(len(tensor.shape) for tensor in (output, *operands))
+    shape = _extended(output.shape, rank)
+    shapes = [_extended(tensor.shape, rank) for tensor in operands]
+    site.require(
+        all(max(column) == side and set(column) <= {1, side} for side, *column in zip(shape, *shapes, strict=True)),
+        "its output has another shape than it computes",
+    )
+    geometry = _image_rows(shape, shapes) if site.row_wise and rank == IMAGE_RANK else None
+    batches, rows, inner, strides = geometry or (1, 1, 0, [(1, True, 0)] * len(operands))
+    inputs = tuple(
+        RowInput(site.index(position), advance * prod(sides[inner:]) * element_bytes(tensor), rows=there, stride=y)
+        for position, tensor, sides, (there, advance, y) in zip(positions, operands, shapes, strides, strict=True)
+    )
+    return Rows(
+        inputs,
+        prod(shape[inner:]),
+        loops_of(shape[inner:], [sides[inner:] for sides in shapes]),
+        prod(shape[inner:]) * element_bytes(output),
+        rows,
+        batches,
+        tuple(
+            StepOverlap(k, elementwise_distance(output.element_count, element_bytes(tensor), element_bytes(output)))
+            for k, tensor in enumerate(operands)
+            if shapes[k] == shape and _may_alias(tensor, output)
+        ),
+    )
+
+
+def _may_alias(tensor: Tensor, output: Tensor) -> bool:
+    """Return whether C allows a kernel to read and write the same bytes as elements of both types."""
+    return tensor.dtype is output.dtype or tensor.dtype in BYTE_TYPES or output.dtype in BYTE_TYPES
+
+
+def _extended(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    return (*[1] * (rank - len(shape)), *shape)
+
+
+def _image_rows(
+    shape: tuple[int, ...], shapes: list[tuple[int, ...]]
+) -> tuple[int, int, int, list[tuple[int, bool, int]]] | None:
+    """Return batches, rows, the first axis within a row, and how each operand advances.
+
+    The latter is the number of its rows, whether another batch has other rows, and the stride of its rows. None if an
+    operand has one image of several rows for several output images: batches cannot share rows.
+    """
+    batches, rows = shape[:2]
+    strides = []
+    for sides in shapes:
+        repeats = batches > 1 and sides[0] == 1
+        if repeats and sides[1] > 1:
+            return None
+        strides.append((sides[1], not repeats, int(sides[1] > 1)))
+    return batches, rows, 2, strides
+
+
+def loops_of(shape: Sequence[int], shapes: Sequence[Sequence[int]]) -> Constant:
+    """Return the loops over an output for kernels (edgetool_broadcast.h), with neighbouring axes merged."""
+    strides = [_strides(sides) for sides in shapes]
+    axes: list[Axis] = []
+    for axis, count in enumerate(shape):
+        if count == 1:
+            continue
+        steps = tuple(stride[axis] for stride in strides)
+        if axes and axes[-1].steps == tuple(step * count for step in steps):
+            count *= axes.pop().count
+        axes.append(Axis(count, steps))
+    *outer, run = axes or [Axis(1, (0,) * len(strides))]
+    numbers = [len(outer), run.count, *run.steps]
+    back = [0] * len(strides)
+    for loop in reversed(outer):
+        numbers += [loop.count, *(step - way for step, way in zip(loop.steps, back, strict=True))]
+        back = [step * loop.count for step in loop.steps]
+    data = (np.array(numbers, np.int64) % 2**32).astype("<u4").tobytes()
+    return Constant("uint32_t", data, "loops over the elements of a row")
+
+
+def _strides(sides: Sequence[int]) -> list[int]:
+    """Return the step of each axis in elements; 0 for axes of which an operand has one element."""
+    return [0 if side == 1 else prod(sides[axis + 1 :]) for axis, side in enumerate(sides)]
