@@ -36,7 +36,7 @@ def header(spec: HeaderSpec) -> str:
     """
     name, macro = c_names.model_identifier(spec.name), c_names.model_macro(spec.name)
     shared = spec.buffers
-    sections = [*_io(spec, name, macro), *_state(spec, name, macro), *_tensors(spec, name, macro)]
+    sections = [*io_sections(spec, name, macro), *_state(spec, name, macro), *_tensors(spec, name, macro)]
     return fill(
         "c/header.h",
         MY_MODEL=macro,
@@ -267,7 +267,8 @@ def _buffer_macros(name: str, buffer: int | None) -> list[tuple[str, int | str]]
     return [] if buffer is None else [("BUFFER", buffer), ("DATA", f"{name}_buffer_{buffer}")]
 
 
-def _io(spec: HeaderSpec, name: str, macro: str) -> Iterator[str]:
+def io_sections(spec: HeaderSpec, name: str, macro: str) -> Iterator[str]:
+    """Yield the sections on inputs and outputs: shapes, types, scales, and functions that convert values."""
     if any(map(quantizers.is_quantized, (*spec.inputs, *spec.outputs))):
         yield quantizers.to_quantized(name)
     for kind, tensors in (("input", spec.inputs), ("output", spec.outputs)):

@@ -70,18 +70,22 @@ class ArenaRow:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """A moment of AllocateTensors or Invoke, with the bytes at the head and at the tail of the arena."""
+    """A moment of AllocateTensors or Invoke, with the bytes at the head and at the tail of the arena.
+
+    alignment: what the size of the arena is a multiple of.
+    """
 
     when: str
     head_bytes: int
     tail_bytes: int
     subgraph: int | None = None
     operator: int | None = None
+    alignment: int = ARENA_ALIGNMENT
 
     @property
     def bytes(self) -> int:
-        """The arena that the moment needs, a multiple of 16."""
-        return aligned(self.head_bytes + self.tail_bytes)
+        """The arena that the moment needs."""
+        return aligned(self.head_bytes + self.tail_bytes, self.alignment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,12 +42,14 @@ def arena_findings(plan: Plan, target: Target | None, *, reported: Collection[tu
     account = plan.account
     if plan.constants_in_ram:
         return []
-    if account is None or target is None:
+    if account is None:
         text = (
             "the exact arena size depends on the core and its kernels: without a target, only a lower bound of "
             f"{plan.layout.height:,} bytes is known; specify one with --target"
         )
         return [Finding("arena-lower-bound", text, level="note")]
+    if target is None or target.runtime.is_native:
+        return []
     findings = _refusals(account, target, reported)
     unknown = Counter(item.label for item in account.unaccounted if item.refusal is None)
     if unknown:
@@ -228,6 +230,7 @@ def analyse(
     *,
     plan: Plan | None = None,
     with_estimate: bool = True,
+    flash_bytes: int | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
 ) -> Analysis:
     """Plan a model as requested, unless a plan is given; estimate it; and judge whether it fits the target.
@@ -239,6 +242,7 @@ def analyse(
         effort: How long to search for a plan.
         plan: The plan to use instead of a new one.
         with_estimate: Whether to estimate the model; without a target, it is never estimated.
+        flash_bytes: What the model takes in flash; by default, the size of its file.
         custom: Operators that the user describes, by custom code.
 
     Raises:
@@ -250,7 +254,7 @@ def analyse(
         platform = None if target is None else platform_of(target)
         plan = plan_memory(model, platform, request, effort, custom=custom)
     build = _build(model, target, custom, plan, with_estimate=with_estimate)
-    return _on_board(source, target, custom, build)
+    return _on_board(source, target, custom, build, flash_bytes)
 
 
 class SharedAnalysis:
@@ -297,7 +301,11 @@ def _build(
 
 
 def _on_board(
-    source: Source, target: Target | None, custom: Mapping[str, OperatorEntry] | None, build: Build
+    source: Source,
+    target: Target | None,
+    custom: Mapping[str, OperatorEntry] | None,
+    build: Build,
+    flash_bytes: int | None = None,
 ) -> Analysis:
     model, plan = source.model, build.plan
     findings = [*build.findings, *arena_findings(plan, target, reported=build.refused)]
@@ -310,7 +318,7 @@ def _on_board(
     if target is not None:
         fit, judged = judge_fit(
             target,
-            model_bytes=len(source.blob),
+            model_bytes=len(source.blob) if flash_bytes is None else flash_bytes,
             arena_bytes=plan.account.bytes if plan.account is not None and not plan.account.is_lower_bound else None,
             arena_lower_bound_bytes=plan.account.bytes if plan.account is not None else plan.layout.height,
         )

@@ -21,6 +21,7 @@ from edgetool.target.profile import (
     bare_core,
     read_board,
     read_core,
+    read_native,
     read_runtime,
     region_figures,
     require_abi,
@@ -28,7 +29,7 @@ from edgetool.target.profile import (
 from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.tables import load_factors, profile_document, profile_names
 from edgetool.target.toml import Section, toml_table
-from edgetool.target.types import ARENA_KINDS, Core, MemoryRegion, RegionKind, Runtime, Target
+from edgetool.target.types import ARENA_KINDS, Core, Kernels, MemoryRegion, RegionKind, Runtime, Target
 
 Document = dict[str, Any]
 
@@ -324,7 +325,7 @@ def load_runtime(name: str) -> Runtime:
     if canonical not in list_runtimes():
         raise TargetError(f"unknown runtime {name[:80]!r}", fix=f"use {', '.join(list_runtimes())}")
     section = Section(profile_document("runtimes", canonical), [])
-    runtime = read_runtime(section)
+    runtime = read_native(section, load_runtime) if section.has("reference") else read_runtime(section)
     if section.problems:
         raise problems_as_error(section.problems, f"targets/runtimes/{canonical}.toml", TargetError)
     return runtime
@@ -401,6 +402,8 @@ def _sentence(what: str, fix: str | None) -> str:
 
 
 USER_CLOCK_SOURCE = "specified by the user"
+# The kernels whose outputs generated code has.
+NATIVE_KERNELS: Kernels = "reference"
 
 
 def override_target(
@@ -438,6 +441,14 @@ def override_target(
     if runtime is not None:
         target = replace(target, runtime=load_runtime(runtime))
         require_abi(target.core, target.runtime, where=f"{target.name}: runtime")
+    if target.runtime.is_native:
+        if kernels not in (None, NATIVE_KERNELS):
+            raise TargetError(
+                f"{target.runtime.name} has its own kernels, so that --kernels {kernels} cannot be applied",
+                where=target.name,
+                fix="omit --kernels or --runtime",
+            )
+        target = replace(target, kernels=NATIVE_KERNELS, usual_kernels=None)
     return target
 
 

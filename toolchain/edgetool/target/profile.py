@@ -394,6 +394,17 @@ def read_runtime(section: Section) -> Runtime:
     return runtime
 
 
+def read_native(section: Section, load_runtime: Callable[[str], Runtime]) -> Runtime:
+    """Return the runtime of generated code; problems are noted in the section.
+
+    load_runtime: returns the version of TFLM that the profile refers to.
+    """
+    name, description = section.name("name"), section.text("description")
+    reference = load_runtime(section.name("reference"))
+    section.finish()
+    return replace(reference, name=name, description=description, reference=reference.name)
+
+
 def read_board(
     section: Section, load_core: Callable[[str], Core], load_runtime: Callable[[str], Runtime], runtime: str
 ) -> Target:

@@ -236,7 +236,10 @@ class RankLimit:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A version of TensorFlow Lite Micro and of its kernel library.
+    """A version of TensorFlow Lite Micro and of its kernel library, or the code that edgetool generates.
+
+    reference: for generated code, the version whose reference kernels define its outputs, and whose tables it has;
+    "" for a version of TFLM.
 
     resolver: pairs of a built-in operator and the MicroMutableOpResolver method that registers it;
     custom_resolver: the same for the custom operators that TFLM itself includes. kernel_types: the types that their
@@ -266,10 +269,16 @@ class Runtime:
     op_data: tuple[tuple[str, str], ...] = ()
     cmsis_nn_op_data: tuple[tuple[str, str], ...] = ()
     sources: tuple[FigureSource, ...] = ()
+    reference: str = ""
 
     def __hash__(self) -> int:
         """Return a hash of the keys that distinguish runtimes: hashing every table would take milliseconds."""
         return hash((self.name, self.tflm_commit))
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the runtime is the code that edgetool generates, instead of TFLM."""
+        return bool(self.reference)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -401,8 +410,8 @@ class Target:
         """Return this target with the user's values; None keeps a value.
 
         sram_bytes and flash_bytes replace the size of the arena's and the model's region, or add one to
-        a bare core; runtime is the name of a packaged runtime. Raises TargetError for an unknown name or
-        an impossible value.
+        a bare core; runtime is the name of a packaged runtime. Generated code has its own kernels, which equal the
+        reference kernels. Raises TargetError for an unknown name or an impossible value.
         """
 
         from edgetool.target.load import override_target

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.program import Step
-from edgetool.memory.layout.solve import solve
+from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Overlap
 
 # Offsets of tensors and of the arena itself: no kernel needs more.
@@ -131,10 +131,12 @@ def _root(program: NativeProgram, source: object) -> int | None:
     return program.places[source].root if isinstance(source, int) else None
 
 
-def place_buffers(program: NativeProgram, effort: Effort | None = None) -> NativeMemory:
+def place_buffers(
+    program: NativeProgram, effort: Effort | None = None, *, strategy: LayoutStrategy = "optimal"
+) -> NativeMemory:
     """Return the smallest arena for the program's steps in their order."""
     problem = native_problem(program)
-    return memory_of(program, problem, solve(problem, effort))
+    return memory_of(program, problem, solve(problem, effort, strategy=strategy))
 
 
 def memory_of(program: NativeProgram, problem: LayoutProblem, layout: Layout) -> NativeMemory:

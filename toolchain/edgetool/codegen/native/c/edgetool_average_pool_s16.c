@@ -12,10 +12,9 @@ static int32_t mean(const void *const *rows, uint32_t taps_y, edgetool_columns c
         if (rows[ty] == NULL) {
             continue;
         }
-        const int16_t *code = (const int16_t *)rows[ty] + (size_t)columns.first * channels + channel;
+        const int16_t *codes = (const int16_t *)rows[ty] + (size_t)columns.first * channels + channel;
         for (uint32_t i = 0; i < columns.count; i++) {
-            sum += *code;
-            code += channels;
+            sum += codes[(size_t)i * channels];
         }
         count += (int32_t)columns.count;
     }

@@ -12,10 +12,10 @@ static int8_t largest(const void *const *rows, uint32_t taps_y, edgetool_columns
         if (rows[ty] == NULL) {
             continue;
         }
-        const int8_t *code = (const int8_t *)rows[ty] + (size_t)columns.first * channels + channel;
+        const int8_t *codes = (const int8_t *)rows[ty] + (size_t)columns.first * channels + channel;
         for (uint32_t i = 0; i < columns.count; i++) {
-            result = *code > result ? *code : result;
-            code += channels;
+            const int8_t code = codes[(size_t)i * channels];
+            result = code > result ? code : result;
         }
     }
     return result;

@@ -9,6 +9,23 @@
 
 // MY_TABLES
 
+const char *my_model_result_text(my_model_result result)
+{
+    switch (result) {
+    case my_model_ok:
+        return "ok";
+    case my_model_error_null:
+        return "the context or the memory is a null pointer";
+    case my_model_error_alignment:
+        return "the memory is not aligned";
+    case my_model_error_memory:
+        return "the memory is too small";
+    case my_model_error_order:
+        return "init must be called first";
+    }
+    return "unknown result";
+}
+
 my_model_result my_model_init(my_model_context *context, void *memory, size_t bytes)
 {
     if (context == NULL || memory == NULL) {

@@ -1,0 +1,252 @@
+"""Models as generated C: plan their memory, write their files, and verify them against TFLM's reference kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgetool.codegen.native.files import constant_bytes, native_files
+from edgetool.codegen.native.lower import NativeProgram, lower
+from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, native_problem, place_buffers
+from edgetool.errors import UnsupportedModelError, UsageError
+from edgetool.memory.account import ArenaAccount, Peak
+from edgetool.memory.checker import require_valid
+from edgetool.memory.lifetimes import layout_problem, timeline
+from edgetool.memory.planner import OrderSearch, Plan, PlanRequest, orders_to_try
+from edgetool.memory.problem import Effort, LayoutProblem, Lifetime, Proof
+from edgetool.model.edit import without_metadata
+from edgetool.model.metadata import METADATA_NAME
+from edgetool.model.types import Model
+from edgetool.operators.legality import unsupported_operators
+from edgetool.pipeline.analysis import Analysis, analyse
+from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
+from edgetool.pipeline.output import check_writable, write_files
+from edgetool.pipeline.planning import Deadline, search_findings
+from edgetool.pipeline.reporting import report
+from edgetool.pipeline.source import Source, open_tflite
+from edgetool.report.document import Report
+from edgetool.target.load import load_runtime
+from edgetool.target.types import Target
+
+NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True)
+class NativePlan:
+    """A model as steps in the best operator order, with the offsets of its buffers.
+
+    plan: the same for reports: positions are those of operators, and the arena is exact.
+    """
+
+    program: NativeProgram
+    memory: NativeMemory
+    plan: Plan
+
+
+def require_native(model: Model, name: str) -> NativeProgram:
+    """Return the steps of a model that TFLM's reference kernels accept.
+
+    Raises:
+        UnsupportedModelError: TFLM rejects an operator, or the native runtime lacks it.
+    """
+    runtime = load_runtime(NATIVE)
+    for item in unsupported_operators(model, runtime, kernels="reference"):
+        raise UnsupportedModelError(
+            f"TFLM, whose outputs native code has, cannot run {item.operator.label}: {item.why}",
+            where=f"{name}: operator {item.operator.index}",
+            fix="convert the model again",
+        )
+    if len(model.subgraphs) > 1 and any(op.code in ("IF", "WHILE") for op in model.main.operators):
+        raise UnsupportedModelError("native code has no control flow", where=name, fix="use one of TFLM's runtimes")
+    try:
+        return lower(model)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(error.what, where=f"{name}: {error.where}", fix=error.fix) from error
+
+
+def plan_program(program: NativeProgram, request: PlanRequest, effort: Effort) -> NativePlan:
+    """Return the steps in the order with the smallest arena, among the orders that the request allows."""
+    model = program.model
+    times = timeline(model)
+    search = OrderSearch(model, layout_problem(model, times), times, request.order or "optimal", effort.for_order)
+    best: tuple[NativeProgram, NativeMemory, tuple[int, ...]] | None = None
+    tried = 0
+    for result in orders_to_try(search):
+        order = tuple(model.main.operators[position].index for position in result.order)
+        ordered = in_program_order(program, order)
+        memory = place_buffers(ordered, effort, strategy=request.strategy or "optimal")
+        tried += 1
+        if best is None or memory.arena_bytes < best[1].arena_bytes:
+            best = ordered, memory, order
+        if best[1].layout.optimal and best[1].arena_bytes <= _largest_step(best[0]):
+            break
+    assert best is not None
+    ordered, memory, order = best
+    require_valid(memory.problem, memory.layout)
+    return NativePlan(ordered, memory, _plan(ordered, memory, order, single=tried == 1))
+
+
+def in_program_order(program: NativeProgram, order: tuple[int, ...]) -> NativeProgram:
+    """Return the program with its steps in the order of these operators."""
+    place = {operator: position for position, operator in enumerate(order)}
+    return replace(program, steps=tuple(sorted(program.steps, key=lambda step: place[step.operator])))
+
+
+def _largest_step(program: NativeProgram) -> int:
+    """Return the bytes of the largest tensor: no order and no layout can take less."""
+    return max((buffer.aligned_bytes for buffer in native_problem(program).buffers), default=0)
+
+
+def _plan(program: NativeProgram, memory: NativeMemory, order: tuple[int, ...], *, single: bool) -> Plan:
+    """Return the plan as reports describe it: buffers are live at operators instead of steps."""
+    place = {operator: position for position, operator in enumerate(order)}
+    positions = [place[step.operator] for step in program.steps]
+    last = len(order)
+
+    def at_operator(position: int) -> int:
+        return position if position < 0 else last if position >= len(positions) else positions[position]
+
+    buffers = tuple(
+        replace(
+            buffer,
+            lifetime=Lifetime(at_operator(buffer.lifetime.first), at_operator(buffer.lifetime.last)),
+            operator=program.steps[buffer.operator].operator if buffer.operator >= 0 else -1,
+        )
+        for buffer in memory.problem.buffers
+    )
+    problem = LayoutProblem(buffers, memory.problem.overlaps)
+    layout = memory.layout
+    peak = Peak("Invoke", memory.arena_bytes, 0, alignment=ALIGNMENT)
+    account = ArenaAccount(memory.arena_bytes, 0, peak, (peak,), (), problem, layout)
+    proof: Proof = layout.proof if single else "none"
+    return Plan(
+        order=order,
+        timeline=timeline(program.model),
+        problem=problem,
+        layout=layout,
+        planner="edgetool",
+        offsets={(0, tensor): offset for tensor, offset in memory.tensors.items()},
+        account=account,
+        order_proof=proof,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NativeModel:
+    """A .tflite as native code for a target, if any, with its analysis."""
+
+    source: Source
+    planned: NativePlan
+    analysis: Analysis
+
+
+def native_model(
+    source: Source, target: Target | None, request: PlanRequest | None = None, deadline: Deadline | None = None
+) -> NativeModel:
+    """Lower and plan a model; a memory plan for TFLM in its file does not matter.
+
+    Args:
+        source: The model.
+        target: The target, if any.
+        request: How to plan.
+        deadline: The end of the search; by default, its node limit.
+
+    Raises:
+        UnsupportedModelError: The native runtime does not support an operator.
+        UsageError: The request has an option that only TFLM's plans have.
+    """
+    request = request or PlanRequest()
+    if request.sharing is not None or request.constants_in_ram:
+        option = "--sharing" if request.sharing is not None else "--constants-in-ram"
+        raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
+    effort = Effort(seed=request.seed) if deadline is None else deadline.effort(request.seed)
+    plain = without_metadata(source.model, METADATA_NAME)
+    program = require_native(plain, source.name)
+    planned = plan_program(program, request, effort)
+    analysis = analyse(
+        source, target, plan=planned.plan, with_estimate=False, flash_bytes=constant_bytes(planned.program)
+    )
+    return NativeModel(source, planned, analysis)
+
+
+def plan_native(
+    path: Path, target: Target | None, *, request: PlanRequest | None = None, deadline: Deadline | None = None
+) -> Report:
+    """Plan the memory of a .tflite as native code.
+
+    Args:
+        path: The .tflite.
+        target: The target, if any.
+        request: How to plan.
+        deadline: The end of the search; by default, at the time limit of the request.
+
+    Raises the same errors as native_model.
+    """
+    request = request or PlanRequest()
+    deadline = deadline or Deadline(request.time_limit)
+    model = native_model(open_tflite(path), target, request, deadline)
+    findings = search_findings(model.planned.plan, deadline, "see --time-limit")
+    options: dict[str, object] = {"command": "plan", "runtime": NATIVE, **request.as_options()}
+    return report(model.source, model.analysis, options=options, findings=findings)
+
+
+def native_contents(
+    name: str, model: NativeModel, target: Target | None, request: FirmwareRequest, *, uncalibrated: bool = False
+) -> dict[str, bytes]:
+    """Return the C files of a model by name."""
+    spec = header_spec(name, model.source, model.planned.plan, target, uncalibrated=uncalibrated)
+    planned = model.planned
+    return native_files(
+        spec, planned.program, planned.memory, main=request.has_program, cmake=request.project == "cmake"
+    )
+
+
+def check_native(request: FirmwareRequest) -> None:
+    """Raise UsageError for options of TFLM's programs."""
+    if request.data == "incbin":
+        raise UsageError("--data incbin includes a .tflite, which native code does not contain", fix="omit --data")
+    if request.profile:
+        raise UsageError("--profile needs TFLM: native code has no profiler yet", fix="omit --profile")
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedNative:
+    """The report and the files that were written."""
+
+    report: Report
+    files: tuple[Path, ...]
+
+
+def emit_native(
+    path: Path,
+    target: Target | None,
+    *,
+    output: Path | None = None,
+    name: str | None = None,
+    request: FirmwareRequest | None = None,
+    force: bool = False,
+) -> EmittedNative:
+    """Write the C files of a .tflite.
+
+    Args:
+        path: The .tflite.
+        target: The target, if any.
+        output: The directory to write to; by default NAME-firmware.
+        name: The name for files and in C; by default, it is derived from the file's name.
+        request: Which files to write: "header" leaves out main.c, "cmake" adds CMakeLists.txt.
+        force: Whether to replace existing files.
+
+    Raises the same errors as native_model; nothing is written then.
+    """
+    request = request or FirmwareRequest()
+    check_native(request)
+    on_name = name_findings(path, name)
+    name = output_name(path, name)
+    directory = output or Path(f"{name}-firmware")
+    source = open_tflite(path)
+    model = native_model(source, target)
+    contents = native_contents(name, model, target, request)
+    check_writable(directory, tuple(contents), force=force, inputs=(path,))
+    files = write_files(directory, contents, force=force, inputs=(path,))
+    options: dict[str, object] = {"command": "emit", "name": name, "runtime": NATIVE, **request.as_options()}
+    return EmittedNative(report(source, model.analysis, options=options, findings=on_name), files)
