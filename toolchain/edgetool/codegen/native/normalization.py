@@ -19,7 +19,7 @@ from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step
 from edgetool.codegen.native.site import RANGES, Lowering, Site
 from edgetool.model.types import DType
 from edgetool.operators.call import scale, zero_point
-from edgetool.operators.overlap import elements_distance
+from edgetool.operators.overlap import elementwise_distance
 
 Floats = npt.NDArray[np.float32]
 
@@ -62,7 +62,6 @@ def _vectors(site: Site, types: set[tuple[DType, DType]]) -> Vectors:
 def _step(site: Site, kernel: str, vectors: Vectors, **values: FieldValue) -> Step:
     source, output = site.input(0), site.output()
     sizes = source.dtype.bits // 8, output.dtype.bits // 8
-    distance = elements_distance(np.arange(output.element_count), input_bytes=sizes[0], output_bytes=sizes[1])
     return Step(
         operator=site.operator.index,
         kernel=kernel,
@@ -72,7 +71,7 @@ def _step(site: Site, kernel: str, vectors: Vectors, **values: FieldValue) -> St
         row_bytes=vectors.row_elements * sizes[1],
         rows=vectors.rows,
         batches=vectors.batches,
-        overlaps=(StepOverlap(0, distance),),
+        overlaps=(StepOverlap(0, elementwise_distance(output.element_count, *sizes)),),
     )
 
 
