@@ -497,7 +497,7 @@ def command(
     from edgetool.gate.limits import ModelLimits, largest_allowance
     from edgetool.pipeline.check import CheckRequest, check_models
     from edgetool.pipeline.output import check_writable
-    from edgetool.pipeline.targets import resolve_named
+    from edgetool.pipeline.targets import require_tflm, resolve_named
 
     files = paths or tuple(file for path in models for file in _matching(path))
     if not files:
@@ -505,6 +505,8 @@ def command(
             "no model is given", fix='name a .tflite file, or set models = ["..."] in [check] of edgetool.toml'
         )
     targets = [device for device in (resolve_named(name, **overrides) for name in target) if device is not None]
+    for device in targets:
+        require_tflm(device, "check")
     request = CheckRequest(
         limits=ModelLimits(
             reserve_bytes=reserve,

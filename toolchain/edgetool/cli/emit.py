@@ -165,18 +165,23 @@ def command(
     The offsets in the header are those of the memory plan in the file. Without a plan TFLM places the tensors itself,
     and the header contains no offsets. Shared buffers need neither a plan nor TFLM. Several models need --shared-arena,
     and are initialized in the given order.
+
+    With --runtime native, the model itself becomes C code that needs no runtime: tables and the kernels that it uses.
     """
     from edgetool.cli.view import closing, summary, verdict_of, written
     from edgetool.pipeline.emit import emit_files, emit_shared
     from edgetool.pipeline.firmware import FirmwareRequest
     from edgetool.pipeline.output import write_depfile
-    from edgetool.pipeline.targets import resolve_named
+    from edgetool.pipeline.targets import resolve_with_native
     from edgetool.report.json import document, documents, to_json
 
     chosen: Project = project or ("header" if arena_style == "buffers" else "plain")
     request = FirmwareRequest(chosen, data, profile)
-    device = resolve_named(target, **overrides)
+    device, native = resolve_with_native(target, **overrides)
     read = (*models, custom_operators, *implicit_inputs(target))
+    if native and (shared_arena or arena_style == "buffers" or custom_operators is not None):
+        option = "--shared-arena" if shared_arena else "--custom-operators" if custom_operators else "--arena-style"
+        raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
     if shared_arena:
         if sharing is not None:
             raise UsageError(f"--sharing {sharing} does not apply to --shared-arena", fix="leave it out")
@@ -203,17 +208,22 @@ def command(
             f"{len(models)} models were specified",
             fix="add --shared-arena to let them share an arena, or emit them one by one",
         )
-    emitted = emit_files(
-        models[0],
-        device,
-        output=output,
-        name=name,
-        request=request,
-        arena_style=arena_style,
-        sharing=sharing,
-        custom_operators=custom_operators,
-        force=force,
-    )
+    if native:
+        from edgetool.pipeline.native import emit_native
+
+        emitted = emit_native(models[0], device, output=output, name=name, request=request, force=force)
+    else:
+        emitted = emit_files(
+            models[0],
+            device,
+            output=output,
+            name=name,
+            request=request,
+            arena_style=arena_style,
+            sharing=sharing,
+            custom_operators=custom_operators,
+            force=force,
+        )
     if depfile is not None:
         write_depfile(depfile, emitted.files, read)
     if as_json:

@@ -419,10 +419,12 @@ def command(
     from edgetool.cli.view import closing, joint_verdict
     from edgetool.pipeline.estimate import estimate_file
     from edgetool.pipeline.estimate_report import EstimateRequest
-    from edgetool.pipeline.targets import resolve_named
+    from edgetool.pipeline.targets import require_tflm, resolve_named
     from edgetool.report.json import documents, to_json
 
     targets = [device for device in (resolve_named(name, **overrides) for name in target) if device is not None]
+    for device in targets:
+        require_tflm(device, "estimate")
     request = EstimateRequest(
         measured_ms=measured_ms,
         benchmark_runs=benchmark,

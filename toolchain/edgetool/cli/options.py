@@ -83,7 +83,11 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             type=click.Choice(["reference", "cmsis-nn"]),
             help="Kernel set that the firmware links.",
         ),
-        target("--runtime", metavar="NAME", help="Profile of the TFLM version that the firmware links."),
+        target(
+            "--runtime",
+            metavar="NAME",
+            help="TFLM version that the firmware links, or native for generated C without a runtime.",
+        ),
     )
 
 

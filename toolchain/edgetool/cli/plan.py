@@ -170,7 +170,7 @@ MAP_COLUMNS = 20
 MIN_MAP_COLUMNS = 8
 USUAL_NAME_COLUMNS = 24
 MIN_NAME_COLUMNS = 12
-ALIGNMENT = 16
+ALIGNMENT, NATIVE_ALIGNMENT = 16, 4  # TFLM's planner, and native code
 SHOWN = 40
 
 
@@ -185,16 +185,17 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
             "Layout", f"with constants {size_with_unit(report.arena.layout_bytes)}, {layout_proof(report.arena)}"
         )
     else:
-        lines += arena_facts(report.arena, report.memory)
+        lines += arena_facts(report.arena, report.memory, native=report.runtime is not None)
     lines += order_facts(report.plan, report.arena)
     if report.plan.sharing is not None:
         lines += sharing_facts(report.plan.sharing)
     buffer_count = len(report.plan.tensors) + len(report.plan.scratch)
-    lines += ["", *tensor_map(report.plan, buffer_count if everything else SHOWN)]
+    alignment = ALIGNMENT if report.runtime is None else NATIVE_ALIGNMENT
+    lines += ["", *tensor_map(report.plan, buffer_count if everything else SHOWN, alignment)]
     return lines + finding_lines(report.findings, everything=everything)
 
 
-def tensor_map(plan: PlanInfo, shown: int) -> list[str]:
+def tensor_map(plan: PlanInfo, shown: int, alignment: int = ALIGNMENT) -> list[str]:
     """Show a table of tensors and scratch buffers by offset, with the largest `shown` of them.
 
     Each has a bar over the operators, filled while it is live. Buffers that are live at the peak are marked and always
@@ -203,10 +204,10 @@ def tensor_map(plan: PlanInfo, shown: int) -> list[str]:
     buffers = [*((item, False) for item in plan.tensors), *((item, True) for item in plan.scratch)]
     if not buffers:
         return ["  there are no tensors in the arena"]
-    head = max(_end(item) for item, _ in buffers)
+    head = max(_end(item, alignment) for item, _ in buffers)
     last = max(item.last_op for item, _ in buffers)
     chosen = sorted(
-        buffers, key=lambda entry: (_end(entry[0]) < head and not _at_peak(entry[0], plan), -entry[0].bytes)
+        buffers, key=lambda entry: (_end(entry[0], alignment) < head and not _at_peak(entry[0], plan), -entry[0].bytes)
     )[: max(shown, 1)]
     several = any(item.subgraph for item, _ in buffers)
     listed = sorted(chosen, key=lambda entry: (entry[0].offset, entry[0].first_op))
@@ -214,7 +215,7 @@ def tensor_map(plan: PlanInfo, shown: int) -> list[str]:
         (
             "*" if _at_peak(item, plan) else "",
             f"{item.offset:,}",
-            f"{_end(item):,}",
+            f"{_end(item, alignment):,}",
             f"{item.bytes:,}",
             "scratch" if is_scratch else f"{item.subgraph}:{item.index}" if several else str(item.index),
             f"{item.first_op}-{item.last_op}" if item.last_op >= 0 else "never",
@@ -255,9 +256,9 @@ def _at_peak(item: PlannedTensor, plan: PlanInfo) -> bool:
     return plan.peak is not None and item.first_op <= max(plan.peak.position, 0) <= item.last_op
 
 
-def _end(item: PlannedTensor) -> int:
-    """Return the end of the buffer in TFLM's planner, which rounds sizes up to 16."""
-    return item.offset + -(-item.bytes // ALIGNMENT) * ALIGNMENT
+def _end(item: PlannedTensor, alignment: int) -> int:
+    """Return the end of the buffer: planners round sizes up."""
+    return item.offset + -(-item.bytes // alignment) * alignment
 
 
 def _name(item: PlannedTensor, plan: PlanInfo, is_scratch: bool, several: bool, columns: int) -> str:
@@ -376,25 +377,31 @@ def command(
             fix="specify one --target, or run plan once for each",
         )
     request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, "replace" if replan else "use")
-    targets: list[Target | None] = [None]
+    targets: list[tuple[Target | None, bool]] = [(None, False)]
     if target or any(value is not None for value in overrides.values()):
-        from edgetool.pipeline.targets import resolve_named  # a plan without a target starts faster without profiles
+        from edgetool.pipeline.targets import resolve_with_native  # plans without a target need no profiles
 
-        targets = [resolve_named(name, **overrides) for name in target or (None,)]
+        targets = [resolve_with_native(name, **overrides) for name in target or (None,)]
     reports: list[Report] = []
     interrupted = False
-    for device in targets:
+    for device, native in targets:
         with interruptible(time_limit) as deadline:
-            report = plan_model(
-                model,
-                device,
-                request=request,
-                deadline=deadline,
-                output=output,
-                custom_operators=custom_operators,
-                optimize=optimize,
-                force=force,
-            )
+            if native:
+                from edgetool.pipeline.native import plan_native
+
+                _refuse_for_native(output=output, optimize=optimize, custom_operators=custom_operators, explain=explain)
+                report = plan_native(model, device, request=request, deadline=deadline)
+            else:
+                report = plan_model(
+                    model,
+                    device,
+                    request=request,
+                    deadline=deadline,
+                    output=output,
+                    custom_operators=custom_operators,
+                    optimize=optimize,
+                    force=force,
+                )
         reports.append(report)
         interrupted = deadline.interrupted
         if interrupted:
@@ -422,3 +429,13 @@ def command(
         rest = f"; {left} more target{'s' if left > 1 else ''} not planned" if left else ""
         notice(f"interrupted: this is the best plan so far{rest}")
         raise click.exceptions.Exit(INTERRUPTED)
+
+
+def _refuse_for_native(**options: object) -> None:
+    """Raise UsageError for an option that only a plan for TFLM has."""
+    for name, value in options.items():
+        if value:
+            raise UsageError(
+                f"--{name.replace('_', '-')} does not apply to native code",
+                fix="omit it, or use one of TFLM's runtimes",
+            )

@@ -10,7 +10,7 @@ from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, json_option, quiet_options, report_option, target_options
 from edgetool.cli.output import ProgressLine, deliver, fact, grouped, print_lines, printable
 from edgetool.cli.view import Summary, closing, finding_lines
-from edgetool.errors import FailedCheckError
+from edgetool.errors import FailedCheckError, UsageError
 from edgetool.figure import significant
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LABELS = {
     "plan-safe": "Plan",
     "kernel-fault": "Kernel",
+    "native-runs": "Runs",
     "planned-runs": "Runs",
     "outputs-equal": "Outputs",
     "arena-used": "Arena",
@@ -86,6 +87,10 @@ def _closing_verdict(verified: VerifyInfo) -> Summary:
 
 def _compared(report: Report, verified: VerifyInfo) -> str:
     """Show the two files, and the runtime that ran them."""
+    if verified.native:
+        return (
+            f"the generated code on this machine and the model on TFLM for {verified.arena.abi} with reference kernels"
+        )
     what = PLANNERS[verified.planner]
     if report.provenance.options.get("original") is not None:
         what = f"the model and {printable(verified.original.name)}"
@@ -189,22 +194,34 @@ def command(
     recurrent state is tested as well. The outputs must be equal bit for bit, and the arena exactly as large as
     predicted for this machine: the model must run in that size, and must fail with 16 bytes less. LiteRT's results are
     shown only for comparison. Exits with 1 if a check fails.
+
+    With --runtime native, the generated C is compiled by this machine's compiler with sanitizers, and its outputs must
+    be equal to TFLM's.
     """
-    from edgetool.pipeline.targets import resolve_named
+    from edgetool.pipeline.targets import resolve_with_native
     from edgetool.pipeline.verify import verify_model
     from edgetool.report.json import document, to_json
 
+    device, native = resolve_with_native(target, **overrides)
     with ProgressLine(quiet=quiet or as_json) as progress:
-        report = verify_model(
-            model,
-            resolve_named(target, **overrides),
-            original=original,
-            inputs=inputs,
-            samples=samples,
-            seed=seed,
-            run_unsafe_plan=run_unsafe_plan,
-            progress=progress,
-        )
+        if native:
+            from edgetool.pipeline.native import verify_native
+
+            if original is not None or run_unsafe_plan:
+                option = "--original" if original is not None else "--run-unsafe-plan"
+                raise UsageError(f"{option} does not apply to native code", fix="omit it")
+            report = verify_native(model, device, inputs=inputs, samples=samples, seed=seed, progress=progress)
+        else:
+            report = verify_model(
+                model,
+                device,
+                original=original,
+                inputs=inputs,
+                samples=samples,
+                seed=seed,
+                run_unsafe_plan=run_unsafe_plan,
+                progress=progress,
+            )
     read = tuple(path for path in (model, original, inputs) if path is not None)
     if as_json or output is not None:
         deliver(to_json(document(report)), output, force=force, quiet=quiet, inputs=read)

@@ -323,7 +323,7 @@ def summary(report: Report, *, everything: bool = False) -> list[str]:
     lines = [heading(report), ""]
     lines += [*runs_fact(report), *fits_fact(report)]
     if report.arena is not None:
-        lines += arena_facts(report.arena, report.memory)
+        lines += arena_facts(report.arena, report.memory, native=report.runtime is not None)
     if (
         report.plan is not None
         and report.arena is not None
@@ -331,6 +331,7 @@ def summary(report: Report, *, everything: bool = False) -> list[str]:
     ):
         lines += order_facts(report.plan, report.arena)
     lines += fact("Model", _model_size(report))
+    lines += constants_fact(report)
     if report.estimate is not None:
         lines += [*latency_facts(report.estimate), *slowest_facts(report.estimate)]
     if report.quantization is not None:
@@ -344,12 +345,13 @@ def heading(report: Report) -> str:
     target = report.target
     if target is not None:
         core = f"{target.core}, " if target.board else ""
-        parts.append(f"on {printable(target.board or target.core)} ({core}{target.kernels} kernels)")
+        kernels = "native code" if report.runtime is not None else f"{target.kernels} kernels"
+        parts.append(f"on {printable(target.board or target.core)} ({core}{kernels})")
     line = " ".join(parts)
     return line if len(click.unstyle(line)) <= width() else "\n".join(parts)
 
 
-def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
+def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None, *, native: bool = False) -> list[str]:
     """Show the arena with the region that it must fit, what the plan saves, and the layout."""
     exact = arena.bytes is not None and not arena.is_lower_bound
     needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
@@ -359,7 +361,9 @@ def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
         shown = f"{'more than' if arena.bytes is None else 'at least'} {shown}"
     region = f" of {of} in {printable(memory.region or 'SRAM')}" if memory is not None and limit is not None else ""
     lines = fact("Arena", shown + region, bold=shown)
-    if arena.used_bytes is not None:
+    if native:
+        lines += fact("", "inputs, outputs, activations, scratch and state; native code has no tail")
+    elif arena.used_bytes is not None:
         text = f"head {grouped(arena.head_bytes, 'B')} + tail {grouped(arena.tail_bytes, 'B')}"
         lines += fact("", f"{text} = {grouped(arena.used_bytes, 'B')} used{_above_used(arena)}")
     return lines + saved_fact(arena) + fact("Layout", f"{grouped(arena.layout_bytes, 'B')}, {layout_proof(arena)}")
@@ -423,8 +427,17 @@ def sharing_facts(sharing: SharingInfo) -> list[str]:
     return fact("Sharing", text)
 
 
-def _model_size(report: Report) -> str:
+def constants_fact(report: Report) -> list[str]:
+    """Show what native code takes in flash besides its code."""
+    if report.flash is None:
+        return []
     memory = report.memory
+    size, limit = size_and_limit(report.flash.model_bytes, memory.flash_bytes if memory is not None else None)
+    return fact("Constants", f"{size}{f' of {limit} flash' if limit else ' in flash'}, instead of the model's file")
+
+
+def _model_size(report: Report) -> str:
+    memory = report.memory if report.flash is None else None
     size, limit = size_and_limit(model_bytes(report), memory.flash_bytes if memory is not None else None)
     flash = f" of {limit} flash" if limit else ""
     return f"{size}{flash}; {grouped(report.model.parameters)} parameters, {grouped(report.model.operators)} operators"

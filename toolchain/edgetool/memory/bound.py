@@ -19,12 +19,12 @@ def lower_bound(problem: LayoutProblem) -> int:
     Buffers of one alias count once.
     """
     if problem.overlaps:
-        return _overlapping_bound(problem)
+        return max((size for _, size in _needed_bytes(problem)), default=0)
     return max((easy_bound(part.instance) * part.instance.unit for part in split(problem)), default=0)
 
 
-def _overlapping_bound(problem: LayoutProblem) -> int:
-    """Return the maximum over time of the bytes that the live buffers need, wherever they are.
+def _needed_bytes(problem: LayoutProblem) -> list[tuple[int, int]]:
+    """Return (position, bytes) for each position at which buffers become live or end: what they need, wherever they are.
 
     Pairs that share a buffer save at most its size together, because the union contains all others.
     """
@@ -34,13 +34,13 @@ def _overlapping_bound(problem: LayoutProblem) -> int:
         sizes = buffers[overlap.first].aligned_bytes, buffers[overlap.second].aligned_bytes
         pair = min(overlap.first, overlap.second), max(overlap.first, overlap.second)
         savings[pair] = max(savings.get(pair, 0), shareable_bytes(*sizes, overlap.min_distance))
-    bound = 0
-    for moment in sorted({buffer.lifetime.first for buffer in buffers}):
+    needed = []
+    for moment in sorted({end for b in buffers for end in (b.lifetime.first, b.lifetime.last + 1)}):
         live = {i for i, buffer in enumerate(buffers) if buffer.lifetime.first <= moment <= buffer.lifetime.last}
         shared = {pair: saving for pair, saving in savings.items() if live.issuperset(pair)}
         total = sum(buffers[i].aligned_bytes for i in live)
-        bound = max(bound, total - sum(_group_saving(problem, group) for group in _connected(shared)))
-    return bound
+        needed.append((moment, total - sum(_group_saving(problem, group) for group in _connected(shared))))
+    return needed
 
 
 def shareable_bytes(first_bytes: int, second_bytes: int, min_distance: int) -> int:
@@ -72,7 +72,12 @@ def _group_saving(problem: LayoutProblem, group: dict[tuple[int, int], int]) -> 
 
 
 def live_bytes(problem: LayoutProblem) -> list[tuple[int, int]]:
-    """Return (position, aligned live bytes) for each position at which they change; each buffer of an alias counts."""
+    """Return (position, aligned live bytes) for each position at which they change; each buffer of an alias counts.
+
+    Bytes that two buffers may share count once.
+    """
+    if problem.overlaps:
+        return _needed_bytes(problem)
     change: Counter[int] = Counter()
     for buffer in problem.buffers:
         change[buffer.lifetime.first] += buffer.aligned_bytes

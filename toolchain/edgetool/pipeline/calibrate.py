@@ -30,7 +30,7 @@ from edgetool.pipeline.device_log import UNSPECIFIED, DeviceRun, at_clock_of, ch
 from edgetool.pipeline.output import check_writable, write_file
 from edgetool.pipeline.reporting import device_options, finding_infos
 from edgetool.pipeline.source import Source, open_tflite
-from edgetool.pipeline.targets import is_path, resolve_named
+from edgetool.pipeline.targets import is_path, require_tflm, resolve_named
 from edgetool.report.calibration import (
     CalibratedTiming,
     CalibrationInfo,
@@ -321,6 +321,7 @@ def calibrate_target(
     """
     target = resolve_named(target_name, **(overrides or {}))
     assert target is not None  # because it has a name
+    require_tflm(target, "calibrate")
     _check_target(target)
     profile_name = _profile_name(name, output)
     paths = tuple(path for path, _ in measurements)

@@ -20,6 +20,7 @@ from edgetool.gate.alignment import OperatorKey, align
 from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import analyse
+from edgetool.pipeline.native import native_model
 from edgetool.pipeline.output import read_file
 from edgetool.pipeline.report_file import quantizations, reports_in, select_report
 from edgetool.pipeline.reporting import device_options, finding_infos, report
@@ -341,7 +342,10 @@ def _side_of_report(report: Report) -> _Side:
 
 def _side_of_model(path: Path, source: Source, target: Target, custom: Any) -> _Side:
     """Analyse a model; the loss of its quantization comes from the conversion's report beside it, if there is one."""
-    analysis = analyse(source, target, PlanRequest(file_plan="only"), custom=custom)
+    if target.runtime.is_native:
+        analysis = native_model(source, target).analysis
+    else:
+        analysis = analyse(source, target, PlanRequest(file_plan="only"), custom=custom)
     (quantization,) = quantizations((path,), (source,), ())
     model_report = report(source, analysis, options={}, quantization=quantization)
     planner, target_info = analysis.plan.planner, model_report.target

@@ -41,6 +41,7 @@ from edgetool.pipeline.delivery import (
     deliver,
 )
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
+from edgetool.pipeline.native import check_native, deliver_native, native_model
 from edgetool.pipeline.output import check_readable
 from edgetool.pipeline.planning import planned_for
 from edgetool.pipeline.quality import input_findings, layer_losses, loss_findings, measure_quality
@@ -242,6 +243,9 @@ def cost_of(
     """
     operators = sum(len(graph.operators) for graph in source.model.subgraphs)
     try:
+        if target.runtime.is_native:
+            memory = native_model(source, target).planned.memory
+            return FormCost(form, memory.arena_bytes, len(source.blob), operators, sqnr_db)
         planned = planned_for(source, target, custom=custom)
     except (UnsupportedModelError, InvalidModelError):
         return FormCost(form, None, len(source.blob), operators, sqnr_db)
@@ -444,6 +448,11 @@ def convert_file(
     plan = plan or PlanRequest()
     if not offline_plan and (plan.order or plan.strategy):
         raise UsageError("--no-offline-plan leaves the file unchanged: --order and --strategy cannot be applied")
+    if target.runtime.is_native:
+        check_native(firmware or FirmwareRequest())
+        if custom_operators is not None or not offline_plan:
+            option = "--no-offline-plan" if custom_operators is None else "--custom-operators"
+            raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
     on_name = name_findings(path, name)
     name = output_name(path, name)
     files = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)
@@ -464,6 +473,17 @@ def convert_file(
         source, origin = _convert_and_compare(request, target, name, custom, progress or (lambda step: None))
     file_plan: FilePlan = "only" if not offline_plan else "replace" if replan else "use"
     plan = replace(plan, file_plan=file_plan)
+    if target.runtime.is_native:
+        return deliver_native(
+            source,
+            replace(origin, findings=(*origin.findings, *on_name)),
+            target,
+            destination,
+            options=_options(request, plan, destination, custom_operators, unchanged=unchanged),
+            request=plan,
+            strict=strict,
+            progress=progress,
+        )
     return deliver(
         source,
         replace(origin, findings=(*origin.findings, *on_name)),

@@ -19,7 +19,7 @@ from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, unsupported_operators
 from edgetool.pipeline.reporting import finding_infos, model_info, target_info
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
-from edgetool.pipeline.targets import all_targets
+from edgetool.pipeline.targets import all_targets, require_tflm
 from edgetool.report.document import Band, MemoryInfo, Provenance
 from edgetool.report.fit import BoardFit, FitInfo, FitReport
 from edgetool.target.load import load_core
@@ -64,6 +64,8 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
         for target in selected
         if target.bandwidth_gbps is None
     ]
+    for target in boards[:1]:
+        require_tflm(target, "fit")
     shared = SharedAnalysis(source, custom)
     rows = [_board_fit(source, shared.on(target), target, request.limits, custom) for target in boards]
     fitting = [row for row in rows if row.fits]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgetool.codegen.native.files import constant_bytes, native_files
+from edgetool.codegen.native.files import constant_bytes, native_files, run_source
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, native_problem, place_buffers
-from edgetool.errors import UnsupportedModelError, UsageError
+from edgetool.errors import ConversionError, UnsupportedModelError, UsageError
+from edgetool.execute.native import run_native
 from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.checker import require_valid
 from edgetool.memory.lifetimes import layout_problem, timeline
@@ -19,16 +21,29 @@ from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.types import Model
 from edgetool.operators.legality import unsupported_operators
 from edgetool.pipeline.analysis import Analysis, analyse
+from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
+from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
 from edgetool.pipeline.output import check_writable, write_files
 from edgetool.pipeline.planning import Deadline, search_findings
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source, open_tflite
-from edgetool.report.document import Report
+from edgetool.pipeline.targets import NATIVE
+from edgetool.pipeline.verify import (
+    DEFAULT_SAMPLES,
+    HOST_ABI,
+    error_line,
+    file_info,
+    load_all_samples,
+    on_litert,
+    outputs_check,
+    run_original,
+    verify_report,
+)
+from edgetool.report.document import CheckInfo, FlashInfo, HostArena, LinkedRuntime, OutputInfo, Report, VerifyInfo
+from edgetool.report.json import document, to_json
 from edgetool.target.load import load_runtime
 from edgetool.target.types import Target
-
-NATIVE = "native"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +202,13 @@ def plan_native(
     model = native_model(open_tflite(path), target, request, deadline)
     findings = search_findings(model.planned.plan, deadline, "see --time-limit")
     options: dict[str, object] = {"command": "plan", "runtime": NATIVE, **request.as_options()}
-    return report(model.source, model.analysis, options=options, findings=findings)
+    return _described(model, report(model.source, model.analysis, options=options, findings=findings))
+
+
+def _described(model: NativeModel, described: Report) -> Report:
+    """Return the report with the runtime and what the model takes in flash."""
+    runtime = LinkedRuntime(NATIVE, load_runtime(NATIVE).reference, ("it has no interpreter and no op resolver",))
+    return replace(described, runtime=runtime, flash=FlashInfo(constant_bytes(model.planned.program)))
 
 
 def native_contents(
@@ -209,14 +230,6 @@ def check_native(request: FirmwareRequest) -> None:
         raise UsageError("--profile needs TFLM: native code has no profiler yet", fix="omit --profile")
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedNative:
-    """The report and the files that were written."""
-
-    report: Report
-    files: tuple[Path, ...]
-
-
 def emit_native(
     path: Path,
     target: Target | None,
@@ -225,7 +238,7 @@ def emit_native(
     name: str | None = None,
     request: FirmwareRequest | None = None,
     force: bool = False,
-) -> EmittedNative:
+) -> Emitted:
     """Write the C files of a .tflite.
 
     Args:
@@ -249,4 +262,131 @@ def emit_native(
     check_writable(directory, tuple(contents), force=force, inputs=(path,))
     files = write_files(directory, contents, force=force, inputs=(path,))
     options: dict[str, object] = {"command": "emit", "name": name, "runtime": NATIVE, **request.as_options()}
-    return EmittedNative(report(source, model.analysis, options=options, findings=on_name), files)
+    return Emitted(_described(model, report(source, model.analysis, options=options, findings=on_name)), files)
+
+
+def deliver_native(
+    source: Source,
+    origin: Origin,
+    target: Target,
+    destination: Destination,
+    *,
+    options: Mapping[str, object],
+    request: PlanRequest | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Converted:
+    """Plan a converted model as native code, judge it, and write the .tflite, the C files and the report.
+
+    Args:
+        source: The .tflite, which defines the outputs; `verify` compares them.
+        origin: The input from which it was made.
+        target: The target.
+        destination: Where to write the files.
+        options: The options of the user, for the report.
+        request: How to plan.
+        strict: Whether to write nothing if any finding is an error.
+        progress: Called with each step.
+
+    Raises the same errors as native_model; nothing is written then.
+    """
+    request = request or PlanRequest()
+    report_step = progress or (lambda step: None)
+    report_step("planning")
+    deadline = Deadline(request.time_limit)
+    model = native_model(source, target, request, deadline)
+    uncalibrated = origin.quantization is not None and not origin.quantization.calibrated
+    files = native_contents(destination.name, model, target, destination.firmware, uncalibrated=uncalibrated)
+    on_search = search_findings(model.planned.plan, deadline, "see --plan-time-limit")
+    delivery_report = _described(
+        model,
+        report(
+            source,
+            model.analysis,
+            options={**options, "runtime": NATIVE},
+            original=replace(origin.original, output=OutputInfo(source.sha256, len(source.blob))),
+            quantization=origin.quantization,
+            findings=(*origin.findings, *on_search),
+            versions=dict(origin.versions),
+            trust_model_code=origin.trust_model_code,
+        ),
+    )
+    text = to_json(document(delivery_report))
+    name = destination.name
+    files = {f"{name}.tflite": source.blob, **files, f"{name}.json": text.encode("ascii")}
+    if strict and any(finding.level == "error" for finding in delivery_report.findings):
+        return Converted(delivery_report, ())
+    report_step("writing")
+    return Converted(delivery_report, destination.write(files))
+
+
+def verify_native(
+    path: Path,
+    target: Target | None = None,
+    *,
+    inputs: Path | None = None,
+    samples: int = DEFAULT_SAMPLES,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Report:
+    """Compile a model's generated C with sanitizers, run it, and compare its outputs with TFLM's, bit by bit.
+
+    Args:
+        path: The .tflite.
+        target: The target, if any, which does not influence the outputs.
+        inputs: An .npz or .npy file with further samples, which are run after the random ones.
+        samples: The number of random samples.
+        seed: The seed of the random samples.
+        progress: Called with each step.
+
+    Raises:
+        UnsupportedModelError: TFLM or the native runtime does not run the model.
+        MissingExtraError: There is no C compiler, or TFLM is not installed.
+
+    A failed check is not an error.
+    """
+    report_step = progress or (lambda step: None)
+    source = open_tflite(path)
+    model = native_model(source, target)
+    taken = load_all_samples(source, inputs, samples, seed)
+    reference = run_original(source, taken, report_step)
+    spec = header_spec("model", source, model.planned.plan, target, uncalibrated=False)
+    program = model.planned.program
+    files = {**native_files(spec, program, model.planned.memory), "run.c": run_source(spec, program)}
+    outputs = [program.graph.tensors[index] for index in program.graph.outputs]
+    try:
+        native = run_native(files, taken.arrays, outputs, progress=report_step)
+    except ConversionError as error:
+        checks: tuple[CheckInfo, ...] = (
+            CheckInfo("native-runs", False, f"the generated code does not run: {error_line(error)}"),
+            CheckInfo("outputs-equal", None, "not checked: the generated code does not run"),
+        )
+    else:
+        text = f"the generated code compiles and runs without a report of a sanitizer in {_bytes_text(model)}"
+        compared = outputs_check(source, taken, reference.outputs, native, other="the generated code")
+        checks = (CheckInfo("native-runs", True, text), compared)
+    report_step("running the model on LiteRT")
+    arena = model.planned.memory.arena_bytes
+    verified = VerifyInfo(
+        passed=all(check.passed is not False for check in checks),
+        original=file_info(source),
+        planned=file_info(source),
+        planner="edgetool",
+        samples=taken.info,
+        checks=checks,
+        arena=HostArena(HOST_ABI, False, arena, arena, arena, 0, None, None, None),
+        runtimes=(on_litert(source, taken, reference),),
+        native=True,
+    )
+    options: dict[str, object] = {
+        "command": "verify",
+        "runtime": NATIVE,
+        "samples": samples,
+        "seed": seed,
+        "inputs": inputs.name if inputs is not None else None,
+    }
+    return verify_report(source, target, options, verified)
+
+
+def _bytes_text(model: NativeModel) -> str:
+    return f"its arena of {model.planned.memory.arena_bytes:,} bytes"

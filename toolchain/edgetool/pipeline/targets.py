@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from edgetool.errors import TargetError
+from edgetool.errors import TargetError, UsageError
 from edgetool.pipeline.output import read_file
 from edgetool.report.json import plain
 from edgetool.target.load import (
@@ -20,6 +20,8 @@ from edgetool.target.load import (
 )
 from edgetool.target.toml import MAX_FILE_BYTES, toml_text
 from edgetool.target.types import Target
+
+NATIVE = "native"  # the profile of the code that edgetool generates
 
 
 def is_path(name: str) -> bool:
@@ -70,6 +72,24 @@ def resolve_named(
             "--sram, --flash, --clock, --arena-region, --kernels and --runtime override a target", fix="add --target"
         )
     return None
+
+
+def resolve_with_native(name: str | None, **overrides: Any) -> tuple[Target | None, bool]:
+    """Return the target as resolve_named does, and whether the runtime is native code, which needs no target."""
+    if name is None and overrides.get("runtime") == NATIVE:
+        return resolve_named(None, **{**overrides, "runtime": None}), True
+    target = resolve_named(name, **overrides)
+    return target, target is not None and target.runtime.is_native
+
+
+def require_tflm(target: Target | None, command: str) -> None:
+    """Raise UsageError if the target's runtime is native code, which the command does not support."""
+    if target is not None and target.runtime.is_native:
+        raise UsageError(
+            f"'edgetool {command}' does not support the runtime {target.runtime.name!r} yet",
+            where="--runtime",
+            fix="use convert, emit, plan, compare or verify with it, or one of TFLM's runtimes here",
+        )
 
 
 def resolve_profile(path: Path) -> Target:

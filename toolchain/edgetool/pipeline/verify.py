@@ -369,8 +369,8 @@ def verify_model(
     """
     report_step = progress or (lambda step: None)
     files = choose_files(path, target, original=original, run_unsafe_plan=run_unsafe_plan)
-    all_samples = _samples(files.original, inputs, samples, seed)
-    reference = _run_original(files.original, all_samples, report_step)
+    all_samples = load_all_samples(files.original, inputs, samples, seed)
+    reference = run_original(files.original, all_samples, report_step)
     checks, planned_run = _run_checks(files, all_samples, reference, report_step)
     # An unsafe plan never passes, even if no difference shows on these samples.
     checks = (*checks, *(CheckInfo("plan-safe", False, finding.message) for finding in files.findings))
@@ -380,13 +380,13 @@ def verify_model(
     report_step("running the original on LiteRT")
     verified = VerifyInfo(
         passed=all(check.passed is not False for check in checks),
-        original=_file_info(files.original),
-        planned=_file_info(files.planned),
+        original=file_info(files.original),
+        planned=file_info(files.planned),
         planner=files.planner,
         samples=all_samples.info,
         checks=checks,
         arena=_host_arena(files.account, planned_run),
-        runtimes=(_on_litert(files.original, all_samples, reference),),
+        runtimes=(on_litert(files.original, all_samples, reference),),
         kernels_run=(HOST_KERNELS,),
         kernels_untested=() if target is None or target.kernels == HOST_KERNELS else (target.kernels,),
     )
@@ -398,6 +398,17 @@ def verify_model(
         "inputs": inputs.name if inputs is not None else None,
         "run_unsafe_plan": run_unsafe_plan,
     }
+    return verify_report(files.source, target, options, verified, (*files.findings, *faults))
+
+
+def verify_report(
+    source: Source,
+    target: Target | None,
+    options: Mapping[str, object],
+    verified: VerifyInfo,
+    findings: tuple[Finding, ...] = (),
+) -> Report:
+    """Return the report of a verification."""
     return Report(
         provenance=Provenance(
             tool=f"edgetool {__version__}",
@@ -405,10 +416,10 @@ def verify_model(
             options={**options, **device_options(target)},
             trust_model_code=False,
         ),
-        model=model_info(files.source),
+        model=model_info(source),
         target=target_info(target),
         verify=verified,
-        findings=finding_infos((*files.findings, *faults)),
+        findings=finding_infos(findings),
     )
 
 
@@ -417,7 +428,8 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **({} if tflm is None else {DISTRIBUTION: tflm})}
 
 
-def _samples(source: Source, path: Path | None, count: int, seed: int) -> Samples:
+def load_all_samples(source: Source, path: Path | None, count: int, seed: int) -> Samples:
+    """Return random samples and those of a file. Raises UsageError if they do not fit the model, or are too many."""
     _refuse_too_many(source.model, count)
     random = random_inputs(source.model, count, seed)
     if path is None:
@@ -437,7 +449,8 @@ def _refuse_too_many(model: Model, count: int) -> None:
         )
 
 
-def _run_original(source: Source, samples: Samples, report_step: Progress) -> TflmRun:
+def run_original(source: Source, samples: Samples, report_step: Progress) -> TflmRun:
+    """Run a model on TFLM. Raises UnsupportedModelError if TFLM does not run it."""
     try:
         return run_tflm(source.blob, samples.arrays, progress=lambda step: report_step(f"the original: {step}"))
     except (ChildDiedError, UnsupportedModelError) as error:
@@ -455,10 +468,13 @@ def _run_checks(
             files.planned.blob, samples.arrays, progress=lambda step: report_step(f"the planned file: {step}")
         )
     except (ModelError, ConversionError) as error:
-        failed = CheckInfo("planned-runs", False, f"the planned file does not run: {_error_line(error)}")
+        failed = CheckInfo("planned-runs", False, f"the planned file does not run: {error_line(error)}")
         skipped = (CheckInfo(name, None, "not checked: the planned file does not run") for name in names)
         return (failed, *skipped), None
-    checks = [CheckInfo("planned-runs", True, "the planned file runs"), _outputs_check(files, samples, reference, run)]
+    checks = [
+        CheckInfo("planned-runs", True, "the planned file runs"),
+        _planned_outputs_check(files, samples, reference, run),
+    ]
     if account.is_lower_bound:
         reason = f"not checked: the predicted arena is only a lower bound ({_unaccounted(account)})"
         return (*checks, *(CheckInfo(name, None, reason) for name in names[1:])), run
@@ -487,19 +503,26 @@ def _with_version_hint(checks: list[CheckInfo]) -> tuple[CheckInfo, ...]:
     )
 
 
-def _outputs_check(files: ComparedFiles, samples: Samples, reference: TflmRun, run: TflmRun) -> CheckInfo:
-    difference = first_difference(reference.outputs, run.outputs)
+def _planned_outputs_check(files: ComparedFiles, samples: Samples, reference: TflmRun, run: TflmRun) -> CheckInfo:
+    return outputs_check(files.original, samples, reference.outputs, run.outputs, other="the planned file")
+
+
+def outputs_check(
+    original: Source, samples: Samples, expected: Sequence[Array], outputs: Sequence[Array], *, other: str
+) -> CheckInfo:
+    """Compare the outputs of the original with those of another run, which `other` names, bit by bit."""
+    difference = first_difference(expected, outputs)
     count = samples.info.random + samples.info.from_file
     if difference is None:
         return CheckInfo("outputs-equal", True, f"{count} consecutive samples: all outputs are bit-identical")
-    name = _output_names(files.original)[difference.output]
-    original_value, planned_value = difference.values
+    name = _output_names(original)[difference.output]
+    original_value, other_value = difference.values
     message = (
         f"{samples.name(difference.sample)}, output {name!r}, element {list(difference.element)}: "
-        f"{original_value} in the original, {planned_value} in the planned file"
+        f"{original_value} in the original, {other_value} in {other}"
     )
     info = DifferenceInfo(
-        difference.sample, name, difference.element, _json_number(original_value), _json_number(planned_value)
+        difference.sample, name, difference.element, _json_number(original_value), _json_number(other_value)
     )
     return CheckInfo("outputs-equal", False, message, info)
 
@@ -521,7 +544,7 @@ def _failure_in(planned: Source, samples: Samples, run: TflmRun, size: int) -> s
     try:
         outputs = run_model(planned.blob, samples.arrays, engine="tflm", arena_bytes=size)
     except (ModelError, ConversionError) as error:  # TFLM refused it, or the process died
-        return _error_line(error)
+        return error_line(error)
     return None if first_difference(run.outputs, outputs) is None else "its outputs are wrong"
 
 
@@ -536,12 +559,12 @@ def _arena_check(name: str, size: int, failure: str | None) -> CheckInfo:
     return CheckInfo(name, True, f"it does not run in {size:,} bytes")
 
 
-def _on_litert(original: Source, samples: Samples, reference: TflmRun) -> RuntimeInfo:
+def on_litert(original: Source, samples: Samples, reference: TflmRun) -> RuntimeInfo:
     """Return the distance of LiteRT's outputs from TFLM's; their reference kernels round differently in some cases."""
     try:
         outputs = run_model(original.blob, samples.arrays, engine=litert_engine(original.model))
     except (ModelError, ConversionError, MissingExtraError) as error:
-        return RuntimeInfo("LiteRT", _error_line(error))
+        return RuntimeInfo("LiteRT", error_line(error))
     rows = []
     for name, micro, lite in zip(_output_names(original), reference.outputs, outputs, strict=True):
         if micro.shape != lite.shape or micro.dtype != lite.dtype:
@@ -571,7 +594,8 @@ def _output_names(source: Source) -> tuple[str, ...]:
     return tuple(source.model.argument_name(0, index) or graph.tensors[index].name for index in graph.outputs)
 
 
-def _file_info(source: Source) -> VerifiedFile:
+def file_info(source: Source) -> VerifiedFile:
+    """Return the description of a file."""
     return VerifiedFile(source.name, source.sha256, len(source.blob))
 
 
@@ -580,7 +604,7 @@ def _json_number(value: object) -> int | float | None:
     return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _error_line(error: EdgetoolError) -> str:
+def error_line(error: EdgetoolError) -> str:
     """Return the error in one line, with the last message of the runtime."""
     return f"{error.what} ({error.details[-1].strip()})" if error.details else error.what
 

@@ -322,7 +322,8 @@ class RuntimeInfo:
 class VerifyInfo:
     """The original compared with the planned file on TFLM. planner: the plan is from the file, edgetool or runtime.
 
-    kernels_run: the kernel sets that ran. kernels_untested: those of the target that did not.
+    kernels_run: the kernel sets that ran. kernels_untested: those of the target that did not. native: the model on
+    TFLM was compared with its generated C, which this machine's compiler built with sanitizers.
     """
 
     passed: bool
@@ -335,6 +336,7 @@ class VerifyInfo:
     runtimes: tuple[RuntimeInfo, ...]
     kernels_run: tuple[str, ...] = ("reference",)
     kernels_untested: tuple[str, ...] = ()
+    native: bool = False
 
 
 SCHEMA = "edgetool/1"
@@ -560,6 +562,26 @@ class FindingInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkedRuntime:
+    """The runtime of the firmware, if it is not the target's TFLM: its name, and the TFLM version whose outputs it has.
+
+    differs: in what it differs from that version, a clause each.
+    """
+
+    name: str
+    nearest: str
+    differs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlashInfo:
+    """What a model takes in flash without a .tflite: its constants, and its code, null if it is not known."""
+
+    model_bytes: int
+    code_bytes: Band | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The document of one model on one target. Sections that a command does not compute are null."""
 
@@ -574,6 +596,8 @@ class Report:
     verify: VerifyInfo | None = None
     check: GateInfo | None = None
     findings: tuple[FindingInfo, ...] = ()
+    runtime: LinkedRuntime | None = None
+    flash: FlashInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from edgetool.convert.request import (
 from edgetool.errors import EdgetoolError, SettingsError, UsageError, did_you_mean, problems_as_error
 from edgetool.gate.limits import MemoryBudget, parse_budget, parse_percent
 from edgetool.pipeline.output import check_readable, read_file
-from edgetool.pipeline.targets import is_path
+from edgetool.pipeline.targets import is_path, require_tflm
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import PRECISIONS
 from edgetool.target.load import load_target, parse_target
@@ -507,7 +507,9 @@ def _resolved(section: Section, name: str, folder: Path) -> tuple[str | None, Ta
 def _overridden(section: Section, key: str, target: Target, value: int | str) -> Target | None:
     override: dict[str, Any] = {OVERRIDES[key]: value}
     try:
-        return target.with_overrides(**override)
+        overridden = target.with_overrides(**override)
+        require_tflm(overridden, "sweep")
+        return overridden
     except EdgetoolError as error:
         section.note(key, error.what, error.fix)
         return None
