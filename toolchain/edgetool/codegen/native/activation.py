@@ -15,50 +15,20 @@ from math import exp, frexp, isfinite, log2
 
 import numpy as np
 
-from edgetool.codegen.native.broadcast import elementwise_rows
+from edgetool.codegen.native.elementwise import CODES, binary_step, elementwise_rows, lookup_step
 from edgetool.codegen.native.fixed_functions import divide_pot, inverse_square_root, logistic, tanh
 from edgetool.codegen.native.fixed_point import Integers, Multiplier, multiply, quantize_multiplier
-from edgetool.codegen.native.movement import is_foldable, is_unused
-from edgetool.codegen.native.program import LIMITS, Constant, describe
+from edgetool.codegen.native.movement import is_unused
+from edgetool.codegen.native.program import LIMITS, describe
 from edgetool.codegen.native.recurrent import sigmoid_table
-from edgetool.codegen.native.site import RANGES, Folded, Lowered, Lowering, Site, round_half_away
+from edgetool.codegen.native.site import RANGES, Lowered, Lowering, Site, round_half_away
 from edgetool.model.types import DType
 from edgetool.operators.call import float32, is_quantized, scale, zero_point
 
-CODES: Integers = np.arange(-128, 128, dtype=np.int64)  # int8, in the order of their values
 INTEGER_BITS = 4  # of the numbers of which LOGISTIC and TANH of int8 are computed
 LOG2_TOLERANCE = 1e-3  # CheckedLog2, kernel_util.cc
 LUT_MAX = 32767  # of the multiplier that LOGISTIC and TANH of int16 apply
 SQUARE_ROOT_SHIFT = 20  # kShift of RSQRT
-
-
-def table_step(site: Site, table: Integers, dtype: DType = DType.INT8) -> Iterator[Lowered]:
-    """Lower a function of one byte; a constant input is folded.
-
-    Args:
-        site: The operator; its first input is the argument.
-        table: The values of the function by code, from the lowest code of the input's type on.
-        dtype: The input's type.
-    """
-    yield from lookup_step(site, 0, table, dtype)
-
-
-def lookup_step(site: Site, position: int, table: Integers, dtype: DType) -> Iterator[Lowered]:
-    """Lower a function of the byte that input `position` contains; see `table_step`."""
-    index = site.operator.outputs[0]
-    if is_unused(site, index):
-        return
-    # The kernel's index is the code as an unsigned byte.
-    ordered = np.roll(table, -128) if dtype is DType.INT8 else table
-    data = (ordered % 256).astype(np.uint8)
-    if is_foldable(site, position, site.output()):
-        yield Folded(index, data[np.frombuffer(site.input(position).data or b"", np.uint8)].tobytes())
-        return
-    rows = elementwise_rows(site, (position,))
-    op = describe(
-        "edgetool_lookup", table=Constant("uint8_t", data.tobytes(), "values of a function"), count=rows.count
-    )
-    yield rows.step(site, "edgetool_lookup", op)
 
 
 def _unary(functions: dict[DType, Callable[[Site], Iterator[Lowered]]]) -> Lowering:
@@ -79,7 +49,7 @@ def _of_int8(function: Callable[[Site, Integers], Integers]) -> Callable[[Site],
 
     def lowering(site: Site) -> Iterator[Lowered]:
         values = function(site, CODES - zero_point(site.input(0)))
-        yield from table_step(site, np.clip(values, -128, 127))
+        yield from lookup_step(site, 0, np.clip(values, -128, 127), DType.INT8)
 
     return lowering
 
@@ -338,6 +308,34 @@ def sigmoid_scale(real: float, *, is_tanh: bool) -> tuple[int, int]:
     return int(scaled), shift
 
 
+def _prelu(site: Site) -> Iterator[Lowered]:
+    """PRELU of int8 or int16, with slopes of int8 (prelu.h and prelu_common.cc)."""
+    source, slopes, output = site.input(0), site.input(1), site.output()
+    site.require(source.dtype in (DType.INT8, DType.INT16), f"{source.dtype.name} is not supported")
+    site.require(slopes.dtype is DType.INT8, f"slopes of type {slopes.dtype.name} are not supported")
+    site.require(scale(output) > 0, "its output has no scale")
+    positive = quantize_multiplier(scale(source) / scale(output))
+    negative = quantize_multiplier(scale(source) * scale(slopes) / scale(output))
+    zeros = zero_point(source), zero_point(slopes), zero_point(output)
+    low, high = RANGES[source.dtype]
+
+    def function(first: Integers, second: Integers) -> Integers:
+        values, factors = first - zeros[0], second - zeros[1]
+        scaled = np.where(values >= 0, multiply(values, positive), multiply(values * factors, negative))
+        return np.asarray(np.clip(scaled + zeros[2], low, high), np.int64)
+
+    yield from binary_step(
+        site,
+        "edgetool_prelu",
+        function if source.dtype is DType.INT8 else None,
+        multiplier=(positive.value, negative.value),
+        zero_points=zeros,
+        left=(positive.left, negative.left),
+        right=(positive.right, negative.right),
+        bytes=source.dtype.bits // 8,
+    )
+
+
 LOWERINGS: dict[str, Lowering] = {
     "ABS": _unary({DType.INT8: _of_int8(_abs), DType.INT16: _abs_int16}),
     "ELU": _unary({DType.INT8: _of_int8(_elu)}),
@@ -347,6 +345,7 @@ LOWERINGS: dict[str, Lowering] = {
     "LOG": _unary({}),
     "LOGISTIC": _unary({DType.INT8: _of_int8(_logistic), DType.INT16: _sigmoid_int16}),
     "NEG": _unary({}),
+    "PRELU": _prelu,
     "RELU": _unary({DType.INT8: _of_int8(_relu), DType.INT16: _relu_int16}),
     "RELU6": _unary({DType.INT8: _of_int8(_relu6), DType.INT16: _relu6_int16}),
     "RSQRT": _unary({DType.INT8: _of_int8(_rsqrt)}),

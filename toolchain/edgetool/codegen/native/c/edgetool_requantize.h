@@ -5,9 +5,9 @@
  * but the elements behind it.
  *
  * Elements are signed and have input_bytes or output_bytes: 1, 2 or 4. Let x be an element less input_zero_point. It is
- * scaled by MultiplyByQuantizedMultiplier with the multiplier and the shifts at index 0, or at index 1 if x is negative.
- * A negative x is multiplied by `before` and its product by `after`, which are 1 or -1. The result plus zero_point is
- * clamped to low .. high and wraps to the output's type.
+ * scaled by MultiplyByQuantizedMultiplier with the multiplier and the shifts at index 0, or at index 1 if x is
+ * negative. A negative x is multiplied by `before` and its product by `after`, which are 1 or -1. The result plus
+ * zero_point is clamped to low .. high and wraps to the output's type.
  */
 #ifndef EDGETOOL_REQUANTIZE_H
 #define EDGETOOL_REQUANTIZE_H

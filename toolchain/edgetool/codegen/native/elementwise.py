@@ -1,24 +1,29 @@
-"""Rows of element-wise operators, whose operands may have different shapes.
+"""Element-wise operators: their rows, functions of one code as tables, and functions of two operands.
 
-Whole tensors are one row. With `row_wise`, the rows of images stay apart: an operand with one row only is needed by all
-output rows, and one with a single image by all images.
+Operands may have different shapes. Whole tensors are one row. With `row_wise`, the rows of images stay apart: an
+operand with one row only is needed by all output rows, and one with a single image by all images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from edgetool.codegen.native.program import Constant, Descriptor, RowInput, Step, StepOverlap
-from edgetool.codegen.native.site import Site, element_bytes
+from edgetool.codegen.native.fixed_point import Integers
+from edgetool.codegen.native.movement import is_foldable, is_unused
+from edgetool.codegen.native.program import Constant, Descriptor, FieldValue, RowInput, Step, StepOverlap, describe
+from edgetool.codegen.native.site import Folded, Lowered, Site, element_bytes
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.overlap import elementwise_distance
 
 MAX_LOOPS = 7  # EDGETOOL_MAX_LOOPS
 IMAGE_RANK = 4
+# What a function of two codes returns.
+Function = Callable[[Integers, Integers], Integers]
+CODES: Integers = np.arange(-128, 128, dtype=np.int64)  # int8, in the order of their values
 # Types of C whose pointers may refer to elements of other types.
 BYTE_TYPES = (DType.BOOL, DType.INT8, DType.UINT8)
 
@@ -149,3 +154,63 @@ def loops_of(shape: Sequence[int], shapes: Sequence[Sequence[int]]) -> Constant:
 def _strides(sides: Sequence[int]) -> list[int]:
     """Return the step of each axis in elements; 0 for axes of which an operand has one element."""
     return [0 if side == 1 else prod(sides[axis + 1 :]) for axis, side in enumerate(sides)]
+
+
+def lookup_step(site: Site, position: int, table: Integers, dtype: DType) -> Iterator[Lowered]:
+    """Lower a function of one byte; a constant operand is folded.
+
+    Args:
+        site: The operator.
+        position: The operand that is the argument.
+        table: The function's values, from the lowest code of the operand's type on.
+        dtype: The operand's type.
+    """
+    index = site.operator.outputs[0]
+    if is_unused(site, index):
+        return
+    # The kernel's index is the code as an unsigned byte.
+    ordered = np.roll(table, -128) if dtype is DType.INT8 else table
+    data = (ordered % 256).astype(np.uint8)
+    if is_foldable(site, position, site.output()):
+        yield Folded(index, data[np.frombuffer(site.input(position).data or b"", np.uint8)].tobytes())
+        return
+    rows = elementwise_rows(site, (position,))
+    op = describe(
+        "edgetool_lookup", table=Constant("uint8_t", data.tobytes(), "values of a function"), count=rows.count
+    )
+    yield rows.step(site, "edgetool_lookup", op)
+
+
+def binary_step(site: Site, kernel: str, function: Function | None, **fields: FieldValue) -> Iterator[Lowered]:
+    """Lower a function of two tensors.
+
+    Args:
+        site: The operator.
+        kernel: Its kernel.
+        function: What it computes of two codes of int8, of which a table may consist; None if it has no table.
+        fields: The fields of the kernel's descriptor, without `loops`.
+    """
+    if is_unused(site, site.operator.outputs[0]):
+        return
+    table = None if function is None else _table(site, function)
+    if table is not None:
+        position, values = table
+        yield from lookup_step(site, position, values, DType.INT8)
+        return
+    rows = elementwise_rows(site)
+    yield rows.step(site, kernel, describe(kernel, loops=rows.loops, **fields))
+
+
+def _table(site: Site, function: Function) -> tuple[int, Integers] | None:
+    """Return the position of the only operand that varies and the function's values by its code, or None."""
+    operands = site.input(0), site.input(1)
+    size = site.output().element_count
+    if site.index(0) == site.index(1) and operands[0].element_count == size:
+        return 0, function(CODES, CODES)
+    for position, other in ((0, 1), (1, 0)):
+        if operands[other].data is not None and operands[other].element_count == 1:
+            if operands[position].element_count != size:
+                continue
+            number = np.full_like(CODES, int(site.constant(other).reshape(-1)[0]))
+            return position, function(CODES, number) if position == 0 else function(number, CODES)
+    return None

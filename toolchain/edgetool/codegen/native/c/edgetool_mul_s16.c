@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: 0BSD */
+#include "edgetool_mul_s16.h"
+
+#include "edgetool_broadcast.h"
+
+static int16_t result(const edgetool_mul_s16_op *op, int32_t a, int32_t b)
+{
+    const int32_t value = edgetool_rescale(a * b, op->scale, op->shift, 0);
+    return (int16_t)edgetool_clamp(value, op->low, op->high);
+}
+
+void edgetool_mul_s16(const void *descriptor, const edgetool_band *band)
+{
+    const edgetool_mul_s16_op *op = (const edgetool_mul_s16_op *)descriptor;
+    const uint32_t run = op->loops[1], step_a = op->loops[2], step_b = op->loops[3];
+    int16_t *out = (int16_t *)band->out;
+    for (uint32_t row = 0; row < band->count; row++) {
+        edgetool_walk walk;
+        memset(&walk, 0, sizeof walk);
+        do {
+            const int16_t *a = (const int16_t *)band->rows[2 * row] + walk.at[0];
+            const int16_t *b = (const int16_t *)band->rows[2 * row + 1] + walk.at[1];
+            for (uint32_t i = 0; i < run; i++) {
+                *out++ = result(op, *a, *b);
+                a += step_a;
+                b += step_b;
+            }
+        } while (edgetool_next_run(&walk, op->loops, 2));
+    }
+}
