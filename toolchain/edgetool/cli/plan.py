@@ -20,6 +20,7 @@ from edgetool.cli.options import (
 from edgetool.cli.output import deliver, fact, notice, print_lines, printable, size_with_unit, table, width, wrapped
 from edgetool.cli.view import (
     arena_facts,
+    constants_fact,
     finding_lines,
     fits_fact,
     heading,
@@ -27,6 +28,7 @@ from edgetool.cli.view import (
     order_facts,
     runs_fact,
     sharing_facts,
+    stack_fact,
 )
 from edgetool.errors import UsageError
 
@@ -186,6 +188,7 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
         )
     else:
         lines += arena_facts(report.arena, report.memory, native=report.runtime is not None)
+    lines += [*constants_fact(report), *stack_fact(report)]
     lines += order_facts(report.plan, report.arena)
     if report.plan.sharing is not None:
         lines += sharing_facts(report.plan.sharing)

@@ -331,7 +331,7 @@ def summary(report: Report, *, everything: bool = False) -> list[str]:
     ):
         lines += order_facts(report.plan, report.arena)
     lines += fact("Model", _model_size(report))
-    lines += constants_fact(report)
+    lines += [*constants_fact(report), *stack_fact(report)]
     if report.estimate is not None:
         lines += [*latency_facts(report.estimate), *slowest_facts(report.estimate)]
     if report.quantization is not None:
@@ -434,6 +434,14 @@ def constants_fact(report: Report) -> list[str]:
     memory = report.memory
     size, limit = size_and_limit(report.flash.model_bytes, memory.flash_bytes if memory is not None else None)
     return fact("Constants", f"{size}{f' of {limit} flash' if limit else ' in flash'}, instead of the model's file")
+
+
+def stack_fact(report: Report) -> list[str]:
+    """Show the stack that native code needs on the target's core, for each compiler that was measured."""
+    if report.target is None or not report.stack:
+        return []
+    texts = [f"{grouped(item.bytes, 'B')} with {item.compiler} {item.level}" for item in report.stack]
+    return fact("Stack", f"at most {', '.join(texts)}")
 
 
 def _model_size(report: Report) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from edgetool.codegen.native.files import constant_bytes, native_files, run_source
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, native_problem, place_buffers
+from edgetool.codegen.native.stack import stack_bounds
 from edgetool.errors import ConversionError, UnsupportedModelError, UsageError
 from edgetool.execute.native import run_native
 from edgetool.memory.account import ArenaAccount, Peak
@@ -40,7 +41,16 @@ from edgetool.pipeline.verify import (
     run_original,
     verify_report,
 )
-from edgetool.report.document import CheckInfo, FlashInfo, HostArena, LinkedRuntime, OutputInfo, Report, VerifyInfo
+from edgetool.report.document import (
+    CheckInfo,
+    FlashInfo,
+    HostArena,
+    LinkedRuntime,
+    OutputInfo,
+    Report,
+    StackInfo,
+    VerifyInfo,
+)
 from edgetool.report.json import document, to_json
 from edgetool.target.load import load_runtime
 from edgetool.target.types import Target
@@ -208,7 +218,14 @@ def plan_native(
 def _described(model: NativeModel, described: Report) -> Report:
     """Return the report with the runtime and what the model takes in flash."""
     runtime = LinkedRuntime(NATIVE, load_runtime(NATIVE).reference, ("it has no interpreter and no op resolver",))
-    return replace(described, runtime=runtime, flash=FlashInfo(constant_bytes(model.planned.program)))
+    target = model.analysis.target
+    bounds = stack_bounds(model.planned.program, None if target is None else target.core.name)
+    return replace(
+        described,
+        runtime=runtime,
+        flash=FlashInfo(constant_bytes(model.planned.program)),
+        stack=tuple(StackInfo(item.compiler, item.core, item.level, item.stack_bytes) for item in bounds),
+    )
 
 
 def native_contents(

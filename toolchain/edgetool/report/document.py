@@ -582,6 +582,16 @@ class FlashInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class StackInfo:
+    """The most stack that one inference of native code needs below its caller, as a compiler builds it."""
+
+    compiler: str
+    core: str
+    level: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The document of one model on one target. Sections that a command does not compute are null."""
 
@@ -598,6 +608,7 @@ class Report:
     findings: tuple[FindingInfo, ...] = ()
     runtime: LinkedRuntime | None = None
     flash: FlashInfo | None = None
+    stack: tuple[StackInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from edgetool.codegen.native.emit import (
 )
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory
+from edgetool.codegen.native.stack import stack_bounds
 from edgetool.codegen.spec import HeaderSpec, IoSpec
 from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.errors import UnsupportedModelError
@@ -102,7 +103,7 @@ def _header(spec: HeaderSpec, program: NativeProgram, memory: NativeMemory, cons
         MY_UNCALIBRATED=int(spec.uncalibrated),
         MY_LIMITMACROS=header.limit_macros(macro),
         MY_MEMORY=header.target_memory(macro, spec.target, "arena", "constants"),
-        MY_ARENA=_arena(macro, memory, constants),
+        MY_ARENA=_arena(macro, memory, constants) + _stack(program, spec.target.core),
         MY_LIMITS=header.limits(name, macro, spec.target, ("arena", "ARENA_BYTES"), ("constants", "CONSTANTS_BYTES")),
         MY_INPUTCOUNT=len(spec.inputs),
         MY_OUTPUTCOUNT=len(spec.outputs),
@@ -147,6 +148,16 @@ def _arena(macro: str, memory: NativeMemory, constants: int) -> str:
         (f"{macro}_ARENA_ALIGNMENT", ALIGNMENT),
         (f"{macro}_CONSTANTS_BYTES", constants),
     )
+
+
+def _stack(program: NativeProgram, core: str) -> str:
+    """Return a comment on the stack that invoke needs, for the compilers that were measured for the core."""
+    bounds = stack_bounds(program, core)
+    if not bounds:
+        return comment([f"Stack: not measured for {comment_text(core)}."])
+    lines = ["Stack that invoke needs below its caller, at most:"]
+    lines += [f"  {item.stack_bytes} bytes   {item.compiler} {item.level}, {item.core}" for item in bounds]
+    return comment(lines)
 
 
 def _accessors(

@@ -1,0 +1,1 @@
+"""Measurements of native code: bits, stack, flash, coverage, emulated cores."""
