@@ -13,7 +13,7 @@ void edgetool_add_n_s8(const void *descriptor, const edgetool_band *band)
                 sum += ((const int8_t *)rows[k])[i];
             }
             const int32_t value = edgetool_multiply(edgetool_shift_left(sum, 19), op->multiplier, 0, op->right);
-            *out++ = (int8_t)edgetool_clamp(value + op->zero_point, INT8_MIN, INT8_MAX);
+            *out++ = (int8_t)edgetool_clamp(edgetool_plus(value, op->zero_point), INT8_MIN, INT8_MAX);
         }
     }
 }

@@ -26,7 +26,7 @@ static int8_t result(const edgetool_div_s8_op *op, int32_t code, int32_t divisor
     const int32_t right = bits_of(b) - 1 + headroom - op->shift;
     const int32_t quotient = edgetool_high_mul(edgetool_shift_left(a, (uint32_t)headroom), op->reciprocals[b - 1]);
     const int32_t value = edgetool_multiply(quotient, op->multiplier, 0, (uint32_t)right);
-    return (int8_t)edgetool_clamp(value + op->zero_points[2], op->low, op->high);
+    return (int8_t)edgetool_clamp(edgetool_plus(value, op->zero_points[2]), op->low, op->high);
 }
 
 void edgetool_div_s8(const void *descriptor, const edgetool_band *band)

@@ -108,6 +108,12 @@ static inline int32_t edgetool_clamp(int32_t value, int32_t low, int32_t high)
     return value < low ? low : (value > high ? high : value);
 }
 
+/* a + b modulo 2^32, as TFLM's sums wrap where a scale of 1 or more makes them large. */
+static inline int32_t edgetool_plus(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
 /* value << shift, with the bits that TFLM's product with 1 << shift has. */
 static inline int32_t edgetool_shift_left(int32_t value, uint32_t shift)
 {
@@ -141,13 +147,13 @@ static inline int32_t edgetool_multiply(int32_t value, int32_t multiplier, uint3
 static inline int32_t edgetool_rescale(int32_t sum, const edgetool_scale *scale, uint32_t shift, int32_t zero_point)
 {
     const uint32_t high = (uint32_t)scale->high;
-    const int32_t acc = (int32_t)((uint32_t)sum + scale->low);
+    const int32_t acc = edgetool_plus(sum, (int32_t)scale->low);
     if (shift == EDGETOOL_SIGN) {
         const int32_t product = (int32_t)(((int64_t)acc * scale->multiplier + (1 << 30)) >> 31);
         return ((product + (1 << (high - 1U)) + (acc >> 31)) >> high) + zero_point;
     }
     if (shift == EDGETOOL_DOUBLE_ROUNDING) {
-        return edgetool_multiply(acc, scale->multiplier, high >> 16, high & 0xFFFFU) + zero_point;
+        return edgetool_plus(edgetool_multiply(acc, scale->multiplier, high >> 16, high & 0xFFFFU), zero_point);
     }
     const int64_t line = (int64_t)sum * scale->multiplier + (int64_t)((uint64_t)high << 32 | scale->low);
     return (int32_t)(line >> 32) >> shift;

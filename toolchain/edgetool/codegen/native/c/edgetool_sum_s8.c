@@ -27,7 +27,8 @@ void edgetool_sum_s8(const void *descriptor, const edgetool_band *band)
             for (uint32_t k = 0; k < op->kept_count[1]; k++) {
                 const size_t start = (size_t)i * op->kept_step[0] + (size_t)k * op->kept_step[1];
                 const int32_t sum = (int32_t)sum_of_codes(op, rows, start);
-                const int32_t value = edgetool_multiply(sum, op->multiplier, op->left, op->right) + op->zero_point;
+                const int32_t scaled = edgetool_multiply(sum, op->multiplier, op->left, op->right);
+                const int32_t value = edgetool_plus(scaled, op->zero_point);
                 *out++ = (int8_t)edgetool_clamp(value, INT8_MIN, INT8_MAX);
             }
         }
