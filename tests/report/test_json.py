@@ -21,9 +21,11 @@ from edgetool.report.document import (
     DifferenceInfo,
     EstimateInfo,
     FindingInfo,
+    FlashInfo,
     GateInfo,
     HostArena,
     JudgementInfo,
+    LinkedRuntime,
     LockInfo,
     MemoryInfo,
     ModelInfo,
@@ -35,6 +37,7 @@ from edgetool.report.document import (
     Report,
     RuntimeInfo,
     SampleInfo,
+    StackInfo,
     TargetInfo,
     VerdictInfo,
     VerifiedFile,
@@ -64,11 +67,15 @@ REPORT = Report(
         (RuntimeInfo("LiteRT", None, (OutputDistance("y", "lsb", 1, 1, 2),)),),
     ),
     findings=(FindingInfo("rule", "note", "text", None),),
+    runtime=LinkedRuntime("native", "tflm-2024-01", ("no interpreter",)),
+    flash=FlashInfo(4000),
+    stack=(StackInfo("gcc", "cortex-m7", "-O2", 120),),
 )  # fmt: skip
 
 # The names that other programs build on.
 NAMES = {
-    "": "schema provenance model quantization target arena plan memory estimate verify check findings",
+    "": "schema provenance model quantization target arena plan memory estimate verify check findings runtime flash "
+    "stack",
     "provenance": "tool versions options trust_model_code",
     "model": "name sha256 bytes operators tensors parameters output",
     "target": "name core board runtime kernels",
@@ -80,7 +87,9 @@ NAMES = {
     "bandwidth_gbps configured_bandwidth_gbps bandwidth_utilization gmacs_per_s stream_utilization bound validation "
     "basis verdict energy_basis interval_ms measured traffic factors not_modelled precision_tradeoffs constraints "
     "operators",
-    "verify": "passed original planned planner samples checks arena runtimes kernels_run kernels_untested",
+    "verify": "passed original planned planner samples checks arena runtimes kernels_run kernels_untested native",
+    "runtime": "name nearest differs",
+    "flash": "model_bytes code_bytes",
 }
 
 
@@ -97,6 +106,7 @@ def test_operators_and_tensors_have_their_names() -> None:
         "index operator macs parameter_bytes activation_bytes memory_bytes instructions cycles ms bound".split()
     )
     assert set(value["findings"][0]) == set("rule level message where".split())
+    assert list(value["stack"][0]) == "compiler core level bytes".split()
 
 
 def test_the_parts_of_verify_have_their_names() -> None:

@@ -52,10 +52,10 @@ class Strided:
         return tuple(loops), element
 
 
-def strided(shape: Sequence[int], element: int, move: Move) -> Strided:
+def strided(shape: Sequence[int], element: int, rearrange: Move) -> Strided:
     """Return where the result of an expression has its elements; it must not copy."""
     source = np.empty(shape, f"V{element}")
-    result = move(source)
+    result = rearrange(source)
     if not np.may_share_memory(source, result):
         raise InternalError("the expression of an operator copies its elements")
     start = result.__array_interface__["data"][0] - source.__array_interface__["data"][0]
@@ -74,17 +74,17 @@ def is_image(site: Site, tensor: Tensor) -> bool:
     return site.row_wise and len(tensor.shape) == IMAGE_RANK
 
 
-def moved(site: Site, position: int, output: int, move: Move) -> Iterator[Lowered]:
+def moved(site: Site, position: int, output: int, rearrange: Move) -> Iterator[Lowered]:
     """Lower one output whose elements an expression selects from one input."""
     source, result = site.input(position), site.graph.tensors[output]
     if is_unused(site, output):
         return
     if is_foldable(site, position, result):
-        data = np.ascontiguousarray(move(site.constant(position))).tobytes()
+        data = np.ascontiguousarray(rearrange(site.constant(position))).tobytes()
         site.require(len(data) == result.size_bytes, "its output has another size than it computes")
         yield Folded(output, data)
         return
-    yield from strided_copy(site, position, output, strided(source.shape, whole_element(site, source), move))
+    yield from strided_copy(site, position, output, strided(source.shape, whole_element(site, source), rearrange))
 
 
 def is_unused(site: Site, output: int) -> bool:

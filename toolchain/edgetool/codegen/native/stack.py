@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from functools import cache
-from io import StringIO
 
 from edgetool.codegen.native.emit import table_rows
 from edgetool.codegen.native.lower import NativeProgram
@@ -35,7 +34,7 @@ class StackBound:
 def _frames() -> dict[tuple[str, str, str], dict[str, int]]:
     """Return the measured bytes by compiler, core and level, and by function."""
     frames: dict[tuple[str, str, str], dict[str, int]] = {}
-    for row in csv.DictReader(StringIO(read_file("native/stack.csv"))):
+    for row in csv.DictReader(read_file("native/stack.csv").splitlines()):
         key = row["compiler"], row["core"], row["level"]
         frames.setdefault(key, {})[row["function"]] = int(row["stack_bytes"])
     return frames

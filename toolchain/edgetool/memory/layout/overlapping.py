@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
-from random import Random
 from typing import Any
 
 from edgetool.errors import InternalError
@@ -21,6 +20,23 @@ from edgetool.memory.problem import Effort, Layout, LayoutProblem, NodeBudget, P
 ORDERS_PER_BUFFER = 40
 # With more pairs, CP-SAT takes too long to build its model.
 MAX_CP_SAT_PAIRS = 60_000
+
+
+class _Draws:
+    """Random numbers of a seed, the same on every machine: xorshift64."""
+
+    def __init__(self, seed: int) -> None:
+        # The first states of xorshift are poor when the seed is small: spread it.
+        self._state = (2 * seed + 1) * 0x9E3779B97F4A7C15 % 2**64
+
+    def below(self, count: int) -> int:
+        """Return a number from 0 to count - 1."""
+        x = self._state
+        x ^= x << 13 & 0xFFFFFFFFFFFFFFFF
+        x ^= x >> 7
+        x ^= x << 17 & 0xFFFFFFFFFFFFFFFF
+        self._state = x
+        return (x >> 8) % count
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +84,7 @@ def solve_overlapping(
     lower_bound = -(-lower_bound // distances.unit) * distances.unit  # as every peak is
     goal = max(lower_bound, capacity) // distances.unit
     budget = NodeBudget(effort)
-    best = _search(distances, goal, budget, Random(effort.seed), greedy_only, _reporter(problem, distances, improved))
+    best = _search(distances, goal, budget, _Draws(effort.seed), greedy_only, _reporter(problem, distances, improved))
     bound = lower_bound
     proof: Proof = "none"
     if distances.peak(best) * distances.unit > max(bound, capacity) and not greedy_only and not budget.over:
@@ -148,7 +164,7 @@ def _search(
     distances: _Distances,
     goal: int,
     budget: NodeBudget,
-    random: Random,
+    draws: _Draws,
     greedy_only: bool,
     improved: Callable[[Sequence[int]], None],
 ) -> list[int]:
@@ -172,7 +188,7 @@ def _search(
             improved(best)
     stale = 0
     while not greedy_only and best_peak > goal and stale < ORDERS_PER_BUFFER * count and not budget.over:
-        order = _changed(distances, best_order, best, random)
+        order = _changed(distances, best_order, best, draws)
         offsets = _first_fit(distances, order)
         budget.spend(count)
         peak = distances.peak(offsets)
@@ -184,13 +200,14 @@ def _search(
     return best
 
 
-def _changed(distances: _Distances, order: list[int], offsets: list[int], random: Random) -> list[int]:
+def _changed(distances: _Distances, order: list[int], offsets: list[int], draws: _Draws) -> list[int]:
     """Return the order with a buffer at the top, or any, moved forward."""
     peak = distances.peak(offsets)
     top = [i for i in order if offsets[i] + distances.sizes[i] == peak]
-    moved = random.choice(top) if random.random() < 0.5 else random.choice(order)
+    candidates = top if draws.below(2) else order
+    moved = candidates[draws.below(len(candidates))]
     result = [i for i in order if i != moved]
-    result.insert(random.randint(0, order.index(moved)), moved)
+    result.insert(draws.below(order.index(moved) + 1), moved)
     return result
 
 
