@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 
 from edgetool.codegen.native.elementwise import CODES, Function, binary_step, elementwise_rows, lookup_step
-from edgetool.codegen.native.fixed_functions import one_over_one_plus_x
+from edgetool.codegen.native.fixed_functions import high_mul, one_over_one_plus_x, wrapped
 from edgetool.codegen.native.fixed_point import (
     DOUBLE_ROUNDING,
     Integers,
@@ -47,6 +47,7 @@ LESS, EQUAL, GREATER = 1, 2, 4
 INT32_BOUNDS = {"NONE": (), "RELU": (0,), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1)}
 COMPARISON_SHIFT = 8  # kLeftShift of comparisons.cc
 ADD_N_SHIFT = 20
+MAX_RIGHT_SHIFT = 31  # of RoundingDivideByPOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +345,45 @@ def _add_n(site: Site) -> Iterator[Lowered]:
     yield rows.step(site, "edgetool_add_n_s8", op)
 
 
+def _bits(values: Integers) -> Integers:
+    """Return the number of bits of numbers from 0 to 255."""
+    return np.frexp(values.astype(np.float64))[1].astype(np.int64)
+
+
+# The reciprocals of numbers from 0 to 255 divided by the largest power of 2 in them (GetReciprocal, common.h).
+RECIPROCALS = one_over_one_plus_x((np.arange(256) << (32 - _bits(np.arange(256)))) - 2**31)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotients:
+    """DIV of int8 (DivElementwise, div.h)."""
+
+    multiplier: Multiplier
+    zero_points: tuple[int, int, int]
+    low: int
+    high: int
+
+    def right_shift(self, dividends: Integers, divisors: Integers) -> Integers:
+        """Return the shift at the end, of numbers less their zero points; divisors are not negative."""
+        return _bits(divisors) - 1 + self.headroom(dividends) - self.multiplier.shift
+
+    @staticmethod
+    def headroom(dividends: Integers) -> Integers:
+        """Return the bits in front of the leading one of positive numbers, or the leading zero of negative ones."""
+        return np.asarray(31 - _bits(np.where(dividends < 0, ~dividends, dividends)), np.int64)
+
+    def of(self, first: Integers, second: Integers) -> Integers:
+        """Return the output codes of input codes."""
+        a, b = first - self.zero_points[0], second - self.zero_points[1]
+        a, b = np.where(b < 0, -a, a), np.abs(b)
+        right = self.right_shift(a, b)
+        numbers = high_mul(wrapped(a << self.headroom(a)), RECIPROCALS[b])
+        scaled = high_mul(numbers, self.multiplier.value)
+        half = np.where(right > 0, 1 << np.maximum(right - 1, 0), 0)
+        quotients = (scaled + half - ((scaled < 0) & (right > 0))) >> right
+        return np.asarray(np.clip(quotients + self.zero_points[2], self.low, self.high), np.int64)
+
+
 def _div(site: Site) -> Iterator[Lowered]:
     output = site.output()
     if output.dtype is DType.INT32:
@@ -354,32 +394,33 @@ def _div(site: Site) -> Iterator[Lowered]:
     scales = [scale(tensor) for tensor in tensors]
     site.require(min(scales) > 0, "a tensor has no scale")
     multiplier = quantize_multiplier(float32(scales[0] / float32(scales[1] * scales[2])))
-    zeros = tuple(zero_point(tensor) for tensor in tensors)
-    divisors = np.arange(1, 256)
-    if tensors[1].data is not None:
-        divisors = np.abs(site.constant(1).astype(np.int64) - zeros[1])
-        site.require(bool((divisors > 0).all()), "it divides by 0")
-    # Dividends are shifted left by 23 (255) to 31 (0 and -1), and their quotients right by that and more.
-    most = 31 + int(divisors.max()).bit_length() - 1 - multiplier.shift
-    site.require(most <= 31 and multiplier.shift <= 23, "TFLM's result is undefined for its scales")
-    low, high = fused_range(site, output)
+    zeros = (zero_point(tensors[0]), zero_point(tensors[1]), zero_point(output))
+    dividends, divisors = (_numbers(site, position) for position in (0, 1))
+    quotients = Quotients(multiplier, zeros, *fused_range(site, output))
+    # The sign of a divisor may change that of the dividend.
+    shifts = [quotients.right_shift(sign * dividends[:, None], np.abs(divisors)) for sign in (1, -1)]
+    site.require(
+        min(item.min() for item in shifts) >= 0 and max(item.max() for item in shifts) <= MAX_RIGHT_SHIFT,
+        "TFLM's result is undefined for its scales",
+    )
     yield from binary_step(
         site,
         "edgetool_div_s8",
-        None,
-        reciprocals=_reciprocals(),
+        quotients.of,
+        reciprocals=Constant("int32_t", RECIPROCALS.astype("<i4").tobytes(), "reciprocals"),
         multiplier=multiplier.value,
         shift=multiplier.shift,
         zero_points=zeros,
-        low=low,
-        high=high,
+        low=quotients.low,
+        high=quotients.high,
     )
 
 
-def _reciprocals() -> Constant:
-    """Return the reciprocals of 1 to 255, each divided by the largest power of 2 in it (GetReciprocal, common.h)."""
-    fractions = [(value << (32 - value.bit_length())) - 2**31 for value in range(1, 256)]
-    return Constant("int32_t", one_over_one_plus_x(fractions).astype("<i4").tobytes(), "reciprocals")
+def _numbers(site: Site, position: int) -> Integers:
+    """Return what an operand of int8 may contain, less its zero point."""
+    tensor = site.input(position)
+    codes = CODES if tensor.data is None else np.unique(site.constant(position)).astype(np.int64)
+    return codes - zero_point(tensor)
 
 
 LOWERINGS: dict[str, Lowering] = {

@@ -20,11 +20,10 @@ static int8_t result(const edgetool_div_s8_op *op, int32_t code, int32_t divisor
         a = -a;
         b = -b;
     }
-    b = b == 0 ? 1 : b;
     /* The bits of a in front of its leading one, without its sign: ~a of a negative number has as many as a. */
     const int32_t headroom = 31 - bits_of(a < 0 ? ~a : a);
     const int32_t right = bits_of(b) - 1 + headroom - op->shift;
-    const int32_t quotient = edgetool_high_mul(edgetool_shift_left(a, (uint32_t)headroom), op->reciprocals[b - 1]);
+    const int32_t quotient = edgetool_high_mul(edgetool_shift_left(a, (uint32_t)headroom), op->reciprocals[b]);
     const int32_t value = edgetool_multiply(quotient, op->multiplier, 0, (uint32_t)right);
     return (int8_t)edgetool_clamp(edgetool_plus(value, op->zero_points[2]), op->low, op->high);
 }

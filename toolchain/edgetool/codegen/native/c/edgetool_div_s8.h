@@ -3,9 +3,9 @@
  * DIV for int8. Rows: one input row of each operand for each output row; `loops` is explained in edgetool_broadcast.h.
  * No scratch. Outputs are written in ascending order, each after the operands' elements are read.
  *
- * reciprocals[v - 1] is the reciprocal of v * 2^-n, n being the bits of v less 1, for v = 1 .. 255: GetReciprocal in
- * TFLite's common.h. The quotient is scaled with the multiplier and `shift`, which is to the left (DivElementwise in
- * div.h), and clamped to low .. high. Divisors of 0, for which TFLM has no result, are divisors of 1.
+ * reciprocals[v] is the reciprocal of v * 2^-n, n being the bits of v less 1, for v = 0 .. 255: GetReciprocal in
+ * TFLite's common.h, which has a result for 0, too. The quotient is scaled with the multiplier and `shift`, which is to
+ * the left (DivElementwise in div.h), and clamped to low .. high.
  */
 #ifndef EDGETOOL_DIV_S8_H
 #define EDGETOOL_DIV_S8_H
