@@ -79,7 +79,7 @@ def _with_tensor(model: Model, index: int, **values: Any) -> Model:
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
 def test_a_network_of_convolutions_computes_what_tflm_computes(dtype: DType) -> None:
-    compare(_network(dtype), samples=4)
+    assert compare(_network(dtype), samples=4) is None
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_random_convolutions_compute_what_tflm_computes(code: str, kind: str) ->
         model = Case(code, kind, number).model()
         if code == "DEPTHWISE_CONV_2D" and model.main.operators[0].inputs[2:] == (-1,):
             continue  # TFLM crashes
-        compare(model, samples=2)
+        assert compare(model, samples=2) is None
 
 
 def test_a_pad_in_front_becomes_the_padding_of_the_convolution() -> None:

@@ -79,14 +79,14 @@ def _words(constant: object) -> list[int]:
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
 def test_a_network_of_products_computes_what_tflm_computes(dtype: DType) -> None:
-    compare(_network(dtype), samples=4)
+    assert compare(_network(dtype), samples=4) is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("code", "kind"), TYPES)
 def test_random_products_compute_what_tflm_computes(code: str, kind: str) -> None:
     for number in range(40):
-        compare(Case(code, kind, number).model(), samples=2)
+        assert compare(Case(code, kind, number).model(), samples=2) is None
 
 
 def test_units_with_one_scale_share_it_and_fold_the_zero_point_into_their_bias() -> None:

@@ -64,25 +64,25 @@ def _step(model: Model, **values: bool) -> tuple[Step, dict[str, object]]:
 
 
 def test_normalizations_of_int8_compute_what_tflm_computes() -> None:
-    compare(_all_int8(), samples=4)
+    assert compare(_all_int8(), samples=4) is None
 
 
 def test_vectors_of_equal_and_of_extreme_codes_compute_what_tflm_computes() -> None:
     levels = (-128, -127, -9, -8, 0, 126, 127)
     codes = np.array([[[*(37 * [a]), *(37 * [b])] * 6 for a, b in product(levels, levels)]] * 2, np.int8)
     shaped = [item.reshape(-1, 2, 3, 2, 37) for item in codes]
-    compare(_all_int8(), inputs=shaped)
+    assert compare(_all_int8(), inputs=shaped) is None
 
 
 def test_softmax_of_int16_computes_what_tflm_computes() -> None:
-    compare(_single("SOFTMAX int16", 5, 41, scale=1 / 2048), samples=8)
+    assert compare(_single("SOFTMAX int16", 5, 41, scale=1 / 2048), samples=8) is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("code", "kind"), TYPES)
 def test_random_normalizations_compute_what_tflm_computes(code: str, kind: str) -> None:
     for number in range(40):
-        compare(Case(code, kind, number).model(), samples=2)
+        assert compare(Case(code, kind, number).model(), samples=2) is None
 
 
 def test_exponentials_are_those_of_real_numbers() -> None:

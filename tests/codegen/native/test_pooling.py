@@ -55,7 +55,7 @@ def _step(model: Model, **values: bool) -> tuple[Step, dict[str, object]]:
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
 def test_a_network_of_pooling_computes_what_tflm_computes(dtype: DType) -> None:
-    compare(_network(dtype), samples=4)
+    assert compare(_network(dtype), samples=4) is None
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_a_network_of_pooling_computes_what_tflm_computes(dtype: DType) -> None:
 @pytest.mark.parametrize("code", CODES)
 def test_random_pooling_computes_what_tflm_computes(code: str, kind: str) -> None:
     for number in range(40):
-        compare(Case(code, kind, number).model(), samples=2)
+        assert compare(Case(code, kind, number).model(), samples=2) is None
 
 
 @pytest.mark.parametrize(

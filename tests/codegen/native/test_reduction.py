@@ -76,23 +76,23 @@ def _all_true() -> Model:
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
 def test_a_network_of_reductions_computes_what_tflm_computes(dtype: DType) -> None:
-    compare(_network(dtype), samples=4)
+    assert compare(_network(dtype), samples=4) is None
 
 
 def test_running_sums_that_wrap_around_compute_what_tflm_computes() -> None:
     codes = np.stack([np.full((2, 90, 3), code, np.int8) for code in (127, -128, 40, -50)])
-    compare(_running_sums(90), inputs=[codes])
+    assert compare(_running_sums(90), inputs=[codes]) is None
 
 
 def test_reductions_of_bool_compute_what_tflm_computes() -> None:
-    compare(_all_true(), inputs=[np.random.default_rng(0).random((16, 3, 2, 4)) < 0.7])
+    assert compare(_all_true(), inputs=[np.random.default_rng(0).random((16, 3, 2, 4)) < 0.7]) is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("code", "kind"), TYPES)
 def test_random_reductions_compute_what_tflm_computes(code: str, kind: str) -> None:
     for number in range(40):
-        compare(Case(code, kind, number).model(), samples=2)
+        assert compare(Case(code, kind, number).model(), samples=2) is None
 
 
 def _sum_model(shape: tuple[int, ...], axes: list[int]) -> Model:

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: 0BSD */
+/*
+ * edgetool_run for tests: any split into bands, from rows at unrelated addresses.
+ *
+ * Each step runs in bands of pseudo-random heights. Every row that a band needs is copied into a block of exactly its
+ * size, at any address if its elements are bytes and else at a multiple of 4. The kernel's output and scratch are
+ * blocks of exactly their sizes, too.
+ */
+#include <stdlib.h>
+
+#include "edgetool_native.h"
+
+/* shared with the generated program */
+/* Besides a step: the alignment of its output and of its inputs, its scratch, and whether it must be one band. */
+typedef struct {
+    uint32_t output;
+    uint32_t scratch;
+    uint32_t whole;
+    const uint8_t *inputs;
+} bands_step;
+
+extern const bands_step *bands;
+extern uint32_t bands_seed;
+/* end of shared */
+
+const bands_step *bands;
+uint32_t bands_seed = 1;
+
+/* A block of exactly `bytes` bytes; its address is any if `alignment` is 1. `start` is for free. */
+typedef struct {
+    uint8_t *start;
+    uint8_t *data;
+} block;
+
+static uint32_t draw(uint32_t limit)
+{
+    bands_seed = bands_seed * 1664525U + 1013904223U;
+    return (bands_seed >> 8) % limit;
+}
+
+static block new_block(size_t bytes, uint32_t alignment)
+{
+    block made;
+    const uint32_t shift = alignment == 1 ? draw(4) : 0;
+    made.start = (uint8_t *)malloc(bytes + shift + (bytes + shift == 0));
+    if (made.start == NULL) {
+        abort();
+    }
+    made.data = made.start + shift;
+    return made;
+}
+
+static void run_band(const edgetool_step *step, const bands_step *extra, uint8_t *arena, uint32_t batch, uint32_t first,
+                     uint32_t count, uint8_t *target)
+{
+    size_t taps = 0;
+    size_t entries = 0;
+    edgetool_band band;
+    for (uint32_t i = 0; i < step->inputs_count; i++) {
+        taps += step->inputs[i].taps;
+    }
+    const void **rows = (const void **)malloc((taps * count + 1) * sizeof *rows);
+    block *blocks = (block *)malloc((taps * count + 1) * sizeof *blocks);
+    if (rows == NULL || blocks == NULL) {
+        abort();
+    }
+    for (uint32_t y = first; y < first + count; y++) {
+        for (uint32_t i = 0; i < step->inputs_count; i++) {
+            const edgetool_input *input = &step->inputs[i];
+            const uint8_t *source = input->data != NULL ? (const uint8_t *)input->data : arena + input->offset;
+            source += (size_t)batch * input->rows * input->row_bytes;
+            for (int64_t tap = 0; tap < input->taps; tap++) {
+                const int64_t place = (int64_t)y * input->stride - input->pad + tap * input->dilation;
+                blocks[entries].start = NULL;
+                rows[entries] = NULL;
+                if (place >= 0 && place / input->divisor < input->rows) {
+                    blocks[entries] = new_block(input->row_bytes, extra->inputs[i]);
+                    memcpy(blocks[entries].data, source + (size_t)(place / input->divisor) * input->row_bytes,
+                           input->row_bytes);
+                    rows[entries] = blocks[entries].data;
+                }
+                entries++;
+            }
+        }
+    }
+    const block out = new_block((size_t)count * step->row_bytes, extra->output);
+    const block scratch = new_block(extra->scratch, 4);
+    memset(out.data, 0x5A, (size_t)count * step->row_bytes);
+    memset(scratch.data, 0x5A, extra->scratch);
+    band.rows = rows;
+    band.out = out.data;
+    band.scratch = scratch.data;
+    for (uint32_t i = 0; i < EDGETOOL_STATES; i++) {
+        band.states[i] = arena + step->states[i];
+    }
+    band.first = first;
+    band.count = count;
+    step->kernel(step->op, &band);
+    memcpy(target, out.data, (size_t)count * step->row_bytes);
+    free(out.start);
+    free(scratch.start);
+    for (size_t i = 0; i < entries; i++) {
+        free(blocks[i].start);
+    }
+    free(blocks);
+    free(rows);
+}
+
+void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, const void **unused)
+{
+    (void)unused;
+    for (uint32_t number = 0; number < count; number++) {
+        const edgetool_step *step = &steps[number];
+        const bands_step *extra = &bands[number];
+        uint8_t *out = arena + step->offset;
+        for (uint32_t batch = 0; batch < step->batches; batch++) {
+            for (uint32_t y = 0; y < step->rows;) {
+                const uint32_t left = step->rows - y;
+                const uint32_t height = extra->whole ? left : 1 + draw(left);
+                run_band(step, extra, arena, batch, y, height, out);
+                y += height;
+                out += (size_t)height * step->row_bytes;
+            }
+        }
+    }
+}

@@ -1,0 +1,482 @@
+"""Generated C on this machine: many models in one executable, with sanitizers, and TFLM's outputs to compare with.
+
+Kernels are compiled once and kept in build/native, by the hash of their text and flags. The models of a group are one
+translation unit. Each model runs on all its samples twice, in a block of exactly its arena's size with different
+contents. TFLM runs all models of a call in one child process.
+
+    python -m tests.codegen.native.host FOLDER FIRST COUNT    # the child: N.tflite and N.in -> N.ref
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from edgetool.codegen.native.emit import kernel_files
+from edgetool.codegen.native.files import native_files
+from edgetool.codegen.native.lower import NativeProgram, lower
+from edgetool.codegen.native.plan import NativeMemory, place_buffers
+from edgetool.codegen.native.program import RowInput
+from edgetool.codegen.quantizers import C_TYPES
+from edgetool.codegen.spec import HeaderSpec, HeaderTarget, IoSpec
+from edgetool.errors import UnsupportedModelError
+from edgetool.execute.quantize import numpy_dtype, random_inputs
+from edgetool.execute.worker import Tflm
+from edgetool.model.reader import read_model
+from edgetool.model.types import DType, Model, Tensor
+from edgetool.model.writer import write_model
+from edgetool.operators.call import zero_point
+from edgetool.operators.legality import unsupported_operators
+from edgetool.pipeline.targets import NATIVE
+from edgetool.target.load import load_runtime
+
+ROOT = Path(__file__).resolve().parents[3]
+OBJECTS = ROOT / "build" / "native"
+BANDS = Path(__file__).with_name("bands.c")
+SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer".split()
+ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+FILLS = (0, 0xA5)
+GROUP = 40
+SECONDS = 900
+Array = np.ndarray[Any, np.dtype[Any]]
+# edgetool_run as it is, or one that computes bands of random sizes from scattered rows.
+Driver = Literal["run", "bands"]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """How a group is compiled. level: the optimization of the kernels."""
+
+    driver: Driver = "run"
+    sanitize: bool = True
+    level: str = "-O1"
+    flags: tuple[str, ...] = ()
+
+    @property
+    def all_flags(self) -> list[str]:
+        """The flags of kernels and models."""
+        return ["-std=c99", "-g1", *(SANITIZERS if self.sanitize else ()), *self.flags]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A model, its native program in a layout, and its samples."""
+
+    blob: bytes
+    program: NativeProgram
+    memory: NativeMemory
+    inputs: tuple[Array, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of samples: 1 for a model without inputs."""
+        return len(self.inputs[0]) if self.inputs else 1
+
+    @property
+    def samples(self) -> bytes:
+        """The bytes of all inputs, sample by sample."""
+        return b"".join(np.ascontiguousarray(array[i]).tobytes() for i in range(self.count) for array in self.inputs)
+
+    @property
+    def output_bytes(self) -> int:
+        """The size of all outputs of one sample."""
+        return sum(self.program.graph.tensors[index].size_bytes for index in self.program.graph.outputs)
+
+
+def compare(model: Model | bytes, samples: int = 8, seed: int = 0, inputs: Sequence[Array] | None = None) -> str | None:
+    """Return how the outputs of a model's generated code differ from those of TFLM; None if they are equal.
+
+    Raises:
+        UnsupportedModelError: The native runtime does not support the model.
+    """
+    return compare_all([prepare(model, samples, seed, inputs)])[0]
+
+
+def prepare(
+    model: Model | bytes,
+    samples: int = 8,
+    seed: int = 0,
+    inputs: Sequence[Array] | None = None,
+    *,
+    row_wise: bool = False,
+    place: Callable[[NativeProgram], NativeMemory] = place_buffers,
+) -> Trial:
+    """Lower and place a model, and draw its samples: random ones, and those of extremes().
+
+    Raises:
+        UnsupportedModelError: TFLM's reference kernels or the native runtime do not support the model.
+    """
+    blob = write_model(model) if isinstance(model, Model) else model
+    read = read_model(blob)
+    for item in unsupported_operators(read, load_runtime(NATIVE), kernels="reference"):
+        raise UnsupportedModelError(f"TFLM cannot run {item.operator.label}: {item.why}")
+    program = lower(read, row_wise=row_wise)
+    if inputs is None:
+        drawn = random_inputs(read, samples, seed)
+        inputs = [
+            np.concatenate([array, extremes(read.main.tensors[index], array)])
+            for array, index in zip(drawn, read.main.inputs, strict=True)
+        ]
+    return Trial(blob, program, place(program), tuple(inputs))
+
+
+def extremes(tensor: Tensor, drawn: Array) -> Array:
+    """Return five samples: all minima, all maxima, both in turn from either one, and the zero point.
+
+    Indices, which are integers without scales, and booleans are 0 or 1; floats are -4 to 4.
+    """
+    low, high, zero = 0.0, 1.0, 0.0
+    if drawn.dtype.kind == "f":
+        low, high = -4.0, 4.0
+    elif tensor.dtype in (DType.INT8, DType.UINT8, DType.INT16):
+        limits = np.iinfo(drawn.dtype)
+        low, high = limits.min, limits.max
+        zero = zero_point(tensor) if tensor.quantization and tensor.quantization.zero_points else 0
+    odd = (np.arange(tensor.element_count) % 2).reshape(tensor.shape)
+    rows = [np.full(tensor.shape, value) for value in (low, high, zero)]
+    rows[2:2] = [np.where(odd, low, high), np.where(odd, high, low)]
+    return np.stack(rows).astype(drawn.dtype)
+
+
+def compare_all(trials: Sequence[Trial], build: Build | None = None, group: int = GROUP) -> list[str | None]:
+    """Return how the outputs of each model differ from those of TFLM; None if they are equal."""
+    build = build or Build()
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(3) as pool:
+        folder = Path(name)
+        references = pool.submit(run_references, trials, folder)
+        starts = range(0, len(trials), group)
+        results = list(pool.map(lambda start: run_group(trials[start : start + group], folder, start, build), starts))
+        actual = [item for result in results for item in result]
+        return [
+            _difference(trial, expected, native)
+            for trial, expected, native in zip(trials, references.result(), actual, strict=True)
+        ]
+
+
+def _difference(trial: Trial, expected: bytes | str, native: bytes | str) -> str | None:
+    """Return how two results differ; a str is the reason why one has none."""
+    if isinstance(native, str):
+        return f"the native code fails: {native}"
+    if isinstance(expected, str):
+        return f"TFLM fails: {expected}"
+    if native == expected:
+        return None
+    if len(native) != len(expected):
+        return f"the native code wrote {len(native)} bytes, TFLM {len(expected)}"
+    shape = (trial.count, trial.output_bytes)
+    first, second = (np.frombuffer(data, np.uint8).reshape(shape) for data in (expected, native))
+    start = 0
+    for number, index in enumerate(trial.program.graph.outputs):
+        tensor = trial.program.graph.tensors[index]
+        columns = slice(start, start + tensor.size_bytes)
+        start += tensor.size_bytes
+        if not np.array_equal(first[:, columns], second[:, columns]):
+            kind = numpy_dtype(tensor.dtype)
+            a, b = (np.ascontiguousarray(array[:, columns]).view(kind) for array in (first, second))
+            wrong = np.argwhere(np.not_equal(a, b) & ~((a != a) & (b != b)))
+            if not len(wrong):
+                return f"output {number} differs in the bits of NaN"
+            sample, element = wrong[0]
+            return (
+                f"output {number} differs in {len(wrong)} of {a.size} elements, first in sample {sample}, "
+                f"element {element}: {b[sample, element]} instead of {a[sample, element]}"
+            )
+    return "the outputs differ"
+
+
+def run_references(trials: Sequence[Trial], folder: Path) -> list[bytes | str]:
+    """Return TFLM's outputs of each model, or why there are none; equal models with equal samples run once."""
+    numbers: dict[bytes, int] = {}
+    keys = [hashlib.sha256(trial.blob + b"|" + trial.samples).digest() for trial in trials]
+    for key, trial in zip(keys, trials, strict=True):
+        if key not in numbers:
+            number = numbers[key] = len(numbers)
+            (folder / f"{number}.tflite").write_bytes(trial.blob)
+            (folder / f"{number}.samples").write_bytes(trial.samples)
+    first, count = 0, len(numbers)
+    crashed: dict[int, str] = {}
+    while first < count:
+        done = subprocess.run(
+            [sys.executable, "-m", __spec__.name if __spec__ else __name__, str(folder), str(first), str(count)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=False,
+            timeout=SECONDS * 4,
+        )
+        finished = max((int(path.stem) for path in folder.glob("*.ref")), default=-1)
+        if done.returncode == 0:
+            break
+        first = finished + 1
+        crashed[first] = f"exit status {done.returncode}: {done.stderr.decode(errors='replace')[-300:]}"
+        (folder / f"{first}.ref").write_bytes(b"!")
+        first += 1
+    return [_read_reference(folder / f"{numbers[key]}.ref", crashed.get(numbers[key])) for key in keys]
+
+
+def _read_reference(path: Path, crash: str | None) -> bytes | str:
+    if crash is not None:
+        return crash
+    data = path.read_bytes()
+    return data[1:] if data[:1] == b"=" else data[1:].decode(errors="replace")
+
+
+def _serve(folder: Path, first: int, count: int) -> None:
+    """Write a file for each model: "=" and its outputs, or "!" and TFLM's error."""
+    for number in range(first, count):
+        try:
+            result = b"=" + _invoke_all(folder / f"{number}.tflite", folder / f"{number}.samples")
+        except (RuntimeError, ValueError) as error:
+            result = b"!" + str(error).encode()
+        (folder / "partial").write_bytes(result)
+        (folder / "partial").rename(folder / f"{number}.ref")
+
+
+def _invoke_all(model: Path, samples: Path) -> bytes:
+    runner = Tflm(model.read_bytes(), arena_bytes=None)
+    sizes = [int(np.prod(shape)) * dtype.itemsize for shape, dtype in runner.inputs]
+    data, at, results = samples.read_bytes(), 0, []
+    for _ in range(len(data) // sum(sizes) if sum(sizes) else 1):
+        arrays = []
+        for (shape, dtype), size in zip(runner.inputs, sizes, strict=True):
+            arrays.append(np.frombuffer(data[at : at + size], dtype).reshape(shape))
+            at += size
+        results += [output.tobytes() for output in runner.invoke(tuple(arrays))]
+    return b"".join(results)
+
+
+def run_group(trials: Sequence[Trial], folder: Path, start: int, build: Build) -> list[bytes | str]:
+    """Compile models as one program and run it; return the outputs of each model, or why there are none."""
+    place = folder / f"group_{start}"
+    place.mkdir()
+    try:
+        program = compile_group(trials, place, build)
+    except RuntimeError as error:
+        return [str(error)] * len(trials)
+    for number, trial in enumerate(trials):
+        (place / f"{number}.in").write_bytes(trial.samples)
+    results: list[bytes | str] = []
+    while len(results) < len(trials):
+        first = len(results)
+        done = subprocess.run(
+            [str(program), str(first)],
+            cwd=place,
+            env={**os.environ, **ENVIRONMENT},
+            capture_output=True,
+            check=False,
+            timeout=SECONDS,
+        )
+        for number in range(first, len(trials)):
+            outputs = [place / f"{number}.{fill}" for fill in FILLS]
+            if not all(path.exists() for path in outputs):
+                break
+            data = [path.read_bytes() for path in outputs]
+            same = data[0] == data[1]
+            results.append(data[0] if same else "the outputs depend on what the arena contained before")
+        if len(results) < len(trials):
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            results.append(f"exit status {done.returncode}: {' | '.join(lines[:12])}"[:1500])
+    return results
+
+
+def compile_group(trials: Sequence[Trial], place: Path, build: Build) -> Path:
+    """Return the path of a program that runs models on the samples N.in, from the one on that it is called with."""
+    kernels: dict[str, bytes] = {}
+    for number, trial in enumerate(trials):
+        for name, data in model_files(f"m{number}", trial).items():
+            (place / name).write_bytes(data)
+        kernels |= kernel_files(trial.program)
+    if build.driver == "bands":
+        del kernels["edgetool_run.c"]
+        kernels["bands.c"] = BANDS.read_bytes()
+    headers = {name: data for name, data in kernels.items() if name.endswith(".h")}
+    for name, data in headers.items():
+        (place / name).write_bytes(data)
+    (place / "group.c").write_text(group_source(trials, build.driver))
+    objects = [compile_kernel(name, kernels, build) for name in kernels if name.endswith(".c")]
+    command = ["gcc", *build.all_flags, "-O0", "group.c", *map(str, objects), "-o", "program"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=SECONDS)
+    if done.returncode != 0:
+        raise RuntimeError(f"it does not compile: {done.stderr[:1500]}")
+    return place / "program"
+
+
+def compile_kernel(name: str, kernels: Mapping[str, bytes], build: Build) -> Path:
+    """Return the path of a kernel's object file."""
+    used, waiting = set[str](), [name]
+    while waiting:
+        file = waiting.pop()
+        if file not in used:
+            used.add(file)
+            waiting += re.findall(r'#include "(\w+\.h)"', kernels[file].decode())
+    flags = [*build.all_flags, build.level]
+    text = b"".join(file.encode() + kernels[file] for file in sorted(used))
+    digest = hashlib.sha256(" ".join(flags).encode() + text).hexdigest()[:24]
+    target = OBJECTS / f"{Path(name).stem}-{digest}.o"
+    if not target.exists():
+        OBJECTS.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=OBJECTS) as folder:
+            for file in used:
+                (Path(folder) / file).write_bytes(kernels[file])
+            command = ["gcc", *flags, "-c", name, "-o", "kernel.o"]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS)
+            if done.returncode != 0:
+                raise RuntimeError(f"{name} does not compile: {done.stderr[:1500]}")
+            (Path(folder) / "kernel.o").replace(target)
+    return target
+
+
+def model_files(name: str, trial: Trial) -> dict[str, bytes]:
+    """Return the generated files of a model without its kernels."""
+    graph = trial.program.graph
+
+    def io(indices: Iterable[int]) -> tuple[IoSpec, ...]:
+        return tuple(IoSpec(i, graph.tensors[i].name, graph.tensors[i].shape, graph.tensors[i].dtype) for i in indices)
+
+    arena = trial.memory.arena_bytes
+    spec = HeaderSpec(
+        name=name,
+        tool_version="0",
+        model_sha256=hashlib.sha256(trial.blob).hexdigest(),
+        model_bytes=len(trial.blob),
+        target=HeaderTarget("host", "host", "reference"),
+        arena_bytes=arena,
+        arena_is_lower_bound=False,
+        layout_bytes=arena,
+        lower_bound_bytes=trial.memory.layout.lower_bound,
+        tensors=(),
+        inputs=io(graph.inputs),
+        outputs=io(graph.outputs),
+    )
+    files = native_files(spec, trial.program, trial.memory)
+    kernels = kernel_files(trial.program)
+    return {file: data for file, data in files.items() if file not in kernels}
+
+
+_RUN = """
+static int run_{name}(FILE *samples, FILE *results, int fill)
+{{
+    uint8_t *arena = malloc({macro}_ARENA_BYTES + ({macro}_ARENA_BYTES == 0));
+    {name}_context context;
+    memset(arena, fill, {macro}_ARENA_BYTES);
+    if ({name}_init(&context, arena, {macro}_ARENA_BYTES) != {name}_ok) {{
+        return 3;
+    }}
+    {prologue}
+    for (uint32_t i = 0; i < {count}; i++) {{
+{reads}        if ({name}_invoke(&context) != {name}_ok) {{
+            return 5;
+        }}
+{writes}    }}
+    free(arena);
+    return 0;
+}}
+"""
+_MAIN = """
+static int (*const runs[])(FILE *, FILE *, int) = {{ {runs} }};
+
+int main(int count, char **arguments)
+{{
+    static const int fills[] = {{ {fills} }};
+    for (int i = count > 1 ? atoi(arguments[1]) : 0; i < {models}; i++) {{
+        for (int j = 0; j < {fill_count}; j++) {{
+            char name[32];
+            sprintf(name, "%d.in", i);
+            FILE *samples = fopen(name, "rb");
+            FILE *results = fopen("partial", "wb");
+            const int status = samples == NULL || results == NULL ? 2 : runs[i](samples, results, fills[j]);
+            if (status != 0) {{
+                return status;
+            }}
+            fclose(samples);
+            fclose(results);
+            sprintf(name, "%d.%d", i, fills[j]);
+            rename("partial", name);
+        }}
+    }}
+    return 0;
+}}
+"""
+
+
+def group_source(trials: Sequence[Trial], driver: Driver) -> str:
+    """Return the text of a program that includes models and runs them."""
+    parts = ["#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"]
+    if driver == "bands":
+        parts.append(bands_declarations())
+    for number, trial in enumerate(trials):
+        name, graph = f"m{number}", trial.program.graph
+        parts += [f'#include "{name}.c"\n#include "{name}_weights.c"\n']
+        prologue = ""
+        if driver == "bands":
+            parts.append(bands_table(name, trial.program, trial.memory))
+            prologue = f"bands = {name}_bands;"
+        reads, writes = (
+            "".join(
+                f"        if ({call}({name}_{kind}_{i}(&context), 1, {size}, {file}) != {size}) {{\n"
+                "            return 4;\n        }\n"
+                for i, index in enumerate(indices)
+                if (size := graph.tensors[index].size_bytes)
+            )
+            for kind, call, file, indices in (
+                ("input", "fread", "samples", graph.inputs),
+                ("output", "fwrite", "results", graph.outputs),
+            )
+        )
+        parts.append(
+            _RUN.format(name=name, macro=name.upper(), count=trial.count, prologue=prologue, reads=reads, writes=writes)
+        )
+    runs = ", ".join(f"run_m{number}" for number in range(len(trials)))
+    fills = ", ".join(map(str, FILLS))
+    parts.append(_MAIN.format(runs=runs, fills=fills, models=len(trials), fill_count=len(FILLS)))
+    return "".join(parts)
+
+
+def bands_declarations() -> str:
+    """Return the declarations that bands.c shares with a program: see there."""
+    text = BANDS.read_text()
+    return '#include "edgetool_native.h"\n' + text[text.index("/* shared") : text.index("/* end of shared")]
+
+
+def bands_table(name: str, program: NativeProgram, memory: NativeMemory) -> str:
+    """Return what the driver of bands needs besides the steps of a program."""
+    alignments: list[int] = []
+    rows = []
+    for position, step in enumerate(program.steps):
+        first = len(alignments)
+        alignments += [_alignment(program, item) for item in step.inputs]
+        output = _tensor_alignment(program.graph.tensors[step.output])
+        rows.append(
+            f"    {{{output}, {step.scratch_bytes}, {int(position in memory.fields)}, {name}_alignments + {first}}},\n"
+        )
+    numbers = ", ".join(map(str, alignments or [1]))
+    return (
+        f"static const uint8_t {name}_alignments[] = {{ {numbers} }};\n"
+        f"static const bands_step {name}_bands[] = {{\n{''.join(rows) or '    {1, 0, 0, NULL},'}}};\n"
+    )
+
+
+def _alignment(program: NativeProgram, item: RowInput) -> int:
+    """Return 1 for rows of bytes, which may be anywhere, else 4."""
+    if isinstance(item.source, int):
+        return _tensor_alignment(program.graph.tensors[item.source])
+    return 1 if item.source.c_type in ("int8_t", "uint8_t") else 4
+
+
+def _tensor_alignment(tensor: Tensor) -> int:
+    return 1 if tensor.dtype in (DType.BOOL, DType.INT8, DType.UINT8) or tensor.dtype not in C_TYPES else 4
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
