@@ -9,8 +9,9 @@ Rows: image rows or the whole tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import exp, frexp, isfinite, log2
 
 import numpy as np
@@ -22,7 +23,7 @@ from edgetool.codegen.native.movement import is_unused
 from edgetool.codegen.native.program import LIMITS, describe
 from edgetool.codegen.native.recurrent import sigmoid_table
 from edgetool.codegen.native.site import RANGES, Lowered, Lowering, Site, round_half_away
-from edgetool.model.types import DType
+from edgetool.model.types import DType, Graph, Operator, Tensor
 from edgetool.operators.call import float32, is_quantized, scale, zero_point
 
 INTEGER_BITS = 4  # of the numbers of which LOGISTIC and TANH of int8 are computed
@@ -334,6 +335,107 @@ def _prelu(site: Site) -> Iterator[Lowered]:
         right=(positive.right, negative.right),
         bytes=source.dtype.bits // 8,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A chain of operators that is a function of one byte: its argument, and the constant with its values."""
+
+    source: int
+    table: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """The chains of a graph, by the operator that gives their result, and the other operators of the chains."""
+
+    by_operator: Mapping[int, Lookup]
+    absorbed: frozenset[int]
+
+
+def fold_lookups(graph: Graph) -> Lookups:
+    """Return the chains that the lookup pass writes for a table: CAST to int32, ADD of 128, and GATHER.
+
+    A chain for each part of a SPLIT_V, whose results a CONCATENATION joins again, is one chain.
+    """
+    producers = {index: operator for operator in graph.operators for index in operator.outputs}
+    readers = Counter(index for operator in graph.operators for index in operator.inputs)
+    readers.update(graph.outputs)
+
+    def inner(index: int, code: str) -> Operator | None:
+        """Return the operator with this code that computes a tensor with a single reader."""
+        operator = producers.get(index)
+        return operator if operator is not None and operator.code == code and readers[index] == 1 else None
+
+    lookups: dict[int, Lookup] = {}
+    absorbed: set[int] = set()
+    for operator in graph.operators:
+        if operator.code == "GATHER" and _is_code_table(graph, operator):
+            add = inner(operator.inputs[1], "ADD")
+            shifts = [] if add is None else [index for index in add.inputs if _is_shift(graph.tensors[index])]
+            if add is None or len(shifts) != 1:
+                continue
+            cast = inner(sum(add.inputs) - shifts[0], "CAST")
+            if cast is not None and _is_source(graph.tensors[cast.inputs[0]]):
+                lookups[operator.index] = Lookup(cast.inputs[0], operator.inputs[0])
+                absorbed |= {cast.index, add.index}
+        elif operator.code == "CONCATENATION":
+            parts = [inner(index, "GATHER") for index in operator.inputs]
+            chains = [lookups[part.index] for part in parts if part is not None and part.index in lookups]
+            split = producers.get(chains[0].source) if len(chains) == len(operator.inputs) else None
+            if split is None or not _are_parts(graph, split, operator, chains, readers):
+                continue
+            lookups[operator.index] = Lookup(split.inputs[0], chains[0].table)
+            absorbed |= {split.index, *(part.index for part in parts if part is not None)}
+    return Lookups({index: lookup for index, lookup in lookups.items() if index not in absorbed}, frozenset(absorbed))
+
+
+def _is_code_table(graph: Graph, gather: Operator) -> bool:
+    """Return whether a GATHER selects int8 from 256 constants."""
+    table, options = graph.tensors[gather.inputs[0]], {} if gather.options is None else dict(gather.options.fields)
+    return (
+        table.dtype is DType.INT8
+        and table.data is not None
+        and table.shape == (len(CODES),)
+        and not options.get("axis", 0)
+        and not options.get("batch_dims", 0)
+    )
+
+
+def _is_shift(tensor: Tensor) -> bool:
+    """Return whether a tensor is the constant 128, which makes an index of a code."""
+    return tensor.dtype is DType.INT32 and tensor.data == (128).to_bytes(4, "little")
+
+
+def _is_source(tensor: Tensor) -> bool:
+    return tensor.dtype is DType.INT8 and not tensor.is_variable
+
+
+def _are_parts(
+    graph: Graph, split: Operator, concatenation: Operator, chains: list[Lookup], readers: Mapping[int, int]
+) -> bool:
+    """Return whether chains with equal tables read all parts of a SPLIT_V in the order of the CONCATENATION."""
+    if split.code != "SPLIT_V" or [chain.source for chain in chains] != list(split.outputs):
+        return False
+    axis = graph.tensors[split.inputs[2]].data
+    rank = len(graph.tensors[split.inputs[0]].shape)
+    options = {} if concatenation.options is None else dict(concatenation.options.fields)
+    joined = options.get("axis", 0)
+    return (
+        axis is not None
+        and isinstance(joined, int)
+        and int.from_bytes(axis, "little", signed=True) % rank == joined % rank
+        and len({graph.tensors[chain.table].data for chain in chains}) == 1
+        and all(readers[index] == 1 for index in split.outputs)
+        and _is_source(graph.tensors[split.inputs[0]])
+    )
+
+
+def lower_lookup(site: Site, lookup: Lookup) -> Iterator[Lowered]:
+    """Lower a chain whose result is that of the site's operator."""
+    table = np.frombuffer(site.graph.tensors[lookup.table].data or b"", np.int8).astype(np.int64)
+    chain = replace(site, operator=replace(site.operator, inputs=(lookup.source,)))
+    yield from lookup_step(chain, 0, table, DType.INT8)
 
 
 LOWERINGS: dict[str, Lowering] = {

@@ -1,14 +1,17 @@
 """From a model to the steps of its native program: every operator is lowered by its family.
 
-PADs are folded into the convolutions that read them, tensors that only change shape into views, operators on constants
-into constants. What is not supported is refused with the operator and the reason, before anything is written.
+PADs are folded into the convolutions that read them, lookups of several operators into one, tensors that only change
+shape into views, operators on constants into constants. What is not supported is refused with the operator and the
+reason, before anything is written.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 
+from edgetool.codegen.native.activation import fold_lookups, lower_lookup
 from edgetool.codegen.native.control import copy_step, variable_tensors
 from edgetool.codegen.native.program import Constant, Step
 from edgetool.codegen.native.site import Folded, Initial, Lowering, Site, View
@@ -100,15 +103,16 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
     """
     graph = model.main
     tensors = [*graph.tensors, *variable_tensors(model)]
-    pads = _foldable_pads(graph)
+    pads, lookups = _foldable_pads(graph), fold_lookups(graph)
     steps: list[Step] = []
     places: dict[int, Place] = {}
     initial: dict[int, Constant] = {}
     for operator in graph.operators:
-        if operator.index in pads:
+        if operator.index in pads or operator.index in lookups.absorbed:
             continue
         site = _site(model, replace(graph, tensors=tuple(tensors)), operator, pads, row_wise)
-        lowering = lowering_of(operator.code)
+        lookup = lookups.by_operator.get(operator.index)
+        lowering = lowering_of(operator.code) if lookup is None else partial(lower_lookup, lookup=lookup)
         if lowering is None:
             site.refuse("it has no native kernel")
         for item in lowering(site):
