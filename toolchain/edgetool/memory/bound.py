@@ -24,7 +24,7 @@ def lower_bound(problem: LayoutProblem) -> int:
 
 
 def _needed_bytes(problem: LayoutProblem) -> list[tuple[int, int]]:
-    """Return (position, bytes) for each position at which buffers become live or end: what they need, wherever they are.
+    """Return (position, bytes that the live buffers need, wherever they are) for each position at which they change.
 
     Pairs that share a buffer save at most its size together, because the union contains all others.
     """
