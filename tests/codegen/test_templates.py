@@ -23,12 +23,15 @@ from edgetool.codegen.tflm.runner import main_source, ops_header, runner_header,
 from edgetool.errors import InternalError
 from tests.codegen.c_compilers import TFLM_API
 from tests.codegen.header_specs import ALL, BLOB
+from tests.codegen.native import models as native_models
 from tests.codegen.program_specs import ALL_PROGRAMS, EVERY_TYPE_PROGRAM, STATE_PROGRAM
 
 PACKAGE = Path(templates.__file__).parent
-TEMPLATES = sorted(
-    path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.*") if path.suffix not in (".py", ".pyc")
+KERNELS = "native/c/"  # copied as they are
+SOURCES = sorted(
+    path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.*") if path.suffix not in (".py", ".pyc", ".csv")
 )
+TEMPLATES = [file for file in SOURCES if not file.startswith(KERNELS)]
 COMPILERS = {".c": ("gcc", "-std=gnu17"), ".h": ("gcc", "-xc", "-std=gnu17"), ".cc": ("g++", "-std=c++17")}
 CPP_HEADERS = ("tflm/ops.h", "tflm/runner.h", "tflm/arena.h")
 
@@ -39,6 +42,11 @@ OPERANDS = {
     **dict.fromkeys(("MY_CLOCK", "MY_LOGVERSION", "MY_WORDLENGTH", "my_position", "MY_LOW", "MY_HIGH"), "1"),
     **dict.fromkeys(("MY_MODEL_MY_IO_SCALE", "MY_MODEL_MY_IO_ZERO_POINT"), "1"),
     **dict.fromkeys(("MY_MODEL_INPUT_my_position_MY_UNITS", "MY_MODEL_OUTPUT_my_position_MY_UNITS"), "1"),
+    **dict.fromkeys(("MY_OFFSET", "MY_STATEOFFSET", "MY_STATEVALUE", "MY_STATEBYTES", "MY_ROWS"), "4"),
+    **dict.fromkeys(("MY_INPUTCOUNT", "MY_OUTPUTCOUNT"), "1"),
+    "my_model_steps": "NULL",
+    "my_array": "NULL",
+    "my_initial": '""',
     "MY_MODEL_BUFFER_my_number_BYTES": "MY_SIZE",
     "my_calls": "true",
     "my_mismatch": "false",
@@ -54,12 +62,14 @@ QUANTIZERS = """
 int8_t my_model_input_my_position_quantize(float value);
 float my_model_output_my_position_dequantize(int8_t value);
 """
+NATIVE = f"{QUANTIZERS}#define MY_MODEL_ARENA_BYTES 64\n#define MY_MODEL_ARENA_ALIGNMENT 4\n"
 COMMON = "#include <stddef.h>\n#include <stdint.h>\n"
 BEFORE = {
     "c/limit_check.h": '#include "limit_macros.h"\n',
     "c/buffers.c": '#include "header.h"\n#include "buffers.h"\n',
     "c/tensor_table.h": "#define MY_MODEL_TENSOR_COUNT 1\n",
     "c/quantize.h": '#include "to_quantized.h"\n',
+    **dict.fromkeys((f"native/model/{name}" for name in ("model.h", "model.c", "main.c", "run.c")), NATIVE),
     "tflm/runner.h": QUANTIZERS,
     "tflm/runner.cc": f"{QUANTIZERS}static uint8_t my_model_arena[64];\n",
     "tflm/main.cc": QUANTIZERS,
@@ -81,6 +91,8 @@ FILES = {
     "my_model_runner.h": "tflm/runner.h",
     "my_arena_arena.h": "tflm/arena.h",
 }
+NATIVE_FILES = {"my_model.h": "native/model/model.h", "edgetool_native.h": "native/c/edgetool_native.h"}
+EMPTY_FILES = ("my_kernel.h", "my_model_weights.h")
 
 
 def flags_of_templates() -> set[str]:
@@ -89,26 +101,28 @@ def flags_of_templates() -> set[str]:
     }
 
 
-def includes(directory: Path) -> list[str]:
-    for name, file in FILES.items():
-        shutil.copy(PACKAGE / file, directory / name)
+def includes(directory: Path, file: str) -> list[str]:
+    for name, source in (NATIVE_FILES if file.startswith("native/") else FILES).items():
+        shutil.copy(PACKAGE / source, directory / name)
+    for name in EMPTY_FILES:
+        (directory / name).touch()
     return [f"-I{directory}", f"-I{PACKAGE / 'c'}", f"-isystem{TFLM_API}"]
 
 
 def test_every_template_has_a_compiler() -> None:
     assert len(TEMPLATES) > 20
-    assert {Path(file).suffix for file in TEMPLATES} == {*COMPILERS, ".S", ".cmake"}
+    assert {Path(file).suffix for file in SOURCES} == {*COMPILERS, ".S", ".cmake"}
     assert set(BEFORE) | set(FILES.values()) <= set(TEMPLATES)
 
 
-@pytest.mark.parametrize("file", [file for file in TEMPLATES if Path(file).suffix in COMPILERS])
+@pytest.mark.parametrize("file", [file for file in SOURCES if Path(file).suffix in COMPILERS])
 def test_a_compiler_parses_the_template(tmp_path: Path, file: str) -> None:
     command = COMPILERS[".cc" if file in CPP_HEADERS else Path(file).suffix]
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     unit = tmp_path / ("unit.cc" if command[0] == "g++" else "unit.c")
     unit.write_text(f'{COMMON}{BEFORE.get(file, "")}#include "{PACKAGE / file}"\n', encoding="utf-8")
-    paths = includes(tmp_path)
+    paths = includes(tmp_path, file)
     standard = next(option for option in command if option.startswith("-std"))
     for flag, differing in VARIANTS if file.startswith("tflm/") else VARIANTS[:2]:
         defined = {**OPERANDS, **dict.fromkeys(flags_of_templates() - set(OPERANDS), flag), **differing}
@@ -127,7 +141,8 @@ def test_the_assembler_reads_the_template(tmp_path: Path) -> None:
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     (tmp_path / "my_model.tflite").write_bytes(bytes(16))
-    command = ["gcc", "-DMY_BYTES=16", "-c", PACKAGE / "c/model.S", "-o", "model.o", *includes(tmp_path)]
+    source = "c/model.S"
+    command = ["gcc", "-DMY_BYTES=16", "-c", str(PACKAGE / source), "-o", "model.o", *includes(tmp_path, source)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     if "requires ELF" in done.stderr:
         pytest.skip("gcc does not produce ELF objects")
@@ -180,6 +195,11 @@ def generated() -> Iterator[str]:
     for bound in (False, True):
         arena = SharedArenaSpec("joint", "0.1.0", (STATE_PROGRAM,), 4096, bound, 4000, 96)
         yield from (arena_header(arena), arena_source(arena), cmake_lists(arena))
+    for name in native_models.MODELS:
+        yield from native_models.texts(name).values()
+    yield from native_models.texts(
+        "layer", spec=replace(native_models.spec_of("layer", native_models.layer()), uncalibrated=True)
+    ).values()
 
 
 def filled(monkeypatch: pytest.MonkeyPatch, text: str, **values: TemplateValue) -> str:

@@ -103,7 +103,7 @@ def _header(spec: HeaderSpec, program: NativeProgram, memory: NativeMemory, cons
         MY_UNCALIBRATED=int(spec.uncalibrated),
         MY_LIMITMACROS=header.limit_macros(macro),
         MY_MEMORY=header.target_memory(macro, spec.target, "arena", "constants"),
-        MY_ARENA=_arena(macro, memory, constants) + _stack(program, spec.target.core),
+        MY_ARENA=f"{_arena(macro, memory, constants)}\n{_stack(program, spec.target.core)}",
         MY_LIMITS=header.limits(name, macro, spec.target, ("arena", "ARENA_BYTES"), ("constants", "CONSTANTS_BYTES")),
         MY_INPUTCOUNT=len(spec.inputs),
         MY_OUTPUTCOUNT=len(spec.outputs),
@@ -138,12 +138,12 @@ def _banner(spec: HeaderSpec) -> str:
 
 def _arena(macro: str, memory: NativeMemory, constants: int) -> str:
     layout = memory.layout
-    lines = [
-        "The arena contains the inputs, outputs, activations, scratch and state of one context, and nothing else. In",
-        f"this operator order, no layout that these kernels allow takes less than {layout.lower_bound} bytes. The",
-        "constants are the arrays in flash: weights, biases, scales and tables.",
-    ]
-    return comment(lines) + defines(
+    text = (
+        "The arena contains the inputs, outputs, activations, scratch and state of one context, and nothing else. In "
+        f"this operator order, no layout that these kernels allow takes less than {layout.lower_bound} bytes. The "
+        "constants are the arrays in flash: weights, biases, scales and tables."
+    )
+    return comment(textwrap.wrap(text, width=100)) + defines(
         (f"{macro}_ARENA_BYTES", memory.arena_bytes),
         (f"{macro}_ARENA_ALIGNMENT", ALIGNMENT),
         (f"{macro}_CONSTANTS_BYTES", constants),

@@ -86,15 +86,15 @@ my_model_result my_model_invoke(my_model_context *context)
 #endif
     return my_model_ok;
 }
-
 #if MY_INPUTS
+
 my_type *my_model_input_my_position(const my_model_context *context)
 {
     return context == NULL || context->arena == NULL ? NULL : (my_type *)(void *)(context->arena + MY_OFFSET);
 }
-
 #endif
 #if MY_OUTPUTS
+
 const my_type *my_model_output_my_position(const my_model_context *context)
 {
 #if MY_CONSTANT
@@ -104,5 +104,4 @@ const my_type *my_model_output_my_position(const my_model_context *context)
     return context == NULL || context->arena == NULL ? NULL : (const my_type *)(const void *)(context->arena + MY_OFFSET);
 #endif
 }
-
 #endif

@@ -1,0 +1,95 @@
+"""Models whose generated C has every part that the templates of native code have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgetool.codegen.native.files import native_files, run_source
+from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.plan import place_buffers
+from edgetool.codegen.spec import HeaderSpec, IoSpec
+from edgetool.model.types import DType, Model
+from tests.codegen.header_specs import KWS
+from tests.memory.account_net import Net
+
+
+def layer() -> Model:
+    """Return a dense layer of ten weights, with a fused RELU."""
+    net = Net(seed=1)
+    x = net.arena(1, 5, zero_point=3)
+    y = net.op(
+        "FULLY_CONNECTED", [x, net.filter(2, 5, like=x, axis=None)], 1, 2, scale=1 / 8, fused_activation_function="RELU"
+    )
+    return net.model([x], [y])
+
+
+def delays() -> Model:
+    """Return two delays by one invocation: the first output of one is its zero point, of the other 1, 2, 3.
+
+    A constant and an integer without a scale are outputs, too.
+    """
+    net = Net(seed=2)
+    x = net.arena(3, zero_point=-7)
+    count = net.arena(2, dtype=DType.INT32)
+    handles = [net.arena(dtype=DType.RESOURCE) for _ in range(2)]
+    for number, handle in enumerate(handles):
+        net.give("VAR_HANDLE", [], [handle], container="", shared_name=f"total {number}")
+    net.give("CALL_ONCE", [], [], init_subgraph_index=1)
+    outputs = [net.arena(3, zero_point=-7) for _ in handles]
+    for handle, output in zip(handles, outputs, strict=True):
+        net.give("READ_VARIABLE", [handle], [output])
+        net.give("ASSIGN_VARIABLE", [handle, x], [])
+    fixed = net.constant([5, -6], dtype=DType.INT8, scale=1 / 2)
+    net.end_graph([x, count], [*outputs, count, fixed])
+    handle = net.arena(dtype=DType.RESOURCE)
+    net.give("VAR_HANDLE", [], [handle], container="", shared_name="total 1")
+    net.give("ASSIGN_VARIABLE", [handle, net.constant([1, 2, 3], dtype=DType.INT8)], [])
+    net.end_graph([], [])
+    return net.whole()
+
+
+def nothing() -> Model:
+    """Return a model without tensors and operators."""
+    net = Net()
+    net.end_graph([], [])
+    return net.whole()
+
+
+MODELS = {"layer": layer, "delays": delays, "nothing": nothing}
+
+
+def spec_of(name: str, model: Model, arena_bytes: int = 0) -> HeaderSpec:
+    """Return the contents of a model's header for the board of header_specs.KWS."""
+    return replace(
+        KWS,
+        name=name,
+        arena_bytes=arena_bytes,
+        tensors=(),
+        inputs=_io(model, model.main.inputs),
+        outputs=_io(model, model.main.outputs),
+    )
+
+
+def _io(model: Model, indices: tuple[int, ...]) -> tuple[IoSpec, ...]:
+    tensors = [model.main.tensors[index] for index in indices]
+    return tuple(
+        IoSpec(
+            tensor.index,
+            tensor.name,
+            tensor.shape,
+            tensor.dtype,
+            tensor.quantization.scales[0] if tensor.quantization and tensor.quantization.scales else None,
+            tensor.quantization.zero_points[0] if tensor.quantization and tensor.quantization.scales else None,
+        )
+        for tensor in tensors
+    )
+
+
+def texts(name: str, *, spec: HeaderSpec | None = None) -> dict[str, str]:
+    """Return all files of a model by name, with main.c, CMakeLists.txt and run.c."""
+    model = MODELS[name]()
+    program = lower(model)
+    memory = place_buffers(program)
+    spec = spec or spec_of(name, model, memory.arena_bytes)
+    files = {**native_files(spec, program, memory, main=True, cmake=True), "run.c": run_source(spec, program)}
+    return {file: data.decode("ascii") for file, data in files.items()}
