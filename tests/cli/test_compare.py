@@ -195,3 +195,22 @@ def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     b = replace(b, estimate=estimate(operators=(operator(0, 1.0, operator="\r\n" * 60),)))
     lines = view(tmp_path, a, b, everything=True)
     assert all(line.isprintable() and line.isascii() and len(line) <= 80 for line in lines)
+
+
+def test_native_code_is_named_and_has_its_constants_in_flash(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    native = (*BOARD, "--runtime", "native")
+    shown = edgetool("compare", *pair, *native, COLUMNS="80", NO_COLOR="")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.count("     nucleo-l4r5zi, native code; the arena that edgetool plans\n") == 2
+    assert "TFLM" not in shown.stdout
+    plan = tmp_path / "plan.json"
+    plan.write_text(edgetool("plan", pair[0], *native, "--json").stdout)
+    planned = json.loads(plan.read_text())
+    both = edgetool("compare", plan, pair[0], *BOARD, COLUMNS="80", NO_COLOR="")
+    assert (both.returncode, both.stderr) == (0, "")
+    assert "     nucleo-l4r5zi, native code; as reported by 'edgetool plan'\n" in both.stdout
+    assert "warning: the runtime is native in A, tflm-" in both.stdout
+    assert "kernels are" not in both.stdout
+    sizes = row(both.stdout.splitlines(), "flash (model)").split()
+    constants, file = planned["flash"]["model_bytes"], pair[0].stat().st_size
+    assert sizes[2:6] == [f"{constants:,}", "B", f"{file:,}", "B"]

@@ -21,9 +21,10 @@ from edgetool.errors import ModelError, UsageError
 from edgetool.model.writer import write_model
 from edgetool.pipeline.compare import FIGURES, aligned, compare_models, figure_changes
 from edgetool.pipeline.estimate import estimate_file
+from edgetool.pipeline.native import plan_native
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.source import sha256_of
-from edgetool.pipeline.targets import resolve_target
+from edgetool.pipeline.targets import resolve_named, resolve_target
 from edgetool.report.comparison import CompareReport, FigureChange, comparison_document
 from edgetool.report.document import Band, OperatorInfo, OutputInfo, Report
 from edgetool.report.json import documents, read_reports, to_json
@@ -334,3 +335,19 @@ def test_wrong_use(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "odd.json").write_bytes(b"\xff\xfe{")
     with pytest.raises(UsageError, match="UTF-8"):
         compare_models(tmp_path / "odd.json", made)
+
+
+def test_native_code_has_its_own_arena_and_flash(folder: Path) -> None:
+    compared = compare_models(
+        folder / "chain.tflite", folder / "planned.tflite", BOARD, overrides={"runtime": "native"}
+    )
+    assert compared.compare.a.planner == compared.compare.b.planner == "edgetool"
+    assert compared.findings == ()
+    target = resolve_named(BOARD, runtime="native")
+    for side, name in (("a", "chain.tflite"), ("b", "planned.tflite")):
+        described = plan_native(folder / name, target)
+        assert described.arena is not None
+        assert described.flash is not None
+        values = [getattr(figure(compared, item), side) for item in ("arena_bytes", "model_bytes", "tail_bytes")]
+        assert values == [described.arena.bytes, described.flash.model_bytes, 0]
+    assert figure(compared, "latency_ms").a is None

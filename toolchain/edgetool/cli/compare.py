@@ -99,17 +99,21 @@ def compare_view(report: CompareReport, *, everything: bool) -> list[str]:
 
 def _side(letter: str, side: SideInfo) -> list[str]:
     """Show the model, the target, and the origin of the figures."""
-    target = "no target" if side.target is None else f"{side.target.name}, {side.target.kernels} kernels"
+    from edgetool.pipeline.targets import NATIVE
+
+    native = side.target is not None and side.target.runtime == NATIVE
+    build = "" if side.target is None else "native code" if native else f"{side.target.kernels} kernels"
+    target = "no target" if side.target is None else f"{side.target.name}, {build}"
     name = click.style(printable(side.name, NAME_COLUMNS), bold=True)
     if side.kind == "report":
         command = "edgetool" if side.command is None else f"'edgetool {printable(side.command, 20)}'"
         basis = f"as reported by {command}"
+    elif side.planner == "file":
+        basis = "the arena with the plan in the file"
+    elif native:
+        basis = "the arena that edgetool plans"
     else:
-        basis = (
-            "the arena with the plan in the file"
-            if side.planner == "file"
-            else "no plan in the file: TFLM plans the arena"
-        )
+        basis = "no plan in the file: TFLM plans the arena"
     return [f"  {letter}  {name}", *wrapped(f"{printable(target, 60)}; {basis}", "     ")]
 
 
@@ -299,8 +303,9 @@ def command(
     """Show how B differs from A: arena, flash, work, time, energy, accuracy, and which operators changed.
 
     A and B are .tflite files, or JSON documents written by convert, plan, estimate or check. A .tflite is
-    evaluated unchanged on --target: with the memory plan in the file, or else with TFLM's own. Its accuracy comes from
-    the report that convert wrote next to it. If a document contains several reports, --target chooses one of them.
+    evaluated unchanged on --target: with the memory plan in the file, or else with TFLM's own; with --runtime native,
+    as native code. Its accuracy comes from the report that convert wrote next to it. If a document contains several
+    reports, --target chooses one of them.
     """
     from edgetool.pipeline.compare import compare_models
     from edgetool.report.comparison import comparison_document

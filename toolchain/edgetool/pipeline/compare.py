@@ -20,7 +20,7 @@ from edgetool.gate.alignment import OperatorKey, align
 from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import analyse
-from edgetool.pipeline.native import native_model
+from edgetool.pipeline.native import native_model, native_report
 from edgetool.pipeline.output import read_file
 from edgetool.pipeline.report_file import quantizations, reports_in, select_report
 from edgetool.pipeline.reporting import device_options, finding_infos, report
@@ -151,7 +151,9 @@ def _accuracy(read: Callable[[Accuracy], float]) -> Reader:
 
 
 def _model_bytes(report: Report) -> FigureValue:
-    """Return the size of the model in flash: of the .tflite that was written, or else of the one that was read."""
+    """Return the size of the model in flash: native code's constants, or the .tflite that was written, else read."""
+    if report.flash is not None:
+        return FigureValue(report.flash.model_bytes)
     return FigureValue(report.model.bytes if report.model.output is None else report.model.output.bytes)
 
 
@@ -342,12 +344,12 @@ def _side_of_report(report: Report) -> _Side:
 
 def _side_of_model(path: Path, source: Source, target: Target, custom: Any) -> _Side:
     """Analyse a model; the loss of its quantization comes from the conversion's report beside it, if there is one."""
-    if target.runtime.is_native:
-        analysis = native_model(source, target).analysis
-    else:
-        analysis = analyse(source, target, PlanRequest(file_plan="only"), custom=custom)
+    native = native_model(source, target) if target.runtime.is_native else None
+    analysis = native.analysis if native else analyse(source, target, PlanRequest(file_plan="only"), custom=custom)
     (quantization,) = quantizations((path,), (source,), ())
     model_report = report(source, analysis, options={}, quantization=quantization)
+    if native is not None:
+        model_report = native_report(native, model_report)
     planner, target_info = analysis.plan.planner, model_report.target
     info = SideInfo("model", source.name, source.sha256, None, planner, target_info, target.clock_hz)
     return _Side(info, model_report)
@@ -366,7 +368,8 @@ def _differences(a: _Side, b: _Side) -> tuple[Finding, ...]:
         text = f"the target is {was} in A, {now} in B: arena, time and energy apply to different devices"
         findings.append(Finding("targets-differ", text))
     if first.target is not None and second.target is not None:
-        for what, verb in (("kernels", "are"), ("runtime", "is")):
+        native = (a.report.runtime is None) != (b.report.runtime is None)  # which has its own kernels
+        for what, verb in (("runtime", "is"),) if native else (("kernels", "are"), ("runtime", "is")):
             was, now = getattr(first.target, what), getattr(second.target, what)
             if was != now:
                 findings.append(Finding("builds-differ", f"the {what} {verb} {was} in A, {now} in B"))

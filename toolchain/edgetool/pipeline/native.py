@@ -212,16 +212,16 @@ def plan_native(
     model = native_model(open_tflite(path), target, request, deadline)
     findings = search_findings(model.planned.plan, deadline, "see --time-limit")
     options: dict[str, object] = {"command": "plan", "runtime": NATIVE, **request.as_options()}
-    return _described(model, report(model.source, model.analysis, options=options, findings=findings))
+    return native_report(model, report(model.source, model.analysis, options=options, findings=findings))
 
 
-def _described(model: NativeModel, described: Report) -> Report:
+def native_report(model: NativeModel, planned: Report) -> Report:
     """Return the report with the runtime and what the model takes in flash."""
     runtime = LinkedRuntime(NATIVE, load_runtime(NATIVE).reference, ("it has no interpreter and no op resolver",))
     target = model.analysis.target
     bounds = stack_bounds(model.planned.program, None if target is None else target.core.name)
     return replace(
-        described,
+        planned,
         runtime=runtime,
         flash=FlashInfo(constant_bytes(model.planned.program)),
         stack=tuple(StackInfo(item.compiler, item.core, item.level, item.stack_bytes) for item in bounds),
@@ -279,7 +279,7 @@ def emit_native(
     check_writable(directory, tuple(contents), force=force, inputs=(path,))
     files = write_files(directory, contents, force=force, inputs=(path,))
     options: dict[str, object] = {"command": "emit", "name": name, "runtime": NATIVE, **request.as_options()}
-    return Emitted(_described(model, report(source, model.analysis, options=options, findings=on_name)), files)
+    return Emitted(native_report(model, report(source, model.analysis, options=options, findings=on_name)), files)
 
 
 def deliver_native(
@@ -315,7 +315,7 @@ def deliver_native(
     uncalibrated = origin.quantization is not None and not origin.quantization.calibrated
     files = native_contents(destination.name, model, target, destination.firmware, uncalibrated=uncalibrated)
     on_search = search_findings(model.planned.plan, deadline, "see --plan-time-limit")
-    delivery_report = _described(
+    delivery_report = native_report(
         model,
         report(
             source,

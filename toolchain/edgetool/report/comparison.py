@@ -14,8 +14,8 @@ class SideInfo:
     """One of the two sides. kind: "model" (a file, planned now) or "report" (that `command` wrote about a model).
 
     name and sha256 are those of the model's file. planner: the origin of the memory plan that determines the arena,
-    "file" or "runtime" (TFLM's own planner, because the file has no plan); null if that is not known. clock_hz is null
-    if the report does not state it.
+    "file", "runtime" (TFLM's own planner, because the file has no plan) or "edgetool" (for native code); null if that
+    is not known. clock_hz is null if the report does not state it.
     """
 
     kind: str
