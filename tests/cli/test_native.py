@@ -1,0 +1,208 @@
+"""The runtime native as a user meets it: exit codes, messages, options that do not apply, and hostile names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from edgetool.model.writer import write_model
+from edgetool.pipeline.firmware import output_name
+from tests import hostile_names
+from tests.cli.program import edgetool
+from tests.codegen.c_compilers import compile_in
+from tests.in_process import captured
+from tests.model.builders import residual_model, unary_model
+
+NATIVE = ("--runtime", "native")
+BOARD = ("--target", "cortex-m7", *NATIVE)
+
+
+@pytest.fixture(scope="module")
+def tflite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "net.tflite"
+    path.write_bytes(write_model(residual_model()))
+    return path
+
+
+def words(done: subprocess.CompletedProcess[str]) -> str:
+    """What was printed to stderr, in one line."""
+    return " ".join(done.stderr.split())
+
+
+def test_emit_prints_the_arena_and_the_files(tflite: Path, tmp_path: Path) -> None:
+    done = edgetool("emit", tflite, *BOARD, "-o", tmp_path / "out", "--project", "cmake", COLUMNS="100")
+    assert (done.returncode, done.stderr) == (0, "")
+    for text in ("native code", "native code has no tail", "in flash, instead of the model's file", "net_weights.c"):
+        assert text in done.stdout, done.stdout
+    assert "kernels)" not in done.stdout
+    assert {path.name for path in (tmp_path / "out").iterdir()} > {"net.h", "net.c", "main.c", "CMakeLists.txt"}
+
+
+def test_a_depfile_names_all_files(tflite: Path, tmp_path: Path) -> None:
+    depfile = tmp_path / "net.d"
+    done = captured("emit", tflite, *NATIVE, "-o", tmp_path / "out", "--depfile", depfile, "-q")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    rule = depfile.read_text(encoding="utf-8")
+    for path in (tmp_path / "out").iterdir():
+        assert path.name in rule.partition(":")[0]
+    assert "net.tflite" in rule.partition(":")[2]
+
+
+@pytest.mark.parametrize("options", [NATIVE, BOARD], ids=["no target", "cortex-m7"])
+def test_documents_have_the_runtime(tflite: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    for command in (("plan", tflite), ("emit", tflite, "-o", tmp_path / "out")):
+        done = captured(*command, *options, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        document = json.loads(done.stdout)
+        assert document["runtime"]["name"] == document["provenance"]["options"]["runtime"] == "native"
+        assert document["flash"]["model_bytes"] > 0
+        assert (document["target"] is None) == (options == NATIVE)
+
+
+def test_plan_shows_the_same_arena_as_emit(tflite: Path, tmp_path: Path) -> None:
+    planned = captured("plan", tflite, *BOARD)
+    emitted = captured("emit", tflite, *BOARD, "-o", tmp_path / "out")
+    assert (planned.returncode, emitted.returncode) == (0, 0)
+    lines = [[line for line in done.stdout.splitlines() if "Arena" in line] for done in (planned, emitted)]
+    assert lines[0] == lines[1]
+    assert len(lines[0]) == 1
+
+
+@pytest.mark.parametrize("command", ["plan", "emit", "convert", "verify"])
+def test_an_unsupported_operator_is_named_and_nothing_is_written(tmp_path: Path, command: str) -> None:
+    (tmp_path / "sign.tflite").write_bytes(write_model(unary_model("SIGN")))
+    target = NATIVE if command == "verify" else BOARD
+    done = edgetool(command, "sign.tflite", *target, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "error: sign.tflite: operator 0:" in words(done)
+    assert "SIGN" in words(done)
+    assert [path.name for path in tmp_path.iterdir()] == ["sign.tflite"]
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("emit", "--data incbin"),
+        ("emit", "--project plain --profile"),
+        ("emit", "--shared-arena"),
+        ("emit", "--custom-operators operators.toml"),
+        ("emit", "--arena-style buffers"),
+        ("emit", "--arena-style buffers --sharing greedy"),
+        ("emit", "--kernels cmsis-nn"),
+        ("convert", "--data incbin"),
+        ("convert", "--profile"),
+        ("convert", "--custom-operators operators.toml"),
+        ("convert", "--no-offline-plan"),
+        ("convert", "--kernels cmsis-nn"),
+        ("plan", "--sharing greedy"),
+        ("plan", "--constants-in-ram"),
+        ("plan", "--custom-operators operators.toml"),
+        ("plan", "--output planned.tflite"),
+        ("plan", "--optimize"),
+        ("plan", "--explain"),
+        ("plan", "--kernels cmsis-nn"),
+        ("verify", "--original net.tflite"),
+        ("verify", "--run-unsafe-plan"),
+        ("verify", "--kernels cmsis-nn"),
+    ],
+)
+def test_options_that_do_not_apply_are_rejected(tflite: Path, tmp_path: Path, command: str, option: str) -> None:
+    (tmp_path / "net.tflite").write_bytes(tflite.read_bytes())
+    (tmp_path / "operators.toml").write_text("", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        done = captured(command, "net.tflite", *BOARD, *option.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    name = next(word for word in reversed(option.split()) if word.startswith("--"))
+    assert name in words(done) or option.split()[0] in words(done)
+    assert "native" in words(done)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net.tflite", "operators.toml"]
+
+
+@pytest.mark.parametrize("command", ["estimate", "fit", "check"])
+def test_commands_without_native_code_say_so(tflite: Path, command: str) -> None:
+    limits = ("--max-arena", "1MiB") if command == "check" else ()
+    options = NATIVE if command == "fit" else BOARD
+    done = captured(command, tflite, *options, *limits)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"'edgetool {command}' does not support the runtime 'native'" in words(done)
+
+
+def test_a_sweep_without_native_code_says_so(tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text('[[targets]]\nname = "cortex-m7"\nruntime = "native"\n', encoding="utf-8")
+    done = captured("sweep", "run", tmp_path / "sweep.toml")
+    assert done.returncode == 2
+    assert "native" in words(done)
+
+
+def test_an_arena_that_does_not_fit_fails_a_strict_conversion(tflite: Path, tmp_path: Path) -> None:
+    done = captured("convert", tflite, *BOARD, "--sram", "64", "--strict", "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert "sram has 64" in words(done)
+    assert not (tmp_path / "out").exists()
+
+
+def test_verify_without_a_compiler(tflite: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    done = edgetool("verify", tflite, *NATIVE, PATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "needs a C compiler, and none of cc, gcc, clang is on the PATH" in words(done)
+    assert "install gcc or clang" in words(done)
+
+
+def test_verify_passes(tflite: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    done = edgetool("verify", tflite, *NATIVE, "--samples", "2", COLUMNS="100")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Verified    yes" in done.stdout
+    assert "without a report of a sanitizer" in done.stdout
+
+
+def test_compare_of_native_code(tflite: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.tflite"
+    other.write_bytes(write_model(unary_model("RELU")))
+    done = captured("compare", tflite, other, *BOARD)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("first", range(0, len(hostile_names.NAMES), 12))
+def test_hostile_names_of_tensors_stay_text(tmp_path: Path, first: int) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(hostile_names.hostile_model(first))
+    done = captured("emit", path, *BOARD, "--project", "cmake", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    check_compiles(tmp_path / "out")
+
+
+def test_hostile_names_of_inputs_stay_text(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(hostile_names.many_inputs())
+    done = captured("emit", path, *BOARD, "--project", "cmake", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    check_compiles(tmp_path / "out")
+
+
+def test_hostile_names_of_files_stay_text(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for number, path in enumerate(hostile_names.write_models(folder, write_model(unary_model("RELU")))):
+        out = tmp_path / str(number)
+        done = captured("emit", folder / path.name, *NATIVE, "-o", out)
+        assert done.returncode == 0, (path, done.stderr)
+        names = {file.name for file in out.iterdir()}
+        name = output_name(path, None)
+        assert {f"{name}.h", f"{name}.c", f"{name}_weights.c", "main.c"} < names
+        if number % 8 == 0:
+            check_compiles(out)
+    assert not list(tmp_path.rglob("injected"))
+
+
+def check_compiles(folder: Path) -> None:
+    """Compile all C files of a folder, as C and as C++."""
+    sources = sorted(path.name for path in folder.glob("*.c"))
+    for compiler, standard in (("gcc", "c99"), ("g++", "c++11")):
+        done = compile_in(folder, compiler, standard, "-fsyntax-only", *sources)
+        assert (done.returncode, done.stderr) == (0, "")

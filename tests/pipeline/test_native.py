@@ -1,0 +1,296 @@
+"""Models as generated C: their files, reports, refusals and checks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgetool.convert.request import ConvertRequest
+from edgetool.errors import EdgetoolError, MissingExtraError, UnsupportedModelError, UsageError
+from edgetool.execute import native as execute_native
+from edgetool.memory.account import account_model
+from edgetool.memory.order.solve import OrderStrategy
+from edgetool.memory.planner import PlanRequest
+from edgetool.model.types import DType, Model
+from edgetool.model.writer import write_model
+from edgetool.pipeline.compare import compare_models
+from edgetool.pipeline.convert import convert_file
+from edgetool.pipeline.emit import Emitted
+from edgetool.pipeline.firmware import FirmwareRequest
+from edgetool.pipeline.native import emit_native, native_model, plan_native, verify_native
+from edgetool.pipeline.plan import plan_model
+from edgetool.pipeline.source import open_tflite
+from edgetool.report.document import Report
+from edgetool.report.json import document, parse_reports, to_json
+from edgetool.target.load import load_target
+from edgetool.target.platform import platform_of
+from edgetool.target.types import Target
+from tests.memory.account_net import Net
+from tests.model.builders import branches_model, conv_model, if_model, residual_model, unary_model
+
+OWN = ["net.c", "net.h", "net_weights.c", "net_weights.h"]
+RUN = ["edgetool_native.h", "edgetool_run.c"]
+TFLM_TARGET = load_target("cortex-m7")
+TARGET = TFLM_TARGET.with_overrides(runtime="native")
+ORDERS: tuple[OrderStrategy, ...] = ("original", "optimal")
+
+
+def put(folder: Path, model: Model, name: str = "net") -> Path:
+    path = folder / f"{name}.tflite"
+    path.write_bytes(write_model(model))
+    return path
+
+
+def contents(emitted: Emitted) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in emitted.files}
+
+
+def not_native() -> Model:
+    """Return a sine of floats, which TFLM computes and native code does not."""
+    net = Net()
+    x = net.arena(1, 4)
+    real = net.op("DEQUANTIZE", [x], 1, 4, dtype=DType.FLOAT32)
+    y = net.op("SIN", [real], 1, 4, dtype=DType.FLOAT32)
+    return net.model([x], [y])
+
+
+@pytest.mark.parametrize(
+    ("request_", "more"),
+    [
+        (FirmwareRequest("header"), []),
+        (FirmwareRequest("plain"), ["main.c"]),
+        (FirmwareRequest("cmake"), ["CMakeLists.txt", "main.c"]),
+    ],
+    ids=["header", "plain", "cmake"],
+)
+def test_emit_writes_the_model_the_kernels_and_what_is_requested(
+    tmp_path: Path, request_: FirmwareRequest, more: list[str]
+) -> None:
+    path = put(tmp_path, conv_model())
+    emitted = emit_native(path, TARGET, output=tmp_path / "out", request=request_)
+    written = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert written == sorted(file.name for file in emitted.files)
+    kernels = [name for name in written if name.startswith("edgetool_")]
+    assert sorted([*OWN, *more, *kernels]) == written
+    assert set(RUN) < set(kernels)
+    assert "edgetool_conv2d_s8.c" in kernels
+    for name, data in contents(emitted).items():
+        assert data.isascii(), name
+        assert str(tmp_path).encode() not in data, name
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    path = put(tmp_path, residual_model())
+    first, second = (emit_native(path, TARGET, output=tmp_path / name) for name in "ab")
+    assert contents(first) == contents(second)
+    assert to_json(document(first.report)) == to_json(document(second.report))
+    other = put(tmp_path, branches_model(), "other")
+    assert contents(emit_native(other, TARGET, output=tmp_path / "c", name="net")) != contents(first)
+
+
+def test_a_memory_plan_in_the_file_changes_only_its_name_and_hash(tmp_path: Path) -> None:
+    path, planned = put(tmp_path, residual_model()), tmp_path / "planned.tflite"
+    plan_model(path, TFLM_TARGET, output=planned)
+    first = contents(emit_native(path, TARGET, output=tmp_path / "a"))
+    second = contents(emit_native(planned, TARGET, output=tmp_path / "b", name="net"))
+    assert [name for name in first if first[name] != second[name]] == ["net.h"]
+    changed = [a for a, b in zip(first["net.h"].split(b"\n"), second["net.h"].split(b"\n"), strict=True) if a != b]
+    assert len(changed) == 2, "the comment on the model, and MODEL_SHA256"
+
+
+def check_fields(report: Report, arena: int) -> None:
+    value = json.loads(to_json(document(report)))
+    assert list(value["runtime"]) == ["name", "nearest", "differs"]
+    assert value["runtime"]["name"] == "native"
+    assert value["runtime"]["nearest"].startswith("tflm-")
+    assert list(value["flash"]) == ["model_bytes", "code_bytes"]
+    assert value["flash"]["model_bytes"] > 0
+    assert value["flash"]["code_bytes"] is None
+    assert value["arena"]["bytes"] == value["arena"]["layout_bytes"] == value["arena"]["head_bytes"] == arena
+    assert value["arena"]["tail_bytes"] == 0
+    assert value["arena"]["is_lower_bound"] is False
+    assert {item["bytes"] > 0 for item in value["stack"]} == {True}
+    assert parse_reports(to_json(value)) == (report,)
+
+
+@pytest.mark.parametrize("device", [None, TARGET], ids=["no target", "cortex-m7"])
+def test_reports_have_the_runtime_and_the_flash(tmp_path: Path, device: Target | None) -> None:
+    path = put(tmp_path, residual_model())
+    report = plan_native(path, device)
+    arena = native_model(open_tflite(path), device).planned.memory.arena_bytes
+    check_fields(report, arena)
+    assert (report.memory is None) == (device is None)
+    if device is not None:
+        assert {item.core for item in report.stack} == {"cortex-m7"}
+        assert arena < account_model(residual_model(), platform_of(TFLM_TARGET)).bytes
+    check_fields(emit_native(path, device, output=tmp_path / "out").report, arena)
+
+
+def test_reports_of_tflm_have_neither(tmp_path: Path) -> None:
+    report = plan_model(put(tmp_path, conv_model()), TFLM_TARGET)
+    value = document(report)
+    assert (value["runtime"], value["flash"], value["stack"]) == (None, None, [])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_steps_are_in_the_order_that_is_requested(tmp_path: Path, order: OrderStrategy) -> None:
+    path = put(tmp_path, branches_model())
+    request = PlanRequest(order=order)
+    report = plan_native(path, TARGET, request=request)
+    assert report.plan is not None
+    operators = range(len(branches_model().main.operators))
+    assert sorted(report.plan.order) == list(operators)
+    if order == "original":
+        assert list(report.plan.order) == list(operators)
+    model = native_model(open_tflite(path), TARGET, request)
+    positions = [model.planned.plan.order.index(step.operator) for step in model.planned.program.steps]
+    assert positions == sorted(positions)
+
+
+def test_a_better_order_has_a_smaller_arena(tmp_path: Path) -> None:
+    path = put(tmp_path, badly_ordered())
+    first, second = (
+        native_model(open_tflite(path), TARGET, PlanRequest(order=order)).planned.memory.arena_bytes for order in ORDERS
+    )
+    assert first > second
+
+
+def badly_ordered() -> Model:
+    """Return branches whose wide tensors are all computed before any is reduced."""
+    net = Net()
+    x = net.arena(1, 8, 8, 1)
+    wide = [net.op("PAD", [x, net.constant([0, 0, 0, 0, 0, 0, 0, 15], 4, 2)], 1, 8, 8, 16) for _ in range(3)]
+    narrow = [net.op("MEAN", [y, net.constant([1, 2, 3])], 1, keep_dims=False) for y in wide]
+    return net.model([x], narrow)
+
+
+@pytest.mark.parametrize(
+    ("model", "where", "why"),
+    [
+        (unary_model("SIGN"), "net.tflite: operator 0", "cannot run SIGN"),
+        (not_native(), "net.tflite: operator 1", "does not support SIN"),
+        (if_model(), "net.tflite", "no control flow"),
+    ],
+    ids=["not TFLM", "not native", "control flow"],
+)
+def test_an_unsupported_model_is_refused_and_nothing_is_written(
+    tmp_path: Path, model: Model, where: str, why: str
+) -> None:
+    path = put(tmp_path, model)
+    out = tmp_path / "out"
+    for work in (
+        lambda: emit_native(path, TARGET, output=out),
+        lambda: plan_native(path, None),
+        lambda: verify_native(path),
+        lambda: convert_file(ConvertRequest(path), TARGET, output=out),
+    ):
+        with pytest.raises(UnsupportedModelError, match=why) as raised:
+            work()
+        assert raised.value.where == where
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("request_", "option"),
+    [(FirmwareRequest(data="incbin"), "--data"), (FirmwareRequest(profile=True), "--profile")],
+    ids=["incbin", "profile"],
+)
+def test_options_of_programs_for_tflm_are_rejected(tmp_path: Path, request_: FirmwareRequest, option: str) -> None:
+    path = put(tmp_path, conv_model())
+    out = tmp_path / "out"
+    with pytest.raises(UsageError, match=option):
+        emit_native(path, TARGET, output=out, request=request_)
+    with pytest.raises(UsageError, match=option):
+        convert_file(ConvertRequest(path), TARGET, output=out, firmware=request_)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("request_", "option"),
+    [(PlanRequest(sharing="greedy"), "--sharing"), (PlanRequest(constants_in_ram=True), "--constants-in-ram")],
+    ids=["sharing", "constants"],
+)
+def test_plans_of_tflm_are_rejected(tmp_path: Path, request_: PlanRequest, option: str) -> None:
+    with pytest.raises(UsageError, match=option):
+        plan_native(put(tmp_path, conv_model()), TARGET, request=request_)
+
+
+def test_files_that_exist_are_kept(tmp_path: Path) -> None:
+    path = put(tmp_path, conv_model())
+    emit_native(path, TARGET, output=tmp_path / "out")
+    before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+    with pytest.raises(EdgetoolError, match="exists"):
+        emit_native(path, TARGET, output=tmp_path / "out", name="net")
+    emit_native(path, TARGET, output=tmp_path / "out", force=True)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == before
+
+
+def test_convert_delivers_the_model_with_its_code(tmp_path: Path) -> None:
+    path = put(tmp_path, residual_model())
+    converted = convert_file(ConvertRequest(path), TARGET, output=tmp_path / "out", firmware=FirmwareRequest("cmake"))
+    emitted = contents(emit_native(path, TARGET, output=tmp_path / "emitted", request=FirmwareRequest("cmake")))
+    written = {file.name: file.read_bytes() for file in converted.files}
+    report = parse_reports(written.pop("net.json").decode())[0]
+    assert report == converted.report
+    assert written.pop("net.tflite") == path.read_bytes()
+    assert written == emitted
+
+
+def test_convert_writes_nothing_if_the_model_must_fit(tmp_path: Path) -> None:
+    path = put(tmp_path, residual_model())
+    small = TARGET.with_overrides(sram_bytes=64)
+    converted = convert_file(ConvertRequest(path), small, output=tmp_path / "out", strict=True)
+    assert [finding.rule for finding in converted.report.findings if finding.level == "error"] == ["arena-too-large"]
+    assert converted.files == ()
+    assert not (tmp_path / "out").exists()
+
+
+def test_compare_shows_both_arenas(tmp_path: Path) -> None:
+    first, second = put(tmp_path, conv_model(), "first"), put(tmp_path, residual_model(), "second")
+    compared = compare_models(first, second, "cortex-m7", overrides={"runtime": "native"})
+    arenas = [native_model(open_tflite(path), TARGET).planned.memory.arena_bytes for path in (first, second)]
+    (change,) = (item for item in compared.compare.figures if item.figure == "arena_bytes")
+    assert [change.a, change.b] == arenas
+
+
+def test_verify_compares_the_code_with_tflm(tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    path = put(tmp_path, residual_model())
+    report = verify_native(path, samples=4)
+    assert report.verify is not None
+    assert report.verify.passed
+    assert report.verify.native
+    assert [check.check for check in report.verify.checks] == ["native-runs", "outputs-equal"]
+    assert {check.passed for check in report.verify.checks} == {True}
+    assert report.verify.samples.random == 4
+
+
+def test_verify_finds_a_wrong_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tflite_micro")
+    path = put(tmp_path, conv_model())
+    compiled = execute_native.run_native
+
+    def wrong(files: dict[str, bytes], *rest: object, **options: object) -> object:
+        (weights,) = [name for name in files if name.endswith("_weights.c")]
+        text = files[weights].decode()
+        start = text.index("{\n") + 2
+        number = text[start:].split(",")[0].strip()
+        changed = text[:start] + text[start:].replace(number, str((int(number) + 64 + 128) % 256 - 128), 1)
+        return compiled({**files, weights: changed.encode()}, *rest, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("edgetool.pipeline.native.run_native", wrong)
+    report = verify_native(path, samples=4)
+    assert report.verify is not None
+    assert not report.verify.passed
+    assert [check.passed for check in report.verify.checks] == [True, False]
+    assert report.verify.checks[1].difference is not None
+
+
+def test_verify_without_a_compiler_is_a_named_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tflite_micro")
+    path = put(tmp_path, conv_model())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingExtraError, match="needs a C compiler"):
+        verify_native(path, samples=1)
