@@ -11,12 +11,18 @@
 #include "edgetool_native.h"
 
 /* shared with the generated program */
-/* Besides a step: the alignment of its output and of its inputs, its scratch, and whether it must be one band. */
+/* Besides an input: the size of a row, also of those that are the same for all batches, and its alignment. */
 typedef struct {
-    uint32_t output;
+    uint32_t row_bytes;
+    uint32_t alignment;
+} bands_input;
+
+/* Besides a step: the alignment of its output, its scratch, and whether it must be one band. */
+typedef struct {
+    uint32_t alignment;
     uint32_t scratch;
     uint32_t whole;
-    const uint8_t *inputs;
+    const bands_input *inputs;
 } bands_step;
 
 extern const bands_step *bands;
@@ -74,16 +80,17 @@ static void run_band(const edgetool_step *step, const bands_step *extra, uint8_t
                 blocks[entries].start = NULL;
                 rows[entries] = NULL;
                 if (place >= 0 && place / input->divisor < input->rows) {
-                    blocks[entries] = new_block(input->row_bytes, extra->inputs[i]);
+                    const bands_input *row = &extra->inputs[i];
+                    blocks[entries] = new_block(row->row_bytes, row->alignment);
                     memcpy(blocks[entries].data, source + (size_t)(place / input->divisor) * input->row_bytes,
-                           input->row_bytes);
+                           row->row_bytes);
                     rows[entries] = blocks[entries].data;
                 }
                 entries++;
             }
         }
     }
-    const block out = new_block((size_t)count * step->row_bytes, extra->output);
+    const block out = new_block((size_t)count * step->row_bytes, extra->alignment);
     const block scratch = new_block(extra->scratch, 4);
     memset(out.data, 0x5A, (size_t)count * step->row_bytes);
     memset(scratch.data, 0x5A, extra->scratch);

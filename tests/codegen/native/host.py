@@ -451,30 +451,29 @@ def bands_declarations() -> str:
 
 def bands_table(name: str, program: NativeProgram, memory: NativeMemory) -> str:
     """Return what the driver of bands needs besides the steps of a program."""
-    alignments: list[int] = []
-    rows = []
+    inputs: list[str] = []
+    steps = []
     for position, step in enumerate(program.steps):
-        first = len(alignments)
-        alignments += [_alignment(program, item) for item in step.inputs]
-        output = _tensor_alignment(program.graph.tensors[step.output])
-        rows.append(
-            f"    {{{output}, {step.scratch_bytes}, {int(position in memory.fields)}, {name}_alignments + {first}}},\n"
-        )
-    numbers = ", ".join(map(str, alignments or [1]))
+        whole = int(position in memory.fields)
+        alignment = _alignment(program.graph.tensors[step.output])
+        steps.append(f"    {{{alignment}, {step.scratch_bytes}, {whole}, {name}_inputs + {len(inputs)}}},\n")
+        inputs += [_bands_input(program, item) for item in step.inputs]
     return (
-        f"static const uint8_t {name}_alignments[] = {{ {numbers} }};\n"
-        f"static const bands_step {name}_bands[] = {{\n{''.join(rows) or '    {1, 0, 0, NULL},'}}};\n"
+        f"static const bands_input {name}_inputs[] = {{ {', '.join(inputs or ['{0, 1}'])} }};\n"
+        f"static const bands_step {name}_bands[] = {{\n{''.join(steps) or '    {1, 0, 0, NULL},'}}};\n"
     )
 
 
-def _alignment(program: NativeProgram, item: RowInput) -> int:
-    """Return 1 for rows of bytes, which may be anywhere, else 4."""
-    if isinstance(item.source, int):
-        return _tensor_alignment(program.graph.tensors[item.source])
-    return 1 if item.source.c_type in ("int8_t", "uint8_t") else 4
+def _bands_input(program: NativeProgram, item: RowInput) -> str:
+    """Return the size of a row, and 1 for rows of bytes, which may be anywhere, or 4."""
+    if not isinstance(item.source, int):
+        return f"{{{item.row_bytes}, {1 if item.source.c_type in ('int8_t', 'uint8_t') else 4}}}"
+    tensor = program.graph.tensors[item.source]
+    # Rows that are the same for all batches have no size: they are the whole tensor.
+    return f"{{{item.row_bytes or tensor.size_bytes}, {_alignment(tensor)}}}"
 
 
-def _tensor_alignment(tensor: Tensor) -> int:
+def _alignment(tensor: Tensor) -> int:
     return 1 if tensor.dtype in (DType.BOOL, DType.INT8, DType.UINT8) or tensor.dtype not in C_TYPES else 4
 
 

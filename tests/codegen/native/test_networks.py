@@ -1,0 +1,98 @@
+"""Random networks and random single operators compute bit by bit what TFLM computes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from random import Random
+
+import pytest
+from benchmarks.kernels.cases import Case, generators
+from benchmarks.kernels.random_network import random_network
+
+from edgetool.codegen.native.lower import lowering_of
+from edgetool.errors import UnsupportedModelError
+from edgetool.model.types import DType, Model
+from tests.codegen.native.host import Build, Trial, compare_all, prepare
+
+QUICK, MANY, PART = 30, 2000, 250
+SAMPLES = 4
+CASES = 25
+# The types of activations that the native runtime computes with; others it only moves.
+COMPUTED = (DType.INT8, DType.INT16)
+
+
+def networks(first: int) -> Iterator[tuple[str, Model]]:
+    """Yield random networks whose first input is int8 or int16."""
+    number = first
+    while True:
+        model = random_network(Random(f"native/network/{number}"))
+        if model.main.tensors[model.main.inputs[0]].dtype in COMPUTED:
+            yield f"network {number}", model
+        number += 1
+
+
+def supported_types() -> list[tuple[str, str]]:
+    """Return the operators that have a lowering, with each of their types."""
+    return [(code, kind) for code, kind in generators() if lowering_of(code) is not None]
+
+
+def cases(types: Iterable[tuple[str, str]], numbers: Iterable[int]) -> Iterator[tuple[str, Model]]:
+    """Yield random models of single operators."""
+    numbers = tuple(numbers)
+    for code, kind in types:
+        for number in numbers:
+            model = Case(code, kind, number).model()
+            if code == "DEPTHWISE_CONV_2D" and model.main.operators[0].inputs[2:] == (-1,):
+                continue  # TFLM crashes
+            yield f"{code}/{kind}/{number}", model
+
+
+def supported(
+    models: Iterable[tuple[str, Model]], count: int | None, refused: Counter[str], *, row_wise: bool = False
+) -> dict[str, Trial]:
+    """Return the first models that the native runtime supports, and count the others by reason."""
+    trials: dict[str, Trial] = {}
+    for name, model in models:
+        if len(trials) == count:
+            break
+        try:
+            trials[name] = prepare(model, SAMPLES, len(trials), row_wise=row_wise)
+        except UnsupportedModelError as error:
+            refused[error.what] += 1
+    return trials
+
+
+def differences(trials: dict[str, Trial], build: Build | None = None) -> list[str]:
+    """Return a line for each model whose outputs differ from those of TFLM."""
+    results = compare_all(list(trials.values()), build)
+    return [f"{name}: {result}" for name, result in zip(trials, results, strict=True) if result is not None]
+
+
+def test_random_networks_compute_what_tflm_computes() -> None:
+    refused: Counter[str] = Counter()
+    assert differences(supported(networks(10_000), QUICK, refused)) == []
+    # Most networks have a native program: the comparison is not one of a few simple ones.
+    assert refused.total() <= QUICK // 2, refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(MANY // PART))
+def test_many_random_networks_compute_what_tflm_computes(part: int) -> None:
+    refused: Counter[str] = Counter()
+    assert differences(supported(networks(1_000 * part), PART, refused)) == []
+    assert refused.total() <= PART // 2, refused
+
+
+def test_random_operators_compute_what_tflm_computes() -> None:
+    drawn = Random(0).sample(supported_types(), QUICK)
+    assert differences(supported(cases(drawn, [0]), None, Counter())) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(5))
+def test_many_random_operators_compute_what_tflm_computes(part: int) -> None:
+    trials = supported(cases(supported_types(), range(part, CASES, 5)), None, Counter())
+    assert differences(trials) == []
+    missing = {code for code, _ in supported_types()} - {name.split("/")[0] for name in trials}
+    assert not missing, f"no supported model of {missing}"
