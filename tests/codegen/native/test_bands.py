@@ -50,4 +50,4 @@ def test_bands_of_many_random_operators_compute_what_tflm_computes(row_wise: boo
 def test_bands_have_many_rows_to_split() -> None:
     trials = supported(networks(20_000), QUICK, Counter(), row_wise=True)
     steps = [step for trial in trials.values() for step in trial.program.steps]
-    assert sum(step.rows > 1 for step in steps) > len(steps) / 2
+    assert sum(step.rows > 1 for step in steps) > len(steps) / 4
