@@ -119,9 +119,7 @@ def prepare(
     """
     blob = write_model(model) if isinstance(model, Model) else model
     read = read_model(blob)
-    for item in unsupported_operators(read, load_runtime(NATIVE), kernels="reference"):
-        raise UnsupportedModelError(f"TFLM cannot run {item.operator.label}: {item.why}")
-    program = lower(read, row_wise=row_wise)
+    program = lowered(read, row_wise=row_wise)
     if inputs is None:
         drawn = random_inputs(read, samples, seed)
         inputs = [
@@ -129,6 +127,17 @@ def prepare(
             for array, index in zip(drawn, read.main.inputs, strict=True)
         ]
     return Trial(blob, program, place(program), tuple(inputs))
+
+
+def lowered(model: Model, *, row_wise: bool = False) -> NativeProgram:
+    """Return the native program of a model that TFLM's reference kernels accept.
+
+    Raises:
+        UnsupportedModelError: TFLM's reference kernels or the native runtime do not support the model.
+    """
+    for item in unsupported_operators(model, load_runtime(NATIVE), kernels="reference"):
+        raise UnsupportedModelError(f"TFLM cannot run {item.operator.label}: {item.why}")
+    return lower(model, row_wise=row_wise)
 
 
 def extremes(tensor: Tensor, drawn: Array) -> Array:
