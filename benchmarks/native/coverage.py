@@ -1,0 +1,114 @@
+"""Branch coverage of the native kernels: gcov over random networks and models of each operator.
+
+    python -m benchmarks.native coverage [--networks 150] [--cases 12]
+
+Each model runs on all its samples with whole tensors and in bands of random heights, without optimization. Lines of
+branches that were never taken are printed with the kernel's share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.native.cores import drawn
+from tests.codegen.native import host
+
+from edgetool.codegen.native.emit import kernel_files
+
+GOAL = 0.95
+GROUP = 40
+SECONDS = 900
+
+
+@dataclass
+class Covered:
+    """The branches of a kernel: those taken, all, and the lines of the others."""
+
+    taken: int = 0
+    total: int = 0
+    missed: set[int] = field(default_factory=set)
+
+    @property
+    def share(self) -> float:
+        """The share of branches that were taken; 1 without branches."""
+        return self.taken / self.total if self.total else 1.0
+
+
+def measure(trials: Sequence[host.Trial]) -> dict[str, Covered]:
+    """Run all models with both drivers, and return the branches of each file of the kernels."""
+    files: dict[str, bytes] = {}
+    for trial in trials:
+        files |= kernel_files(trial.program)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, data in files.items():
+            (folder / file).write_bytes(data)
+        (folder / "bands.c").write_bytes(host.BANDS.read_bytes())
+        sources = [file for file in files if file.endswith(".c")]
+        _run(["gcc", "-std=c99", "-O0", "--coverage", "-fprofile-update=atomic", "-c", *sources, "bands.c"], folder)
+        kernels = [f"{Path(file).stem}.o" for file in sources if file != "edgetool_run.c"]
+        for start in range(0, len(trials), GROUP):
+            for driver, unit in (("run", "edgetool_run.o"), ("bands", "bands.o")):
+                _run_group(trials[start : start + GROUP], folder, driver, [*kernels, unit])  # type: ignore[arg-type]
+        return _branches(folder, [*kernels, "edgetool_run.o"])
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    subprocess.run(command, cwd=folder, check=True, timeout=SECONDS, stdout=subprocess.DEVNULL)
+
+
+def _run_group(trials: Sequence[host.Trial], folder: Path, driver: host.Driver, objects: Sequence[str]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        for number, trial in enumerate(trials):
+            (place / f"{number}.in").write_bytes(trial.samples)
+            for file, data in host.model_files(f"m{number}", trial).items():
+                (place / file).write_bytes(data)
+        (place / "group.c").write_text(host.group_source(trials, driver))
+        units = [str(folder / item) for item in objects]
+        _run(["gcc", "-std=c99", "-O0", f"-I{folder}", "group.c", *units, "--coverage", "-o", "program"], place)
+        _run(["./program"], place)
+
+
+def _branches(folder: Path, objects: Sequence[str]) -> dict[str, Covered]:
+    """Return what gcov reports: a branch in an inline function of a header counts once, if any kernel takes it."""
+    command = ["gcov", "--json-format", "--branch-probabilities", *objects]
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"})
+    counts: dict[tuple[str, int, int], int] = {}
+    for path in folder.glob("*.gcov.json.gz"):
+        for item in json.loads(gzip.decompress(path.read_bytes()))["files"]:
+            for line in item["lines"]:
+                for number, branch in enumerate(line["branches"]):
+                    key = (Path(item["file"]).name, line["line_number"], number)
+                    counts[key] = counts.get(key, 0) + branch["count"]
+    covered: dict[str, Covered] = {}
+    for (file, line_number, _), count in counts.items():
+        kernel = covered.setdefault(file, Covered())
+        kernel.total += 1
+        kernel.taken += count > 0
+        if not count:
+            kernel.missed.add(line_number)
+    return covered
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the share of each kernel, and return 1 if one is below the goal."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.native coverage")
+    parser.add_argument("--networks", type=int, default=150)
+    parser.add_argument("--cases", type=int, default=12, help="models of each operator and type")
+    options = parser.parse_args(arguments)
+    covered = measure(list(drawn(options.networks, options.cases).values()))
+    for file, kernel in sorted(covered.items()):
+        lines = ", ".join(map(str, sorted(kernel.missed)))
+        print(f"{file:<36} {kernel.share:7.1%} of {kernel.total:3}  {'not taken in lines ' + lines if lines else ''}")
+    taken, total = (sum(getattr(kernel, name) for kernel in covered.values()) for name in ("taken", "total"))
+    print(f"{'all':<36} {taken / max(1, total):7.1%} of {total}")
+    return 0 if all(kernel.share >= GOAL for kernel in covered.values()) else 1
