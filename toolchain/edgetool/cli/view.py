@@ -261,7 +261,7 @@ def _misfits(report: Report) -> list[str]:
         region = printable(memory.region or "SRAM", 30)
         parts.append(f"arena {qualifier}{size_of_limit(needed, memory.sram_bytes)} in {region}")
     if memory.model_fits is False and memory.flash_bytes is not None:
-        parts.append(f"model {size_of_limit(model_bytes(report), memory.flash_bytes)} in flash")
+        parts.append(f"{in_flash(report)} {size_of_limit(flash_bytes(report), memory.flash_bytes)} in flash")
     return [f"Does not fit: {', '.join(parts)}"] if parts else []
 
 
@@ -280,9 +280,19 @@ def _favourable(report: Report) -> str:
     if memory.sram_bytes is not None:
         parts.append(f"arena {qualifier}{_share(size, memory.sram_bytes)}")
     if memory.flash_bytes is not None:
-        parts.append(f"model {_share(model_bytes(report), memory.flash_bytes)}")
+        parts.append(f"{in_flash(report)} {_share(flash_bytes(report), memory.flash_bytes)}")
     judged = "Fits" if memory.arena_fits and memory.model_fits else _partly(memory).capitalize()
     return f"{judged}: {', '.join(parts)}{time}"
+
+
+def flash_bytes(report: Report) -> int:
+    """Return what the model takes in flash: its .tflite, or the constants of native code."""
+    return model_bytes(report) if report.flash is None else report.flash.model_bytes
+
+
+def in_flash(report: Report) -> str:
+    """Return the name of what flash_bytes counts."""
+    return "model" if report.flash is None else "constants"
 
 
 def model_bytes(report: Report) -> int:
