@@ -169,9 +169,9 @@ def badly_ordered() -> Model:
 @pytest.mark.parametrize(
     ("model", "where", "why"),
     [
-        (unary_model("SIGN"), "net.tflite: operator 0", "cannot run SIGN"),
+        (unary_model("SIGN"), "net.tflite: operator 0", "cannot run SIGN: tflm-"),
         (not_native(), "net.tflite: operator 1", "does not support SIN"),
-        (if_model(), "net.tflite", "no control flow"),
+        (if_model(), "net.tflite: operator 0", "no control flow, which IF needs"),
     ],
     ids=["not TFLM", "not native", "control flow"],
 )

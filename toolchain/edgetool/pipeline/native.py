@@ -13,9 +13,10 @@ from edgetool.codegen.native.stack import stack_bounds
 from edgetool.errors import ConversionError, UnsupportedModelError, UsageError
 from edgetool.execute.native import run_native
 from edgetool.memory.account import ArenaAccount, Peak
+from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import require_valid
 from edgetool.memory.lifetimes import layout_problem, timeline
-from edgetool.memory.planner import OrderSearch, Plan, PlanRequest, orders_to_try
+from edgetool.memory.planner import FIRST_NODES, OrderSearch, Plan, PlanRequest, orders_to_try
 from edgetool.memory.problem import Effort, LayoutProblem, Lifetime, Proof
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
@@ -74,15 +75,20 @@ def require_native(model: Model, name: str) -> NativeProgram:
     Raises:
         UnsupportedModelError: TFLM rejects an operator, or the native runtime lacks it.
     """
-    runtime = load_runtime(NATIVE)
-    for item in unsupported_operators(model, runtime, kernels="reference"):
+    reference = load_runtime(load_runtime(NATIVE).reference)
+    for item in unsupported_operators(model, reference, kernels="reference"):
         raise UnsupportedModelError(
             f"TFLM, whose outputs native code has, cannot run {item.operator.label}: {item.why}",
             where=f"{name}: operator {item.operator.index}",
             fix="convert the model again",
         )
-    if len(model.subgraphs) > 1 and any(op.code in ("IF", "WHILE") for op in model.main.operators):
-        raise UnsupportedModelError("native code has no control flow", where=name, fix="use one of TFLM's runtimes")
+    for operator in model.main.operators:
+        if operator.code in ("IF", "WHILE"):
+            raise UnsupportedModelError(
+                f"native code has no control flow, which {operator.label} needs",
+                where=f"{name}: operator {operator.index}",
+                fix="use one of TFLM's runtimes",
+            )
     try:
         return lower(model)
     except UnsupportedModelError as error:
@@ -91,22 +97,29 @@ def require_native(model: Model, name: str) -> NativeProgram:
 
 def plan_program(program: NativeProgram, request: PlanRequest, effort: Effort) -> NativePlan:
     """Return the steps in the order with the smallest arena, among the orders that the request allows."""
-    model = program.model
+    model, strategy = program.model, request.strategy or "optimal"
     times = timeline(model)
     search = OrderSearch(model, layout_problem(model, times), times, request.order or "optimal", effort.for_order)
+    # As in memory/planner.py: a first layout of each order that can be better, then the whole effort for the best.
+    first = replace(effort, node_limit=min(FIRST_NODES, effort.node_limit or FIRST_NODES))
     best: tuple[NativeProgram, NativeMemory, tuple[int, ...]] | None = None
     tried = 0
     for result in orders_to_try(search):
         order = tuple(model.main.operators[position].index for position in result.order)
         ordered = in_program_order(program, order)
-        memory = place_buffers(ordered, effort, strategy=request.strategy or "optimal")
         tried += 1
+        if best is not None and lower_bound(native_problem(ordered)) >= best[1].arena_bytes:
+            continue
+        memory = place_buffers(ordered, first, strategy=strategy)
         if best is None or memory.arena_bytes < best[1].arena_bytes:
             best = ordered, memory, order
         if best[1].layout.optimal and best[1].arena_bytes <= _largest_step(best[0]):
             break
     assert best is not None
     ordered, memory, order = best
+    if not memory.layout.optimal:
+        again = place_buffers(ordered, effort, strategy=strategy)
+        memory = min(again, memory, key=lambda item: (item.arena_bytes, -item.layout.lower_bound))
     require_valid(memory.problem, memory.layout)
     return NativePlan(ordered, memory, _plan(ordered, memory, order, single=tried == 1))
 
