@@ -51,6 +51,21 @@ def test_a_depfile_names_all_files(tflite: Path, tmp_path: Path) -> None:
     assert "net.tflite" in rule.partition(":")[2]
 
 
+@pytest.mark.parametrize("command", ["emit", "convert"])
+def test_kernels_can_be_left_out(tflite: Path, tmp_path: Path, command: str) -> None:
+    done = captured(command, tflite, *BOARD, "--no-kernels", "--json", "-o", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["provenance"]["options"]["no_kernels"] is True
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"net.h", "net.c", "net_weights.h", "net_weights.c", "main.c"} <= names
+    assert not [name for name in names if name.startswith("edgetool")]
+    done = captured(command, tflite, *BOARD, "--no-kernels", "--project", "cmake", "-o", tmp_path / "other")
+    assert (done.returncode, "needs the kernels" in words(done)) == (2, True)
+    done = captured(command, tflite, "-t", "cortex-m7", "--no-kernels", "-o", tmp_path / "other")
+    assert (done.returncode, "--no-kernels needs --runtime native" in words(done)) == (2, True)
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize("options", [NATIVE, BOARD], ids=["no target", "cortex-m7"])
 def test_documents_have_the_runtime(tflite: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     for command in (("plan", tflite), ("emit", tflite, "-o", tmp_path / "out")):

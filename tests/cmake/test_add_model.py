@@ -61,6 +61,48 @@ int main()
     return net_runner::init() == net_ok ? 1 : 0; /* the fake has no version of a model */
 }
 """
+NATIVE_LISTS = """\
+cmake_minimum_required(VERSION 3.20)
+project(app LANGUAGES C)
+find_package(edgetool REQUIRED)
+add_library(second SHARED second.c)
+edgetool_add_model(second MODEL models/other.tflite NAME second TARGET cortex-m7 RUNTIME native)
+add_executable(app main.c)
+target_compile_options(app PRIVATE -Wall -Wextra -Wconversion -Werror)
+edgetool_add_model(app MODEL "models/my net.tflite" TARGET cortex-m7 RUNTIME native)
+edgetool_add_model(app MODEL models/other.tflite NAME third TARGET cortex-m7 RUNTIME native OPTIONS --order original)
+target_link_libraries(app PRIVATE second)
+"""
+NATIVE_LIBRARY = """\
+#include "second.h"
+
+static second_memory memory;
+
+int second_runs(void);
+int second_runs(void)
+{
+    second_context context;
+    return second_init(&context, &memory, sizeof memory) == second_ok && second_invoke(&context) == second_ok;
+}
+"""
+NATIVE_MAIN = """\
+#include "my_net.h"
+#include "third.h"
+
+int second_runs(void);
+
+int main(void)
+{
+    static my_net_memory first;
+    static third_memory second;
+    my_net_context my_net;
+    third_context third;
+    const int failed = my_net_init(&my_net, &first, sizeof first) != my_net_ok || my_net_invoke(&my_net) != my_net_ok;
+    return failed || third_init(&third, &second, sizeof second) != third_ok || third_invoke(&third) != third_ok
+        || !second_runs();
+}
+"""
+KERNELS = CMAKE_DIR.parent / "codegen" / "native" / "c"
 BOARD = 'extends = "nucleo-h743zi2"\nname = "my-board"\nboard = "Ours"\nclock = "{}"\n'
 FIRST, SECOND = "edgetool convert: my_net for cortex-m7", "edgetool convert: second for board.toml"
 
@@ -197,6 +239,30 @@ def test_the_program_for_tflm(source: Path, tmp_path: Path) -> None:
     assert "edgetool" not in build(tmp_path / "build")
 
 
+@pytest.mark.slow
+def test_native_code_and_its_kernels(source: Path, tmp_path: Path, generator: str) -> None:
+    (source / "main.c").write_text(NATIVE_MAIN, encoding="utf-8")
+    (source / "second.c").write_text(NATIVE_LIBRARY, encoding="utf-8")
+    (source / "CMakeLists.txt").write_text(NATIVE_LISTS, encoding="utf-8")
+    folder = tmp_path / "the build"
+    configure(source, folder, generator=generator)
+    said = build(folder)
+    assert FIRST in said
+    assert "app_edgetool_kernels" in said
+    assert os.spawnl(os.P_WAIT, folder / "app", "app") == 0
+    written = {path.name for path in (folder / "edgetool/app/my_net").iterdir()}
+    assert written == {f"my_net{end}" for end in (".c", ".h", "_weights.c", "_weights.h", ".tflite", ".json", ".d")}
+    assert "edgetool convert" not in build(folder)
+    (source / "models" / "other.tflite").touch()
+    said = build(folder)
+    assert (FIRST in said, "edgetool convert: third" in said) == (False, True)
+    kernels = sorted(path.name for path in KERNELS.glob("*.c"))
+    contained = run("nm", folder / "app").stdout
+    linked = [name for name in kernels if f" {name.removesuffix('.c')}\n" in contained]
+    assert "edgetool_run.c" in linked
+    assert len(linked) < 6 < len(kernels)
+
+
 CALL = "edgetool_add_model(app MODEL models/other.tflite TARGET cortex-m7 {})"
 REFUSED = {
     "edgetool_add_model(app TARGET cortex-m7)": "edgetool_add_model(app ...): MODEL is missing",
@@ -216,6 +282,10 @@ REFUSED = {
     CALL.format("PROFILE"): "the project needs the language CXX",
     CALL.format("COLOUR red"): "unknown arguments: COLOUR, red",
     CALL.format("SRAM"): "no value for SRAM",
+    CALL.format("RUNTIME native DATA incbin"): "DATA does not apply to RUNTIME native",
+    CALL.format("RUNTIME native RUNNER"): "RUNNER does not apply to RUNTIME native",
+    CALL.format("RUNTIME native KERNELS cmsis-nn"): "KERNELS does not apply to RUNTIME native",
+    CALL.format("OPTIONS --runtime native"): "OPTIONS cannot have native",
     CALL.format("OPTIONS --output=there"): "OPTIONS cannot have --output=there",
 }
 

@@ -18,6 +18,7 @@ from edgetool.cli.options import (
     firmware_options,
     force_option,
     json_option,
+    kernels_option,
     plan_options,
     quiet_options,
     target_options,
@@ -205,6 +206,7 @@ if TYPE_CHECKING:
 @custom_operators_option
 @directory_options
 @firmware_options
+@kernels_option
 @json_option
 @force_option
 @quiet_options
@@ -225,6 +227,7 @@ def command(
     project: Project | None,
     data: Data,
     profile: bool,
+    no_kernels: bool,
     depfile: Path | None,
     as_json: bool,
     force: bool,
@@ -264,7 +267,7 @@ def command(
             offline_plan=not no_offline_plan,
             replan=replan,
             plan=PlanRequest(order, strategy, time_limit=plan_time_limit),
-            firmware=FirmwareRequest(project or "plain", data, profile),
+            firmware=FirmwareRequest(project or "plain", data, profile, kernels=not no_kernels),
             custom_operators=custom_operators,
             strict=strict,
             progress=progress,

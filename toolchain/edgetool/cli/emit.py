@@ -16,6 +16,7 @@ from edgetool.cli.options import (
     firmware_options,
     force_option,
     json_option,
+    kernels_option,
     quiet_options,
     target_options,
 )
@@ -138,6 +139,7 @@ def _latency(report: Report) -> str:
 @custom_operators_option
 @directory_options
 @firmware_options
+@kernels_option
 @json_option
 @force_option
 @quiet_options
@@ -152,6 +154,7 @@ def command(
     project: Project | None,
     data: Data,
     profile: bool,
+    no_kernels: bool,
     shared_arena: bool,
     depfile: Path | None,
     as_json: bool,
@@ -176,7 +179,7 @@ def command(
     from edgetool.report.json import document, documents, to_json
 
     chosen: Project = project or ("header" if arena_style == "buffers" else "plain")
-    request = FirmwareRequest(chosen, data, profile)
+    request = FirmwareRequest(chosen, data, profile, kernels=not no_kernels)
     device, native = resolve_with_native(target, **overrides)
     read = (*models, custom_operators, *implicit_inputs(target))
     if native and (shared_arena or arena_style == "buffers" or custom_operators is not None):

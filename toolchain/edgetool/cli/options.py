@@ -143,6 +143,12 @@ firmware_options = stacked(
     ),
     depfile_option,
 )
+kernels_option = option(
+    "--no-kernels",
+    group="Output",
+    is_flag=True,
+    help="With --runtime native, leave out the kernels, which the project compiles once for all its models.",
+)
 json_option = option("--json", "as_json", group="Output", is_flag=True, help="Print only the JSON document.")
 report_option = option(
     "--output", "-o", group="Output", type=PATH, metavar="FILE", help="Write the JSON document to FILE."

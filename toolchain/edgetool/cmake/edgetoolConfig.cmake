@@ -2,14 +2,15 @@
 #
 #   find_package(edgetool REQUIRED)
 #   edgetool_add_model(<target> MODEL <file> TARGET <name or file.toml>
-#                      [NAME <name>] [KERNELS <kernels>] [SRAM <size>] [FLASH <size>]
+#                      [NAME <name>] [RUNTIME <runtime>] [KERNELS <kernels>] [SRAM <size>] [FLASH <size>]
 #                      [CALIBRATION <file>] [CUSTOM_OPERATORS <file>] [DATA array|incbin]
 #                      [RUNNER] [PROFILE] [OPTIONS <option>...])
 #
 # Converts MODEL (.h5, .keras, SavedModel directory or .tflite) while the target is built, again whenever a file that
 # was read has changed, and adds what comes out to the target: NAME.h and the model's data; with RUNNER the C++ class of
 # NAME_runner.h, for which the target links TFLM; with PROFILE also the program of NAME_profile.cc, its main() included.
-# What does not fit, or cannot run, fails the build. Relative paths, and edgetool.toml, are those of the current source
+# With RUNTIME native, it adds NAME.c and NAME_weights.c instead, and links the kernels that they call: a library for each
+# target, which is compiled with the options of the target. What does not fit, or cannot run, fails the build. Relative paths, and edgetool.toml, are those of the current source
 # directory. NAME is the model's file name when not given. OPTIONS are further ones of `edgetool convert`.
 #
 # EDGETOOL_EXECUTABLE is the program that runs: a cache variable, found beside this package or on PATH.
@@ -42,10 +43,12 @@ endif()
 # Another version of edgetool may write other files: models are converted again when it changes.
 set(EDGETOOL_VERSION_FILE "${CMAKE_CURRENT_LIST_DIR}/../__init__.py")
 cmake_path(NORMAL_PATH EDGETOOL_VERSION_FILE)
+set(EDGETOOL_KERNELS_DIR "${CMAKE_CURRENT_LIST_DIR}/../codegen/native/c")
+cmake_path(NORMAL_PATH EDGETOOL_KERNELS_DIR)
 
 function(edgetool_add_model target)
   set(context "edgetool_add_model(${target} ...)")
-  set(values MODEL TARGET NAME KERNELS SRAM FLASH CALIBRATION CUSTOM_OPERATORS DATA)
+  set(values MODEL TARGET NAME RUNTIME KERNELS SRAM FLASH CALIBRATION CUSTOM_OPERATORS DATA)
   cmake_parse_arguments(PARSE_ARGV 1 arg "RUNNER;PROFILE" "${values}" "OPTIONS")
   if(DEFINED arg_UNPARSED_ARGUMENTS)
     list(JOIN arg_UNPARSED_ARGUMENTS ", " unknown)
@@ -61,7 +64,7 @@ function(edgetool_add_model target)
     endif()
   endforeach()
   foreach(option IN LISTS arg_OPTIONS)
-    if(option MATCHES "^(-o.*|(--output|--name|--project|--data|--profile|--depfile)(=.*)?)$")
+    if(option MATCHES "^(-o.*|(--output|--name|--project|--data|--profile|--depfile|--no-kernels)(=.*)?|(--runtime=)?native)$")
       message(FATAL_ERROR "${context}: OPTIONS cannot have ${option}: the build decides it")
     endif()
   endforeach()
@@ -91,6 +94,15 @@ function(edgetool_add_model target)
     message(FATAL_ERROR "${context}: '${arg_NAME}' is no C name of up to 31 characters; give another with NAME")
   endif()
 
+  set(native FALSE)
+  if("${arg_RUNTIME}" STREQUAL "native")
+    set(native TRUE)
+    foreach(other DATA KERNELS CUSTOM_OPERATORS RUNNER PROFILE)
+      if(arg_${other})
+        message(FATAL_ERROR "${context}: ${other} does not apply to RUNTIME native")
+      endif()
+    endforeach()
+  endif()
   if("${arg_DATA}" STREQUAL "")
     set(arg_DATA array)
   elseif(NOT arg_DATA MATCHES "^(array|incbin)$")
@@ -114,16 +126,23 @@ function(edgetool_add_model target)
 
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/edgetool/${target}/${arg_NAME}")
   set(path "${folder}/${arg_NAME}")
+  set(others "${path}.h" "${path}_model.h")
   set(compiled "${path}_model.c")
-  if(arg_DATA STREQUAL "incbin")
+  if(native)
+    set(others "${path}.h" "${path}_weights.h")
+    set(compiled "${path}.c" "${path}_weights.c")
+  elseif(arg_DATA STREQUAL "incbin")
     set(compiled "${path}_model.S")
     set_property(SOURCE "${compiled}" APPEND PROPERTY OBJECT_DEPENDS "${path}.tflite")
   endif()
-  set(others "${path}.h" "${path}_model.h")
   set(written "${path}.json")
   set(command "${EDGETOOL_EXECUTABLE}" convert "${arg_MODEL}" --target "${arg_TARGET}" --name "${arg_NAME}")
   list(APPEND command --output "${folder}" --project ${project} --data ${arg_DATA} --strict --force --quiet)
-  foreach(option KERNELS SRAM FLASH CALIBRATION CUSTOM_OPERATORS)
+  if(native)
+    list(APPEND command --no-kernels)
+    _edgetool_link_kernels(${target})
+  endif()
+  foreach(option RUNTIME KERNELS SRAM FLASH CALIBRATION CUSTOM_OPERATORS)
     if(NOT "${arg_${option}}" STREQUAL "")
       string(TOLOWER "${option}" spelled)
       string(REPLACE "_" "-" spelled "${spelled}")
@@ -152,6 +171,26 @@ function(edgetool_add_model target)
   )
   target_sources(${target} PRIVATE ${others} ${compiled})
   target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${folder}>")
+endfunction()
+
+# Link the kernels of native code. Each is an object of a library: programs contain those that their models call.
+function(_edgetool_link_kernels target)
+  set(library "${target}_edgetool_kernels")
+  if(TARGET ${library})
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS "${EDGETOOL_KERNELS_DIR}/*.c")
+  add_library(${library} STATIC EXCLUDE_FROM_ALL ${sources})
+  target_include_directories(${library} PUBLIC "$<BUILD_INTERFACE:${EDGETOOL_KERNELS_DIR}>")
+  target_compile_features(${library} PUBLIC c_std_99)
+  target_compile_options(${library} PRIVATE "$<TARGET_PROPERTY:${target},COMPILE_OPTIONS>")
+  target_compile_definitions(${library} PRIVATE "$<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>")
+  get_target_property(independent ${target} POSITION_INDEPENDENT_CODE)
+  get_target_property(type ${target} TYPE)
+  if(independent OR type MATCHES "^(SHARED|MODULE)_LIBRARY$")
+    set_target_properties(${library} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endif()
+  target_link_libraries(${target} PRIVATE ${library})
 endfunction()
 
 # The target is one to which sources can be added here.

@@ -453,6 +453,8 @@ def convert_file(
         if custom_operators is not None or not offline_plan:
             option = "--no-offline-plan" if custom_operators is None else "--custom-operators"
             raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
+    elif firmware is not None:
+        firmware.require_tflm()
     on_name = name_findings(path, name)
     name = output_name(path, name)
     files = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)

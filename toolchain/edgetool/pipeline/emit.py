@@ -312,6 +312,7 @@ def emit_files(
         raise UsageError(f"--sharing {sharing} applies only to shared buffers", fix="add --arena-style buffers")
     with_buffers = arena_style == "buffers"
     request = request or (HEADER_ONLY if with_buffers else FirmwareRequest())
+    request.require_tflm()
     if with_buffers and request.has_program:
         raise UsageError(
             f"shared buffers are for runtimes without an arena: --project {request.project} generates a TFLM program",
@@ -426,6 +427,7 @@ def emit_shared(
             f"--shared-arena needs at least two models, not {len(paths)}", fix="specify two or more .tflite files"
         )
     request = request or FirmwareRequest()
+    request.require_tflm()
     group = output_name(Path(DEFAULT_GROUP), name or DEFAULT_GROUP)
     names = [output_name(path, None) for path in paths]
     _refuse_same_names(group, names, paths)

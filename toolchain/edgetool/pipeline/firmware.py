@@ -142,15 +142,19 @@ class FirmwareRequest:
             resolver, runner and main.cc); "cmake" for these and a CMakeLists.txt.
         data: The model as a C "array", or included by the assembler ("incbin").
         profile: Whether to add a second program, which prints the ticks of each operator.
+        kernels: Whether to add the kernels of native code.
     """
 
     project: Project = "plain"
     data: Data = "array"
     profile: bool = False
+    kernels: bool = True
 
     def __post_init__(self) -> None:
         if self.profile and self.project == "header":
             raise UsageError("--profile needs a TFLM program, which --project header omits", fix="use --project plain")
+        if not self.kernels and self.project == "cmake":
+            raise UsageError("the project of --project cmake needs the kernels", fix="omit --no-kernels")
 
     @property
     def has_program(self) -> bool:
@@ -159,7 +163,13 @@ class FirmwareRequest:
 
     def as_options(self) -> dict[str, object]:
         """Return the request as options of a report."""
-        return {"project": self.project, "data": self.data, "profile": self.profile}
+        options: dict[str, object] = {"project": self.project, "data": self.data, "profile": self.profile}
+        return options if self.kernels else {**options, "no_kernels": True}
+
+    def require_tflm(self) -> None:
+        """Raise UsageError if the request has an option of native code."""
+        if not self.kernels:
+            raise UsageError("--no-kernels needs --runtime native", fix="omit it, or add --runtime native")
 
 
 COMPILED_PLAN_NOTE = (

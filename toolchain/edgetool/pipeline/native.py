@@ -248,7 +248,12 @@ def native_contents(
     spec = header_spec(name, model.source, model.planned.plan, target, uncalibrated=uncalibrated)
     planned = model.planned
     return native_files(
-        spec, planned.program, planned.memory, main=request.has_program, cmake=request.project == "cmake"
+        spec,
+        planned.program,
+        planned.memory,
+        main=request.has_program,
+        cmake=request.project == "cmake",
+        kernels=request.kernels,
     )
 
 

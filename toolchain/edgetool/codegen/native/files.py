@@ -17,7 +17,7 @@ from edgetool.codegen.native.emit import (
     weights_source,
 )
 from edgetool.codegen.native.lower import NativeProgram
-from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory
+from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.codegen.spec import HeaderSpec, IoSpec
 from edgetool.codegen.templates import TemplateValue, fill
@@ -29,7 +29,13 @@ MAX_ARENA_BYTES = 2**31 - 1
 
 
 def native_files(
-    spec: HeaderSpec, program: NativeProgram, memory: NativeMemory, *, main: bool = False, cmake: bool = False
+    spec: HeaderSpec,
+    program: NativeProgram,
+    memory: NativeMemory,
+    *,
+    main: bool = False,
+    cmake: bool = False,
+    kernels: bool = True,
 ) -> dict[str, bytes]:
     """Return the C files by name.
 
@@ -39,6 +45,7 @@ def native_files(
         memory: The offsets of its buffers.
         main: Whether to add main.c, which runs the model once.
         cmake: Whether to add CMakeLists.txt.
+        kernels: Whether to add the kernels and what they include.
 
     Raises:
         UnsupportedModelError: The arena is larger than a 32-bit device can address.
@@ -56,11 +63,11 @@ def native_files(
         f"{name}_weights.h": weights_header(name, arrays),
         f"{name}_weights.c": weights_source(name, arrays),
     }
-    kernels = kernel_files(program)
+    copied = kernel_files(program)
     if main:
         texts["main.c"] = _main(spec, program)
     if cmake:
-        sources = [{"my_file": file} for file in kernels if file.endswith(".c")]
+        sources = [{"my_file": file} for file in copied if file.endswith(".c")]
         texts["CMakeLists.txt"] = fill(
             "native/model/CMakeLists.cmake",
             my_model=name,
@@ -68,7 +75,7 @@ def native_files(
             my_version=comment_text(spec.tool_version),
             MY_KERNELS=sources,
         )
-    return {file: text.encode("ascii") for file, text in texts.items()} | kernels
+    return {file: text.encode("ascii") for file, text in texts.items()} | (copied if kernels else {})
 
 
 def constant_bytes(program: NativeProgram) -> int:
@@ -109,6 +116,7 @@ def _header(spec: HeaderSpec, program: NativeProgram, memory: NativeMemory, cons
         MY_OUTPUTCOUNT=len(spec.outputs),
         MY_SECTIONS=[{"MY_SECTION": section} for section in header.io_sections(spec, name, macro)],
         MY_STATE=bool(state_tensors(program)),
+        MY_UNIT=f"uint{8 * memory.alignment}_t",
         MY_INPUTS=_accessors(spec.inputs, program, program.graph.inputs),
         MY_OUTPUTS=_accessors(spec.outputs, program, program.graph.outputs),
     )
@@ -145,7 +153,7 @@ def _arena(macro: str, memory: NativeMemory, constants: int) -> str:
     )
     return comment(textwrap.wrap(text, width=100)) + defines(
         (f"{macro}_ARENA_BYTES", memory.arena_bytes),
-        (f"{macro}_ARENA_ALIGNMENT", ALIGNMENT),
+        (f"{macro}_ARENA_ALIGNMENT", memory.alignment),
         (f"{macro}_CONSTANTS_BYTES", constants),
     )
 
