@@ -14,7 +14,7 @@ from edgetool.codegen.native.program import Step
 from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Overlap
 
-# Offsets of tensors and of the arena itself: no kernel needs more.
+# Offsets are multiples of this, which is enough for every kernel; those of 64-bit elements are of twice that.
 ALIGNMENT = 4
 
 
@@ -30,6 +30,11 @@ class NativeMemory:
     tensors: Mapping[int, int]
     scratch: Mapping[int, int]
     fields: Mapping[int, str]
+
+    @property
+    def alignment(self) -> int:
+        """The alignment of the arena."""
+        return max((buffer.alignment for buffer in self.problem.buffers), default=ALIGNMENT)
 
     @property
     def arena_bytes(self) -> int:
@@ -62,7 +67,7 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
             name=graph.tensors[root].name,
             size_bytes=graph.tensors[root].size_bytes,
             lifetime=Lifetime(-1, last_step) if root in always else Lifetime(first[root], last[root]),
-            alignment=ALIGNMENT,
+            alignment=max(ALIGNMENT, graph.tensors[root].dtype.bits // 8),
             granule=ALIGNMENT,
         )
         for root in sorted(first)

@@ -37,7 +37,7 @@ typedef struct {
 
 /* The memory of one context, for those who have no other place for it: static my_model_memory memory; */
 typedef union {
-    uint32_t alignment;
+    MY_UNIT alignment;
     uint8_t bytes[MY_MODEL_ARENA_BYTES + (MY_MODEL_ARENA_BYTES == 0)];
 } my_model_memory;
 
