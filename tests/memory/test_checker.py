@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from edgetool.errors import InternalError
 from edgetool.memory.checker import MAX_PAIRS, Violation, check_layout, require_valid
 from edgetool.memory.layout.solve import solve
-from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Overlap
 
 
 def buffer(
@@ -157,3 +157,70 @@ def test_the_bound_is_checked_against_the_maximum_live_bytes() -> None:
 def test_a_height_below_the_bound() -> None:
     (violation,) = check_layout(PAIR, Layout((0, 32), 64, 80, "none"))
     assert violation.message == "the height 64 is below the bound 80"
+
+
+def test_an_overlap_is_accepted_only_at_its_distance() -> None:
+    problem = LayoutProblem((buffer(0, 8, 0, 1), buffer(1, 8, 1, 2)), (Overlap(0, 1, 4),))
+    for first, second, rules in ((4, 0, []), (3, 0, ["overlap"]), (0, 4, ["overlap"]), (0, 8, []), (8, 0, [])):
+        layout = Layout((first, second), max(first, second) + 8, 0, "none")
+        assert [violation.rule for violation in check_layout(problem, layout)] == rules
+
+
+def test_any_overlap_of_a_pair_suffices() -> None:
+    pair = (buffer(0, 8, 0, 1), buffer(1, 8, 1, 2))
+    problem = LayoutProblem(pair, (Overlap(0, 1, 6), Overlap(0, 1, 4), Overlap(1, 0, 5)))
+    accepted = [
+        difference
+        for difference in range(-8, 9)
+        if not check_layout(problem, Layout((8 + difference, 8), max(16 + difference, 16), 0, "none"))
+    ]
+    assert accepted == [-8, -7, -6, -5, 4, 5, 6, 7, 8]
+
+
+def test_a_distance_may_be_negative() -> None:
+    problem = LayoutProblem((buffer(0, 8, 0, 1), buffer(1, 8, 1, 2)), (Overlap(0, 1, -3),))
+    assert check_layout(problem, Layout((0, 3), 11, 0, "none")) == ()
+    (violation,) = check_layout(problem, Layout((0, 4), 12, 0, "none"))
+    assert (violation.rule, violation.buffers) == ("overlap", (0, 1))
+
+
+def test_other_pairs_never_overlap() -> None:
+    problem = LayoutProblem(tuple(buffer(i, 8, 0, 1) for i in range(3)), (Overlap(0, 1, 0),))
+    rules = [(item.rule, item.buffers) for item in check_layout(problem, Layout((0, 0, 0), 8, 0, "none"))]
+    assert rules == [("overlap", (0, 2)), ("overlap", (1, 2))]
+
+
+@pytest.mark.parametrize("overlap", [Overlap(0, 0, 0), Overlap(0, 3, 0), Overlap(-1, 0, 0), Overlap(0, 2, 0)])
+def test_an_overlap_must_name_two_buffers_without_an_alias(overlap: Overlap) -> None:
+    buffers = (buffer(0, 8, 0, 1), buffer(1, 8, 1, 2), buffer(2, 8, 3, 3, alias="x"))
+    violations = check_layout(LayoutProblem(buffers, (overlap,)), Layout((0, 8, 0), 16, 0, "none"))
+    assert [violation.rule for violation in violations] == ["permission"]
+
+
+def test_the_bound_is_checked_against_the_bytes_in_use_if_buffers_may_overlap() -> None:
+    """The sum of the live bytes, 16, is no bound: with 2 bytes between the offsets, 10 suffice."""
+    problem = LayoutProblem((buffer(0, 8, 0, 1), buffer(1, 8, 1, 2)), (Overlap(0, 1, 2),))
+    assert check_layout(problem, Layout((2, 0), 10, 10, "bound met")) == ()
+    assert check_layout(problem, Layout((8, 0), 16, 16, "bound met")) == ()
+    (violation,) = check_layout(problem, Layout((12, 0), 20, 20, "bound met"))
+    assert violation.message == "the bound is 20, but at most 16 bytes are in use at once"
+
+
+@settings(max_examples=300)
+@given(placed(), st.data())
+def test_overlaps_are_accepted_where_painted_bytes_are_permitted(
+    case: tuple[LayoutProblem, tuple[int, ...]], data: st.DataObject
+) -> None:
+    problem, offsets = case
+    free = [i for i, item in enumerate(problem.buffers) if item.alias is None]
+    index = st.sampled_from(free or [0])
+    drawn = data.draw(st.lists(st.tuples(index, index, st.integers(-8, 8)), max_size=6 if free else 0))
+    overlaps = tuple(Overlap(*item) for item in drawn if item[0] != item[1])
+    ends = [offset + b.size_bytes for offset, b in zip(offsets, problem.buffers, strict=True) if b.size_bytes]
+    found = check_layout(LayoutProblem(problem.buffers, overlaps), Layout(offsets, max(ends, default=0), 0, "none"))
+    permitted = {
+        (min(o.first, o.second), max(o.first, o.second))
+        for o in overlaps
+        if offsets[o.first] - offsets[o.second] >= o.min_distance
+    }
+    assert {violation.buffers for violation in found} == painted_pairs(problem, offsets) - permitted

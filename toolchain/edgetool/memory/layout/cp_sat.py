@@ -1,17 +1,19 @@
 """The last stage: OR-Tools CP-SAT, between the bound and the layout of the earlier stages.
 
 Optional: the extra `cp-sat` installs OR-Tools. The model packs rectangles whose times are fixed and whose offsets are
-variables.
+variables. If buffers may overlap, it chooses which buffer of each pair is above the other instead.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgetool.errors import InternalError, MissingExtraError
+from edgetool.memory.layout.greedy import neighbours, pairs
 from edgetool.memory.layout.instance import Instance, layout_peak
 from edgetool.memory.problem import Effort
 
@@ -30,6 +32,8 @@ MAX_PEAK = 2**50
 # With more buffers, CP-SAT takes seconds and gigabytes before its search begins, and cannot be stopped during that
 # time.
 MAX_BUFFERS = 20_000
+# The same for the pairs of an instance with overlaps.
+MAX_PAIRS = 60_000
 POLL_SECONDS = 0.02
 
 
@@ -68,12 +72,13 @@ def close_gap(
     caller's thread, and ends the search with the best result so far. So does an exception in that thread, such as
     KeyboardInterrupt, which is then raised again.
 
-    Instances that exceed MAX_BUFFERS or MAX_PEAK are returned unchanged. Raises MissingExtraError without OR-Tools, and
-    InternalError if `offsets` and the lower bound contradict each other.
+    Instances that exceed MAX_BUFFERS, MAX_PEAK or MAX_PAIRS are returned unchanged. Raises MissingExtraError without
+    OR-Tools, and InternalError if `offsets` and the lower bound contradict each other.
     """
     peak = layout_peak(instance, offsets)
     goal = max(lower_bound, min(capacity or 0, peak))
-    if peak <= goal or peak > MAX_PEAK or len(offsets) > MAX_BUFFERS or effort.stop():
+    is_large = len(offsets) > MAX_BUFFERS or (instance.overlaps and pairs(instance) > MAX_PAIRS)
+    if peak <= goal or peak > MAX_PEAK or is_large or effort.stop():
         return CpSatResult(offsets, lower_bound, peak <= lower_bound)
     require_available()
     from ortools.sat.python import cp_model
@@ -125,17 +130,41 @@ def _build_model(
         starts.append(start)
         spans.append(model.new_fixed_size_interval_var(start, size, ""))
         times.append(model.new_fixed_size_interval_var(first, last - first + 1, ""))
-    model.add_no_overlap_2d(times, spans)
+    if instance.overlaps:
+        _require_distances(model, instance, starts)
+    else:
+        model.add_no_overlap_2d(times, spans)
     if sum(last - first + 1 for first, last in zip(instance.first, instance.last, strict=True)) <= MAX_CLIQUE_ENTRIES:
-        alive: list[list[Any]] = [[] for _ in range(instance.clique_count)]
-        for first, last, span in zip(instance.first, instance.last, spans, strict=True):
-            for clique in range(first, last + 1):
-                alive[clique].append(span)
-        for live_spans in alive:
-            model.add_no_overlap(live_spans)
+        for clique in _disjoint_cliques(instance):
+            model.add_no_overlap([spans[i] for i in clique])
     model.add_hint(top, peak)
     model.minimize(top)
     return starts
+
+
+def _require_distances(model: Any, instance: Instance, starts: Sequence[Any]) -> None:
+    """Add a choice for each pair of live buffers: either may be above the other, at the distance that this requires."""
+    sizes, distances = instance.sizes, instance.distances
+    for i, row in enumerate(neighbours(instance, MAX_PAIRS) or ()):
+        for j in row:
+            above, below = distances.get((i, j), sizes[j]), distances.get((j, i), sizes[i])
+            if i < j and above + below > 1:
+                is_above = model.new_bool_var("")
+                model.add(starts[i] - starts[j] >= above).only_enforce_if(is_above)
+                model.add(starts[j] - starts[i] >= below).only_enforce_if(is_above.negated())
+
+
+def _disjoint_cliques(instance: Instance) -> list[list[int]]:
+    """Return the buffers of each clique; of those that may overlap, the first of each pair."""
+    may_overlap: dict[int, set[int]] = {}
+    for i, j, _ in instance.overlaps:
+        may_overlap.setdefault(max(i, j), set()).add(min(i, j))
+    alive: list[list[int]] = [[] for _ in range(instance.clique_count)]
+    for i, (first, last) in enumerate(zip(instance.first, instance.last, strict=True)):
+        for clique in range(first, last + 1):
+            if may_overlap.get(i, set()).isdisjoint(alive[clique]):
+                alive[clique].append(i)
+    return alive
 
 
 def _run(solver: Any, model: Any, effort: Effort) -> Any:

@@ -9,6 +9,7 @@ from edgetool.memory.layout.cp_sat import available, close_gap, require_availabl
 from edgetool.memory.layout.ejection import improve
 from edgetool.memory.layout.greedy import Neighbours, greedy_offsets, neighbours, pairs
 from edgetool.memory.layout.instance import Instance, easy_bound, is_searchable, layout_peak, offsets_in_bytes, split
+from edgetool.memory.layout.overlapping import OrderSearch, Requirements, requirements
 from edgetool.memory.problem import Effort, Layout, LayoutProblem, NodeBudget, Proof
 
 LayoutStrategy = Literal["optimal", "greedy", "tflm", "cp-sat"]
@@ -24,6 +25,8 @@ MANY_BUFFERS, MANY_PAIRS = 3000, 500_000
 # CP-SAT starts after this number of nodes per pair of buffers, or after this share of the allowed nodes, and may use
 # CP_SAT_NODES; then the search continues.
 NODES_PER_PAIR, SEARCH_SHARE, CP_SAT_NODES = 100, 0.75, 300_000
+# In parts with overlaps, the shares of local search and of exact search before CP-SAT in the nodes that are left.
+LOCAL_SHARE, EXACT_SHARE = 0.25, 0.33
 
 
 def solve(
@@ -42,26 +45,23 @@ def solve(
     layout on the way, so that the best one survives an interruption; effort.stop() ends the search with the best layout
     so far.
 
-    A problem with overlaps has stages of its own (overlapping.py). Pinned buffers that overlap keep their offsets:
-    nothing is proven about such a layout, and the checker reports it. Raises UsageError if buffers of one alias are
-    pinned to different offsets, MissingExtraError for the strategy "cp-sat" without OR-Tools.
+    The strategy "tflm" ignores overlaps, as TFLM does. In a part with overlaps, local search over greedy orders and an
+    exact search of their own replace the stages for disjoint buffers; overlaps in a part with more than MANY_PAIRS
+    pairs only lower the bound. Pinned buffers that overlap without permission keep their offsets: nothing is proven
+    about such a layout, and the checker reports it.
+
+    Raises UsageError if buffers of one alias are pinned to different offsets, MissingExtraError for the strategy
+    "cp-sat" without OR-Tools, and InternalError if an overlap does not name two buffers without an alias.
     """
     if strategy == "cp-sat":
         require_available()
-    if problem.overlaps:
-        from edgetool.memory.bound import lower_bound
-        from edgetool.memory.layout.overlapping import solve_overlapping
-
-        is_greedy = strategy in ("greedy", "tflm")
-        limits, bound = effort or Effort(), lower_bound(problem)
-        return solve_overlapping(
-            problem, limits, bound, capacity=capacity or 0, greedy_only=is_greedy, improved=improved
-        )
     stages = _Stages(problem, effort or Effort(), capacity or 0, improved)
     stages.greedy(strategy)
     for part in stages.open_parts() if strategy in ("optimal", "cp-sat") else ():
         if strategy == "cp-sat":
             stages.cp_sat(part, stages.budget.left)
+        elif part in stages.required:
+            stages.search_overlapping(part)
         elif is_large(stages.parts[part].instance):
             stages.eject(part)
         else:
@@ -84,6 +84,9 @@ class _Stages:
         self.improved = improved
         self.budget = NodeBudget(effort)
         self.parts = split(problem)
+        # What pairs of buffers require, for the parts with overlaps.
+        self.required: dict[int, Requirements] = {}
+        self.orders: dict[int, OrderSearch] = {}
         self.units = [part.instance.unit for part in self.parts]
         self.is_searchable = all(is_searchable(part.instance) for part in self.parts)
         self.offsets: list[tuple[int, ...]] = [() for _ in self.parts]
@@ -142,7 +145,23 @@ class _Stages:
                 effort = Effort(effort.seed, orders * count, effort.stop)
             self.near = neighbours(part.instance) if is_large(part.instance) else None
             self.near_part = i
-            greedy_offsets(part.instance, effort, goal, self.updater(i), self.near)
+            overlaps = part.instance.overlaps and strategy != "tflm"
+            if overlaps and (required := requirements(part.instance, MANY_PAIRS)) is not None:
+                # TFLM's order first, without overlaps.
+                greedy_offsets(part.instance, Effort(effort.seed, count, effort.stop), goal, self.updater(i), self.near)
+                self.required[i] = required
+                self.greedy_overlapping(i)
+            else:
+                greedy_offsets(part.instance, effort, goal, self.updater(i), self.near)
+
+    def greedy_overlapping(self, part: int) -> None:
+        """Try the greedy orders in which buffers overlap."""
+        instance = self.parts[part].instance
+        search = OrderSearch(instance, self.required[part], self.effort.seed)
+        search.greedy(self.goal() // self.units[part], NodeBudget(self.effort))
+        self.orders[part] = search
+        if search.peak * self.units[part] < self.peaks[part]:
+            self.update(part, tuple(search.offsets), self.bounds[part])
 
     def updater(self, part: int) -> Callable[[list[int]], None]:
         """Return a function that stores lower offsets of a part while its stage is still running."""
@@ -172,6 +191,30 @@ class _Stages:
                 continue
             state.step(self.goal() // self.units[part], self.budget, None if cp_sat_done else turn - state.nodes)
             self.update(part, state.offsets, state.bound)
+
+    def search_overlapping(self, part: int) -> None:
+        """Alternate between local search and exact search, with CP-SAT in between."""
+        from edgetool.memory.layout.orientation import OrientationSearch
+
+        goal = self.goal() // self.units[part]
+        orders, instance = self.orders[part], self.parts[part].instance
+        update = self.updater(part)
+        orders.improve(goal, self.share(LOCAL_SHARE), self.budget, update)
+        state = OrientationSearch(instance, self.required[part], self.offsets[part], self.bounds[part])
+        turn = self.budget.spent + (self.share(EXACT_SHARE) or CP_SAT_NODES)
+        cp_sat_done = not available()
+        while self.is_open(part):
+            if not cp_sat_done and self.budget.spent >= turn:
+                cp_sat_done = True
+                self.cp_sat(part, self.budget.allowed(CP_SAT_NODES))
+                state.offsets, state.bound = self.offsets[part], self.bounds[part]
+                continue
+            state.step(self.goal() // self.units[part], self.budget, None if cp_sat_done else turn - self.budget.spent)
+            self.update(part, state.offsets, state.bound)
+
+    def share(self, share: float) -> int | None:
+        """Return a share of the remaining nodes, None if there is no limit."""
+        return None if self.budget.left is None else int(share * self.budget.left)
 
     def is_open(self, part: int) -> bool:
         """Return whether the part is too high and the budget is not exhausted."""
