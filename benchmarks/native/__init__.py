@@ -1,1 +1,1 @@
-"""Measurements of native code: bits, stack, flash, coverage, emulated cores."""
+"""Proofs and measurements of the generated C of native programs."""

@@ -1,6 +1,8 @@
-"""Prove and measure generated native code.
+"""Prove and measure the generated C of native programs.
 
-python -m benchmarks.native bits|cores|coverage ...
+python -m benchmarks.native bits FILE_OR_FOLDER... [--into CSV]    outputs of models, compared with TFLM's
+python -m benchmarks.native cores [--into CSV]                     the same on emulated cores, and the stack
+python -m benchmarks.native coverage [--into CSV]                  branches of the kernels that random models reach
 """
 
 from __future__ import annotations
@@ -8,16 +10,17 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-SUITES = ("bits", "cores", "coverage")
+COMMANDS = ("bits", "cores", "coverage")
 
 
 def main() -> int:
-    if len(sys.argv) < 2 or sys.argv[1] not in SUITES:
-        print(f"usage: python -m benchmarks.native {'|'.join(SUITES)} ...", file=sys.stderr)
+    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
+        print(__doc__)
         return 2
-    result: int = import_module(f"benchmarks.native.{sys.argv[1]}").main(sys.argv[2:])
+    command = sys.argv.pop(1)
+    result: int = import_module(f"benchmarks.native.{command}").main()
     return result
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())
