@@ -154,7 +154,7 @@ class Kernels:
                 (place / name).write_bytes(data)
         (place / "models.c").write_text(source)
         objects = sorted(map(str, self.folder.glob("*.o")))
-        command = [self.core.compiler, *self.flags, "-O1", f"-I{self.folder}", "-nostdlib", "-static", "models.c"]
+        command = [self.core.compiler, *self.flags, "-O0", f"-I{self.folder}", "-nostdlib", "-static", "models.c"]
         script = ["-Wl,--no-warn-rwx-segments", "-T", str(self.folder / "machine.ld")]
         _run([*command, *objects, "-lgcc", *script, "-o", "program.elf"], place)
         return place / "program.elf"
@@ -179,8 +179,9 @@ static void run_{name}(void)
 {{
     {name}_context context;
     {prologue}
-    memset(ARENA, 0xA5, {macro}_ARENA_BYTES);
-    if ({name}_init(&context, ARENA, {macro}_ARENA_BYTES) != {name}_ok) {{
+    uint8_t *arena = memory + {macro}_ARENA_ALIGNMENT;
+    memset(arena, 0xA5, {macro}_ARENA_BYTES);
+    if ({name}_init(&context, arena, {macro}_ARENA_BYTES) != {name}_ok) {{
         bare_exit(BARE_INIT);
     }}
     for (uint32_t i = 0; i < {count}; i++) {{
@@ -193,10 +194,10 @@ static void run_{name}(void)
 
 
 def models_source(trials: Sequence[host.Trial], driver: host.Driver) -> str:
-    """Return the text of a program that includes models and runs them, from an arena at an odd multiple of 4."""
+    """Return the text of a program that includes models and runs them, each from an arena that is just aligned."""
     arena = max(trial.memory.arena_bytes for trial in trials)
     parts = ['#include "bare.h"\n#include <string.h>\n']
-    parts.append(f"static uint64_t memory[{arena // 8 + 2}];\n#define ARENA ((uint8_t *)memory + 4)\n")
+    parts.append(f"__attribute__((aligned(16))) static uint8_t memory[{arena + 16}];\n")
     if driver == "bands":
         parts.append(host.bands_declarations())
     for number, trial in enumerate(trials):
@@ -341,14 +342,14 @@ NOTES = (
 )
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     """Measure, print the outcomes, and write the CSV."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.native cores")
     parser.add_argument("--only", nargs="*", choices=list(CORES), default=list(CORES))
     parser.add_argument("--networks", type=int, default=300)
     parser.add_argument("--cases", type=int, default=5, help="models of each operator and type")
     parser.add_argument("--into", type=Path, default=MEASURED, metavar="CSV")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     trials = drawn(options.networks, options.cases)
     with tempfile.TemporaryDirectory() as name:
         references = host.run_references(list(trials.values()), Path(name))

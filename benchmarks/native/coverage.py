@@ -99,12 +99,12 @@ def _branches(folder: Path, objects: Sequence[str]) -> dict[str, Covered]:
     return covered
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     """Print the share of each kernel, and return 1 if one is below the goal."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.native coverage")
     parser.add_argument("--networks", type=int, default=150)
     parser.add_argument("--cases", type=int, default=12, help="models of each operator and type")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     covered = measure(list(drawn(options.networks, options.cases).values()))
     for file, kernel in sorted(covered.items()):
         lines = ", ".join(map(str, sorted(kernel.missed)))
