@@ -4,6 +4,9 @@ A function of int8 is a table of 256 codes, which the generator computes as TFLM
 ELU with exp in float32. Functions of int16 are two multipliers, one for each sign, or TFLM's table of the sigmoid. TFLM
 has NEG, SQUARE, SQRT, EXP and LOG only of float32.
 
+Multipliers are quotients of scales in double, as TFLM of October 2026 computes them; that of August 2026 computes those
+of RELU, LEAKY_RELU, ABS, HARD_SWISH, SUB and DIV in float32, which differs in results close to a half.
+
 Rows: image rows or the whole tensor.
 """
 
@@ -56,9 +59,9 @@ def _of_int8(function: Callable[[Site, Integers], Integers]) -> Callable[[Site],
 
 
 def _ratio(site: Site) -> float:
-    """Return the input's scale divided by the output's, in float32."""
+    """Return the input's scale divided by the output's."""
     site.require(scale(site.output()) > 0, "its output has no scale")
-    return float32(scale(site.input(0)) / scale(site.output()))
+    return scale(site.input(0)) / scale(site.output())
 
 
 def _relu(site: Site, values: Integers) -> Integers:
@@ -103,7 +106,7 @@ def _leaky_sides(site: Site) -> Sides:
     alpha = float32(site.option("alpha", 0.0))
     source, output = site.input(0), site.output()
     identity = quantize_multiplier(_ratio(site))
-    slope = float32(float32(scale(source) * alpha) / scale(output))
+    slope = scale(source) * alpha / scale(output)
     site.require(isfinite(slope), "its slope is not finite")
     # TFLM negates the multiplier and the product; QuantizeMultiplier rounds half away from zero.
     return Sides(identity, quantize_multiplier(abs(slope)), after=slope < 0)
@@ -185,9 +188,8 @@ def _to_int16(multiplier: Multiplier) -> int:
 
 
 def _high_mul_int16(first: Integers, second: int) -> Integers:
-    """Return SaturatingRoundingDoublingHighMul of int16: half is rounded away from zero."""
-    product = first * second
-    return np.asarray(np.minimum(np.sign(product) * ((np.abs(product) + (1 << 14)) >> 15), 2**15 - 1), np.int64)
+    """Return SaturatingRoundingDoublingHighMul of int16, which rounds half up."""
+    return np.asarray(np.minimum((first * second + (1 << 14)) >> 15, 2**15 - 1), np.int64)
 
 
 def _saturated(values: Integers) -> Integers:
@@ -198,8 +200,8 @@ def _hard_swish(site: Site, values: Integers) -> Integers:
     """HARD_SWISH in fixed point of 16 bits (hard_swish.h and hard_swish_common.cc)."""
     source, output = site.input(0), site.output()
     fine = float32(scale(source) / 128)
-    scaled = quantize_multiplier(float32(fine / scale(output)))
-    reluish = quantize_multiplier(float32(fine / float32(3 / 32768)))
+    scaled = quantize_multiplier(fine / scale(output))
+    reluish = quantize_multiplier(fine / (3 / 32768))
     numbers = values << 7
     site.require(scaled.shift <= 0, "the scale of its output is too small")
     gate = numbers

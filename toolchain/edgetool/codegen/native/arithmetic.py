@@ -10,7 +10,7 @@ three roundings for all 65,536 pairs of codes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -115,16 +115,11 @@ def _real(multiplier: Multiplier) -> float:
 
 
 def _addition(site: Site, shift: int, *, subtract: bool) -> Addition:
-    """Return the fixed-point numbers of ADD or SUB; SUB computes them in float32 (add_common.cc, sub_common.cc)."""
+    """Return the fixed-point numbers of ADD or SUB (add_common.cc, sub_common.cc)."""
     scales = scale(site.input(0)), scale(site.input(1)), scale(site.output())
     site.require(min(scales) > 0, "a tensor has no scale")
-    rounded: Callable[[float], float] = float32 if subtract else float
-    twice = rounded(2 * max(scales[:2]))
-    real = (
-        rounded(scales[0] / twice),
-        rounded(scales[1] / twice),
-        rounded(twice / rounded(2.0**shift * scales[2])),
-    )
+    twice = 2 * max(scales[:2])
+    real = (scales[0] / twice, scales[1] / twice, twice / (2.0**shift * scales[2]))
     first, second, third = (quantize_multiplier(item) for item in real)
     site.require(max(first.shift, second.shift, third.shift) <= 0, "the scale of its output is too small")
     zero_points = (zero_point(site.input(0)), zero_point(site.input(1)), zero_point(site.output()))
@@ -393,7 +388,7 @@ def _div(site: Site) -> Iterator[Lowered]:
     tensors = site.input(0), site.input(1), output
     scales = [scale(tensor) for tensor in tensors]
     site.require(min(scales) > 0, "a tensor has no scale")
-    multiplier = quantize_multiplier(float32(scales[0] / float32(scales[1] * scales[2])))
+    multiplier = quantize_multiplier(scales[0] / (scales[1] * scales[2]))
     zeros = (zero_point(tensors[0]), zero_point(tensors[1]), zero_point(output))
     dividends, divisors = (_numbers(site, position) for position in (0, 1))
     quotients = Quotients(multiplier, zeros, *fused_range(site, output))
