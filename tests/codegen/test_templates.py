@@ -45,6 +45,7 @@ OPERANDS = {
     **dict.fromkeys(("MY_OFFSET", "MY_STATEOFFSET", "MY_STATEVALUE", "MY_STATEBYTES", "MY_ROWS"), "4"),
     **dict.fromkeys(("MY_INPUTCOUNT", "MY_OUTPUTCOUNT"), "1"),
     "my_model_steps": "NULL",
+    "MY_UNIT": "uint32_t",
     "my_array": "NULL",
     "my_initial": '""',
     "MY_MODEL_BUFFER_my_number_BYTES": "MY_SIZE",
