@@ -9,7 +9,9 @@ other. Nothing is assumed about distances, which may be negative.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from edgetool.memory.layout.instance import Instance, layout_peak
 from edgetool.memory.layout.overlapping import Requirements
@@ -17,7 +19,8 @@ from edgetool.memory.problem import NodeBudget
 
 # Values of a pair (i, j).
 UNDECIDED, ABOVE, BELOW = range(3)
-# A node counts as many nodes as it changes offsets.
+# Nodes are buffers whose range changes, and this number of pairs that are compared with vectors.
+PAIRS_PER_NODE = 1000
 NODES_PER_STOP_CHECK = 256
 # The nodes of the first attempt, per buffer; each round has twice as many.
 NODES_PER_BUFFER = 256
@@ -41,8 +44,8 @@ class OrientationSearch:
         for pair, (i, j, _, _) in enumerate(self._pairs):
             self._touching[i].append(pair)
             self._touching[j].append(pair)
-        # How often a pair left no choice: pairs that fail often are decided first.
-        self._weights = [1] * len(self._pairs)
+        # How often a pair left no choice.
+        self._weights = array("q", [1]) * len(self._pairs)
         self._twins = _twin_pairs(instance, self._pairs)
         self._tried = 0
         self._nodes = NODES_PER_BUFFER * max(16, len(offsets))
@@ -92,26 +95,35 @@ class _Attempt:
         instance: Instance,
         pairs: Sequence[tuple[int, int, int, int]],
         touching: Sequence[Sequence[int]],
-        weights: list[int],
+        weights: array[int],
         capacity: int,
     ) -> None:
+        import numpy  # on use: it is slow to import
+
+        self.np: Any = numpy
+        self.columns = numpy.array(pairs, dtype=numpy.int64).reshape(-1, 4).T.copy()
         self.alignments = instance.alignments
         self.pairs, self.touching, self.weights = pairs, touching, weights
-        self.low = [max(0, pin) for pin in instance.pins]
-        self.high = [
-            (capacity - size) // alignment * alignment if pin < 0 else min(pin, capacity - size)
-            for size, alignment, pin in zip(instance.sizes, instance.alignments, instance.pins, strict=True)
-        ]
-        self.decided = [UNDECIDED] * len(pairs)
-        # What to restore: a list, an index and the value before.
-        self.trail: list[tuple[list[int], int, int]] = []
+        self.low = array("q", [max(0, pin) for pin in instance.pins])
+        columns = zip(instance.sizes, instance.alignments, instance.pins, strict=True)
+        self.high = array(
+            "q",
+            [
+                (capacity - size) // alignment * alignment if pin < 0 else min(pin, capacity - size)
+                for size, alignment, pin in columns
+            ],
+        )
+        self.decided = array("b", [UNDECIDED]) * len(pairs)
+        # What to restore: an array, an index and the value before.
+        self.trail: list[tuple[array[int], int, int]] = []
         self.nodes = 0
 
     def run(self, twins: Sequence[int], limit: int, stop: Callable[[], bool]) -> tuple[tuple[int, ...] | None, bool]:
         """Return a layout if there is one, and otherwise whether the search was exhaustive."""
         if any(map(int.__gt__, self.low, self.high)):
             return None, True
-        self._set(self.decided, dict.fromkeys(twins, BELOW))
+        for pair in twins:
+            self.decided[pair] = BELOW
         if not self._propagate(set(range(len(self.low)))):
             return None, True
         # The decisions whose alternative is untried: the length of the trail before, the pair, and the alternative.
@@ -135,21 +147,22 @@ class _Attempt:
                 is_consistent = self._decide(pair, alternative)
         return tuple(self.low), False
 
-    def _set(self, values: list[int], changes: dict[int, int]) -> None:
-        for index, value in changes.items():
-            self.trail.append((values, index, values[index]))
-            values[index] = value
-
     def _conflict(self) -> int:
-        """Return the undecided pair to decide next: in conflict at the lowest offsets; -1 if there is none."""
-        low, high, decided, weights = self.low, self.high, self.decided, self.weights
-        chosen, best = -1, -1.0
-        for pair, (i, j, above, below) in enumerate(self.pairs):
-            if decided[pair] == UNDECIDED and -below < low[i] - low[j] < above:
-                slack = min(high[i] - low[j] - above, high[j] - low[i] - below)
-                if (value := weights[pair] / (slack + 1)) > best:
-                    chosen, best = pair, value
-        return chosen
+        """Return the undecided pair to decide next: in conflict at the lowest offsets; -1 if there is none.
+
+        Pairs that have often failed, or that leave little room for one of the two decisions, come first.
+        """
+        np, (i, j, above, below) = self.np, self.columns
+        low, high, decided = (np.frombuffer(values, values.typecode) for values in (self.low, self.high, self.decided))
+        self.nodes += len(decided) // PAIRS_PER_NODE
+        low_i, low_j = low[i], low[j]
+        distance = low_i - low_j
+        (conflicts,) = np.nonzero((decided == UNDECIDED) & (-below < distance) & (distance < above))
+        if not len(conflicts):
+            return -1
+        slack = np.minimum(high[i] - low_j - above, high[j] - low_i - below)[conflicts]
+        weights = np.frombuffer(self.weights, self.weights.typecode)[conflicts]
+        return int(conflicts[(weights / (slack + 1)).argmax()])
 
     def _promising(self, pair: int) -> int:
         """Return the decision of a pair that leaves more room."""

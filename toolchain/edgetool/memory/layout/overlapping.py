@@ -85,12 +85,6 @@ class OrderSearch:
                 stale = 0
                 improved(self.offsets)
 
-    def resume(self, offsets: Sequence[int]) -> None:
-        """Continue from a layout of another stage: its buffers in the order of their offsets."""
-        order = sorted(self._order, key=lambda i: (offsets[i], offsets[i] + self.instance.sizes[i]))
-        self._order, self.offsets = order, first_fit(self.instance, self.required, order)
-        self.peak = layout_peak(self.instance, self.offsets)
-
     def _try(self, order: list[int], budget: NodeBudget) -> None:
         offsets = first_fit(self.instance, self.required, order)
         budget.spend(len(order))

@@ -26,7 +26,7 @@ MANY_BUFFERS, MANY_PAIRS = 3000, 500_000
 # CP_SAT_NODES; then the search continues.
 NODES_PER_PAIR, SEARCH_SHARE, CP_SAT_NODES = 100, 0.75, 300_000
 # In parts with overlaps, the shares of local search and of exact search before CP-SAT in the nodes that are left.
-LOCAL_SHARE, EXACT_SHARE = 0.25, 0.33
+LOCAL_SHARE, EXACT_SHARE = 0.25, 0.5
 
 
 def solve(
