@@ -5,9 +5,9 @@ model.
 
 This needs OR-Tools (the extra cp-sat). Problems have up to 20 buffers, with mixed alignments, pins, aliases and empty
 buffers. In the kind "full", all memory is used at all times; "knots" are variations of small problems without a layout
-as low as the peak of live bytes. The reference model states each pair of buffers as a choice, and shares no code with
-the solver. Prints the number of problems of each kind, how many are above max-live or proven and how, and every
-disagreement; the exit status is 1 if there is any.
+as low as the peak of live bytes; in "overlaps", some pairs of buffers may overlap at a distance. The reference model
+states each pair of buffers as a choice, and shares no code with the solver. Prints the number of problems of each kind,
+how many are above max-live or proven and how, and every disagreement; the exit status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ortools.sat.python import cp_model
 
 from edgetool.memory.checker import check_layout
 from edgetool.memory.layout.solve import solve
-from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime, Overlap
 
-KINDS = ("knots", "knots", "full", "random", "alignments", "pins", "aliases", "all")
+KINDS = ("knots", "knots", "full", "random", "alignments", "pins", "aliases", "all", "overlaps", "overlaps")
 # Problems (first, last, size) whose minimum height is above max-live, and which are minimal: no buffer can be omitted.
 KNOTS = (
     ((0, 0, 3), (0, 1, 3), (1, 2, 2), (1, 3, 2), (2, 3, 1), (3, 4, 4), (4, 4, 3)),
@@ -51,8 +51,9 @@ JUDGE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A buffer, or all buffers of one alias."""
+    """A buffer, or all buffers of one alias with the index of the first."""
 
+    index: int
     first: int
     last: int
     size: int
@@ -81,9 +82,10 @@ def problem_of(kind: str, random: Random) -> LayoutProblem:
     times = SHAPES.get(kind, random.choice((_full, _scattered, _knot)))(random)
     scale = random.choice((1, 1, 16))
     alignment = granule = scale
+    mixed = random.random() < 0.3
     buffers = []
     for i, (first, last, size) in enumerate(times):
-        if kind in ("alignments", "all"):
+        if kind in ("alignments", "all") or (kind == "overlaps" and mixed):
             alignment = random.choice((1, 2, 3, 4, 8)) * scale
             granule = random.choice((1, alignment))
         alias = random.choice((None, None, "a", "b")) if kind in ("aliases", "all") else None
@@ -101,19 +103,23 @@ def problem_of(kind: str, random: Random) -> LayoutProblem:
             )
         )
     problem = LayoutProblem(tuple(buffers))
-    return _pinned(problem, random) if kind in ("pins", "all") else problem
+    if kind in ("pins", "all") or (kind == "overlaps" and random.random() < 0.2):
+        problem = _pinned(problem, random)
+    return _overlapping(problem, random) if kind == "overlaps" else problem
 
 
 def blocks_of(problem: LayoutProblem) -> list[Block]:
     """Return the buffers with those of one alias merged, live as long as any of them, and without empty ones."""
-    groups: dict[object, list[Buffer]] = {}
+    groups: dict[object, list[int]] = {}
     for i, buffer in enumerate(problem.buffers):
-        groups.setdefault(buffer.alias or i, []).append(buffer)
+        groups.setdefault(buffer.alias or i, []).append(i)
     blocks = []
-    for group in groups.values():
+    for members in groups.values():
+        group = [problem.buffers[i] for i in members]
         if any(b.size_bytes for b in group):
             blocks.append(
                 Block(
+                    index=members[0],
                     first=min(b.lifetime.first for b in group),
                     last=max(b.lifetime.last for b in group),
                     size=max(-(-b.size_bytes // b.granule) * b.granule for b in group),
@@ -130,13 +136,13 @@ def max_live(blocks: list[Block]) -> int:
 
 
 def best_height(problem: LayoutProblem) -> int | None:
-    """Return the minimum height by CP-SAT: of two simultaneously live buffers, one is below the other; None if
-    undecided."""
+    """Return the minimum height by CP-SAT, None if undecided: of two simultaneously live buffers, one is below the
+    other, or an overlap permits their distance."""
     blocks = blocks_of(problem)
     most = sum(p.size + p.alignment for p in blocks) + max((p.pin or 0 for p in blocks), default=0)
     model = cp_model.CpModel()
     # What is alive together lies side by side: it follows from the pairs, and spares CP-SAT to find that out.
-    top = model.new_int_var(max_live(blocks), most, "top")
+    top = model.new_int_var(0 if problem.overlaps else max_live(blocks), most, "top")
     offsets = []
     for block in blocks:
         step = model.new_int_var(0, most, "")
@@ -147,9 +153,16 @@ def best_height(problem: LayoutProblem) -> int | None:
     for i, one in enumerate(blocks):
         for j, other in enumerate(blocks[:i]):
             if one.first <= other.last and other.first <= one.last:
-                below = model.new_bool_var("")
-                model.add(offsets[i] + one.size <= offsets[j]).only_enforce_if(below)
-                model.add(offsets[j] + other.size <= offsets[i]).only_enforce_if(~below)
+                allowed = [(j, i, one.size), (i, j, other.size)]
+                for overlap in problem.overlaps:
+                    if (overlap.first, overlap.second) == (one.index, other.index):
+                        allowed.append((i, j, overlap.min_distance))
+                    if (overlap.first, overlap.second) == (other.index, one.index):
+                        allowed.append((j, i, overlap.min_distance))
+                choices = [model.new_bool_var("") for _ in allowed]
+                model.add_bool_or(choices)
+                for choice, (above, below, distance) in zip(choices, allowed, strict=True):
+                    model.add(offsets[above] - offsets[below] >= distance).only_enforce_if(choice)
     model.minimize(top)
     solver = cp_model.CpSolver()
     solver.parameters.catch_sigint_signal = False  # it would permanently replace Python's handler for Ctrl-C
@@ -205,6 +218,11 @@ def _conflicts(problem: LayoutProblem, offsets: tuple[int, ...], height: int) ->
     """Return the rules that offsets break, by comparing each pair of buffers according to the definition."""
     found = []
     buffers = [(b, o) for b, o in zip(problem.buffers, offsets, strict=True) if b.size_bytes]
+    permitted = {
+        frozenset((overlap.first, overlap.second))
+        for overlap in problem.overlaps
+        if offsets[overlap.first] - offsets[overlap.second] >= overlap.min_distance
+    }
     if height != max((o + b.aligned_bytes for b, o in buffers), default=0):
         found.append(f"height {height}")
     for i, (b, offset) in enumerate(buffers):
@@ -213,6 +231,8 @@ def _conflicts(problem: LayoutProblem, offsets: tuple[int, ...], height: int) ->
         for c, other in buffers[:i]:
             same = b.alias is not None and b.alias == c.alias
             meet = offset < other + c.aligned_bytes and other < offset + b.aligned_bytes
+            # A buffer's index is its tensor.
+            meet = meet and frozenset((b.tensor, c.tensor)) not in permitted
             if (same and offset != other) or (not same and meet and b.lifetime.overlaps(c.lifetime)):
                 found.append(f"{c.name} at {other} and {b.name} at {offset}")
     return found
@@ -306,6 +326,25 @@ def _pinned(problem: LayoutProblem, random: Random) -> LayoutProblem:
                 buffers[i] = _at(b, offset)
                 break
     return LayoutProblem(tuple(buffers))
+
+
+def _overlapping(problem: LayoutProblem, random: Random) -> LayoutProblem:
+    """Return the problem with overlaps of pairs that are live together, mostly where the first ends or the second
+    begins."""
+    buffers = problem.buffers
+    pairs = [
+        (i, j)
+        for i, one in enumerate(buffers)
+        for j, other in enumerate(buffers)
+        if i != j and one.lifetime.overlaps(other.lifetime)
+    ]
+    pairs = [(i, j) for i, j in pairs if buffers[i].lifetime.last == buffers[j].lifetime.first or random.random() < 0.2]
+    overlaps = []
+    for i, j in random.sample(pairs, random.randint(0, len(pairs))):
+        sizes = buffers[i].size_bytes, buffers[j].size_bytes
+        for _ in range(random.choice((1, 1, 2))):
+            overlaps.append(Overlap(i, j, random.choice((0, random.randint(-sizes[0], sizes[1] + 2)))))
+    return LayoutProblem(buffers, tuple(overlaps))
 
 
 def _at(b: Buffer, offset: int) -> Buffer:
