@@ -16,7 +16,7 @@ from edgetool.model.types import DType, Model
 from tests.codegen.native.host import Build, Trial, compare_all, prepare
 
 QUICK, MANY, PART = 30, 2000, 250
-SAMPLES = 4
+SAMPLES, MANY_SAMPLES = 4, 150
 CASES = 25
 # The types of activations that the native runtime computes with; others it only moves.
 COMPUTED = (DType.INT8, DType.INT16)
@@ -49,7 +49,12 @@ def cases(types: Iterable[tuple[str, str]], numbers: Iterable[int]) -> Iterator[
 
 
 def supported(
-    models: Iterable[tuple[str, Model]], count: int | None, refused: Counter[str], *, row_wise: bool = False
+    models: Iterable[tuple[str, Model]],
+    count: int | None,
+    refused: Counter[str],
+    *,
+    row_wise: bool = False,
+    samples: int = SAMPLES,
 ) -> dict[str, Trial]:
     """Return the first models that the native runtime supports, and count the others by reason."""
     trials: dict[str, Trial] = {}
@@ -57,7 +62,7 @@ def supported(
         if len(trials) == count:
             break
         try:
-            trials[name] = prepare(model, SAMPLES, len(trials), row_wise=row_wise)
+            trials[name] = prepare(model, samples, len(trials), row_wise=row_wise)
         except UnsupportedModelError as error:
             refused[error.what] += 1
     return trials
@@ -92,7 +97,8 @@ def test_random_operators_compute_what_tflm_computes() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(5))
 def test_many_random_operators_compute_what_tflm_computes(part: int) -> None:
-    trials = supported(cases(supported_types(), range(part, CASES, 5)), None, Counter())
+    # A multiplier that is one unit in the last place of a float32 wrong changes one output in ten thousand.
+    trials = supported(cases(supported_types(), range(part, CASES, 5)), None, Counter(), samples=MANY_SAMPLES)
     assert differences(trials) == []
     missing = {code for code, _ in supported_types()} - {name.split("/")[0] for name in trials}
     assert not missing, f"no supported model of {missing}"
