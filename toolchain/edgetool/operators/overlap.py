@@ -39,6 +39,7 @@ import numpy as np
 import numpy.typing as npt
 
 NEVER = 2**62  # a byte that is never read
+MAX_PIXELS = 2**22  # of an output, for the distances that need some numbers for each; larger ones do not overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,8 @@ def conv_distance(window: Window, *, descending: bool = False, element_bytes: in
     if not pixels or not window.output_channels:
         return 0
     count, outputs = window.channels, window.output_channels
+    if pixels > MAX_PIXELS:
+        return pixels * (count if descending else outputs) * element_bytes
     if descending:
         # Pixel q writes q * outputs .. and the reads of pixels 0 .. q (q - 1 after its last channel) are outstanding.
         q = np.arange(pixels, dtype=np.int64)
@@ -139,6 +142,9 @@ def channelwise_distance(window: Window, *, element_bytes: int = 1) -> int:
     Each output channel reads only the input channels at output channel // (outputs / inputs): depthwise, pooling.
     """
     outputs, count = window.output_channels, window.channels
+    pixels = window.batches * window.output_height * window.output_width
+    if pixels > MAX_PIXELS:
+        return pixels * outputs * element_bytes
     reads = _first_reads(window)
     if not reads.size or not outputs:
         return 0

@@ -7,14 +7,15 @@ reason, before anything is written.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 
 from edgetool.codegen.native.activation import fold_lookups, lower_lookup
 from edgetool.codegen.native.control import copy_step, variable_tensors
-from edgetool.codegen.native.program import Constant, Step
-from edgetool.codegen.native.site import Folded, Initial, Lowering, Site, View
+from edgetool.codegen.native.program import Constant, RangeError, Step, check_step
+from edgetool.codegen.native.site import Folded, Initial, Lowered, Lowering, Site, View
 from edgetool.codegen.quantizers import C_TYPES
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
@@ -46,6 +47,8 @@ FAMILIES: dict[str, str] = {
 _MODULES = {code: family for family, codes in FAMILIES.items() for code in codes.split()}
 # Operators that treat rows and columns outside their input as the input's zero point.
 PADDED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
+# Of a tensor, and of all constants that are computed from others: what lowering allocates has a bound.
+MAX_TENSOR_BYTES = 2**26
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
         UnsupportedModelError: The native runtime does not support an operator or its options.
     """
     graph = model.main
+    _check_tensors(graph)
+    folded_bytes = 0
     tensors = [*graph.tensors, *variable_tensors(model)]
     pads, lookups = _foldable_pads(graph), fold_lookups(graph)
     steps: list[Step] = []
@@ -115,7 +120,7 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
         lowering = lowering_of(operator.code) if lookup is None else partial(lower_lookup, lookup=lookup)
         if lowering is None:
             site.refuse("it has no native kernel")
-        for item in lowering(site):
+        for item in _lowered(lowering, site):
             if isinstance(item, Step):
                 steps.append(item)
             elif isinstance(item, Initial):
@@ -128,15 +133,73 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
                 if tensors[item.source].data is not None:
                     tensors[item.output] = replace(tensors[item.output], data=tensors[item.source].data)
             else:
+                folded_bytes += len(item.data)
+                site.require(folded_bytes <= MAX_TENSOR_BYTES, "it computes too many constants")
                 tensors[item.output] = replace(tensors[item.output], data=item.data)
     folded = replace(model, subgraphs=(replace(graph, tensors=tuple(tensors)), *model.subgraphs[1:]))
     used = {index for step in steps for index in _tensors_of(step)} | {*graph.inputs, *graph.outputs}
-    return NativeProgram(
+    program = NativeProgram(
         folded,
         tuple(steps),
         {index: _place(places, tensors, index) for index in sorted(used)},
         {index: constant for index, constant in initial.items() if index in used},
     )
+    _check_written(program)
+    return program
+
+
+def _check_written(program: NativeProgram) -> None:
+    """Raise UnsupportedModelError if a step or an output reads memory that nothing has written."""
+    graph = program.graph
+    written = {program.places[index].root for index in graph.inputs}
+    written |= {index for index, tensor in enumerate(graph.tensors) if tensor.is_variable}
+
+    def require(index: int, reader: str) -> None:
+        place = program.places[index]
+        if place.constant is None and place.root not in written:
+            raise UnsupportedModelError(
+                f"{reader} reads tensor {index}, which nothing has written",
+                where=f"tensor {index}",
+                fix="convert the model again",
+            )
+
+    for step in program.steps:
+        for item in step.inputs:
+            if isinstance(item.source, int):
+                require(item.source, f"operator {step.operator}")
+        written.add(program.places[step.output].root)
+    for index in graph.outputs:
+        require(index, "an output")
+
+
+def _check_tensors(graph: Graph) -> None:
+    """Raise UnsupportedModelError for tensors that no program can have: huge ones, and constants that are computed."""
+    for tensor in graph.tensors:
+        if tensor.data is None and tensor.size_bytes > MAX_TENSOR_BYTES:
+            raise UnsupportedModelError(
+                f"the native runtime allows {MAX_TENSOR_BYTES:,} bytes for a tensor, and it has {tensor.size_bytes:,}",
+                where=f"tensor {tensor.index}",
+                fix="check the shapes of the model",
+            )
+    written = {index for operator in graph.operators for index in operator.outputs if index >= 0}
+    for index in sorted(written.union(graph.inputs)):
+        if graph.tensors[index].data is not None:
+            raise UnsupportedModelError(
+                "it is constant, and an input of the model or an output of an operator",
+                where=f"tensor {index}",
+                fix="convert the model again",
+            )
+
+
+def _lowered(lowering: Lowering, site: Site) -> Iterator[Lowered]:
+    """Return what an operator becomes; refuse it if a kernel cannot have one of its numbers."""
+    try:
+        for item in lowering(site):
+            if isinstance(item, Step):
+                check_step(item)
+            yield item
+    except RangeError as error:
+        site.refuse(error.what)
 
 
 def _copied(site: Site, item: View | Folded) -> Step:

@@ -27,7 +27,12 @@ LIMITS: dict[str, tuple[int, int]] = {
 }
 
 
+MAX_FLOAT = 2.0**128 - 2.0**104  # the largest finite float32
 STATES = 2  # EDGETOOL_STATES: the variable tensors that one kernel can have
+
+
+class RangeError(InternalError):
+    """A number of a model is outside the type that the kernels have for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,8 @@ def describe(kernel: str, **values: FieldValue) -> Descriptor:
     """Return the descriptor of a kernel: its struct is KERNEL_op. Omitted integer fields and elements are 0.
 
     Raises:
-        InternalError: The struct lacks a field, or a value is outside the field's type.
+        RangeError: A number is outside the field's type.
+        InternalError: The struct lacks a field, or a value is of another kind.
     """
     struct = f"{kernel}_op"
     fields = struct_fields(kernel)[struct]
@@ -170,7 +176,7 @@ def describe(kernel: str, **values: FieldValue) -> Descriptor:
 
 
 def _checked(struct: str, field: Field, value: FieldValue) -> FieldValue:
-    """Return the value; raise InternalError if the field cannot hold it."""
+    """Return the value; raise InternalError if the field cannot have it."""
     if field.is_pointer:
         if value == 0 or value is None:
             return None
@@ -178,6 +184,8 @@ def _checked(struct: str, field: Field, value: FieldValue) -> FieldValue:
             return value
     elif field.c_type == "float":
         if isinstance(value, int | float):
+            if MAX_FLOAT < abs(value) < float("inf"):
+                raise RangeError(f"its {field.name} of {value:.3g} is more than a float32 has")
             return float(value)
     else:
         low, high = LIMITS[field.c_type]
@@ -185,7 +193,43 @@ def _checked(struct: str, field: Field, value: FieldValue) -> FieldValue:
         if (
             isinstance(value, tuple) == bool(field.count)
             and len(items) == max(1, field.count)
-            and all(isinstance(item, int) and low <= item <= high for item in items)
+            and all(isinstance(item, int) for item in items)
         ):
+            for item in items:
+                _require_range(field.name, item, low, high)
             return value
     raise InternalError(f"{struct}.{field.name} cannot be {value!r:.80}")
+
+
+def _require_range(name: str, value: object, low: int, high: int) -> None:
+    """Raise RangeError unless the number is from low to high."""
+    assert isinstance(value, int)
+    if not low <= value <= high:
+        raise RangeError(
+            f"its {name.replace('_', ' ')} of {value:,} is outside the kernel's range of {low:,} to {high:,}"
+        )
+
+
+def check_step(step: Step) -> None:
+    """Raise RangeError unless the numbers of a step fit edgetool_step and edgetool_input."""
+    unsigned, word, half = LIMITS["uint32_t"], LIMITS["uint16_t"], LIMITS["int16_t"]
+    for name, value, limits in (
+        ("row size", step.row_bytes, unsigned),
+        ("number of rows", step.rows, unsigned),
+        ("scratch", step.scratch_bytes, unsigned),
+        ("number of batches", step.batches, word),
+        ("number of inputs", len(step.inputs), word),
+        ("band", step.band, word),
+    ):
+        _require_range(name, value, *limits)
+    for item in step.inputs:
+        for name, value, limits in (
+            ("row size", item.row_bytes, unsigned),
+            ("number of rows", item.rows, unsigned),
+            ("number of taps", item.taps, word),
+            ("stride", item.stride, word),
+            ("dilation", item.dilation, word),
+            ("padding", item.pad, half),
+            ("divisor", item.divisor, word),
+        ):
+            _require_range(name, value, *limits)

@@ -1,0 +1,169 @@
+"""Models that are made to break the lowering: numbers without room, huge shapes, and mutants of files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from benchmarks.native.fuzz import GROUP, Tally, campaign, judge, mutant, run
+
+from edgetool.codegen.native import lower as lowering
+from edgetool.codegen.native.lower import MAX_TENSOR_BYTES, lower
+from edgetool.codegen.native.plan import place_buffers
+from edgetool.codegen.native.program import (
+    Descriptor,
+    FieldValue,
+    RangeError,
+    RowInput,
+    Step,
+    check_step,
+    describe,
+)
+from edgetool.errors import InternalError, UnsupportedModelError
+from edgetool.model.types import DType, Model
+from edgetool.operators import overlap
+from edgetool.operators.overlap import Window, channelwise_distance, conv_distance
+from tests.memory.account_net import Net
+from tests.model.builders import dense_model, unary_model
+
+STEP = Step(0, "edgetool_copy", Descriptor("edgetool_copy_op", ()), (), 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "values"),
+    [
+        ("edgetool_conv2d_s8", {"output_channels": 65536}),
+        ("edgetool_conv2d_s8", {"output_channels": -1}),
+        ("edgetool_div_s8", {"low": 2**31}),
+    ],
+)
+def test_a_number_without_room_is_a_range_error(kernel: str, values: dict[str, FieldValue]) -> None:
+    with pytest.raises(RangeError, match="outside the kernel's range"):
+        describe(kernel, **values)
+
+
+def test_a_field_that_does_not_exist_is_a_fault_of_the_lowering() -> None:
+    with pytest.raises(InternalError, match="has no field") as raised:
+        describe("edgetool_conv2d_s8", no_such_field=1)
+    assert not isinstance(raised.value, RangeError)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        replace(STEP, rows=2**32),
+        replace(STEP, batches=2**16),
+        replace(STEP, inputs=(RowInput(0, 1, taps=2**16),)),
+        replace(STEP, inputs=(RowInput(0, 1, stride=2**16),)),
+        replace(STEP, inputs=(RowInput(0, 1, pad=2**15),)),
+        replace(STEP, inputs=(RowInput(0, 1, pad=-(2**15) - 1),)),
+    ],
+)
+def test_a_step_without_room_is_a_range_error(step: Step) -> None:
+    check_step(STEP)
+    with pytest.raises(RangeError, match="outside the kernel's range"):
+        check_step(step)
+
+
+def test_a_range_error_refuses_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    def huge(_: object) -> Sequence[Step]:
+        return [replace(STEP, batches=70_000)]
+
+    monkeypatch.setattr(lowering, "lowering_of", lambda _: huge)
+    with pytest.raises(UnsupportedModelError, match=r"FULLY_CONNECTED here: its number of batches of 70,000") as raised:
+        lower(dense_model())
+    assert raised.value.where == "operator 0"
+
+
+def pooled(height: int) -> Model:
+    net = Net()
+    x = net.arena(1, height, 1, 1)
+    size = {"filter_height": height, "filter_width": 1, "stride_h": 1, "stride_w": 1}
+    return net.model([x], [net.op("MAX_POOL_2D", [x], 1, 1, 1, 1, padding="VALID", **size)])
+
+
+def test_a_window_of_more_rows_than_a_step_has_is_refused() -> None:
+    assert lower(pooled(60_000)).steps
+    with pytest.raises(UnsupportedModelError, match="MAX_POOL_2D"):
+        lower(pooled(70_000))
+
+
+def relu(count: int) -> Model:
+    net = Net()
+    x = net.arena(count)
+    return net.model([x], [net.op("RELU", [x], count)])
+
+
+def test_a_huge_tensor_is_refused() -> None:
+    assert place_buffers(lower(relu(MAX_TENSOR_BYTES))).arena_bytes == MAX_TENSOR_BYTES
+    with pytest.raises(UnsupportedModelError, match="67,108,864 bytes for a tensor, and it has 67,108,865"):
+        lower(relu(MAX_TENSOR_BYTES + 1))
+
+
+def test_constants_that_are_computed_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net()
+    x = net.arena(8)
+    filled = [net.arena(8) for _ in range(4)]
+    for tensor in filled:
+        net.give("FILL", [net.constant([8]), net.scalar(3, DType.INT8)], [tensor])
+    model = net.model([x], [net.op("ADD", [x, filled[0]], 8), *filled])
+    assert lower(model).steps
+    monkeypatch.setattr(lowering, "MAX_TENSOR_BYTES", 31)
+    with pytest.raises(UnsupportedModelError, match="computes too many constants"):
+        lower(model)
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["input", "output"])
+def test_a_constant_that_is_written_to_is_refused(index: int) -> None:
+    model = unary_model("RELU")
+    graph = model.main
+    which = (graph.inputs[0], graph.outputs[0])[index]
+    tensors = [
+        replace(tensor, data=bytes(tensor.size_bytes)) if tensor.index == which else tensor for tensor in graph.tensors
+    ]
+    broken = replace(model, subgraphs=(replace(graph, tensors=tuple(tensors)),))
+    with pytest.raises(UnsupportedModelError, match="it is constant, and an input of the model or an output"):
+        lower(broken)
+
+
+def test_memory_that_nothing_has_written_is_refused() -> None:
+    net = Net()
+    x, y = net.arena(4), net.arena(4)
+    with pytest.raises(UnsupportedModelError, match="an output reads tensor 1, which nothing has written"):
+        lower(net.model([x], [y]))
+    z = net.op("RELU", [y], 4)
+    with pytest.raises(UnsupportedModelError, match="operator 0 reads tensor 1, which nothing has written"):
+        lower(net.model([x], [z]))
+
+
+@pytest.mark.parametrize("distance", [conv_distance, channelwise_distance])
+def test_images_of_too_many_pixels_do_not_overlap(distance: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    window = Window(2, 4, 4, 3, 4, 4, 6)
+    compute = conv_distance if distance is conv_distance else channelwise_distance
+    assert compute(window) < 2 * 4 * 4 * 6
+    monkeypatch.setattr(overlap, "MAX_PIXELS", 31)
+    assert compute(window) == 2 * 4 * 4 * 6
+    assert compute(window, element_bytes=2) == 2 * 4 * 4 * 6 * 2
+    if compute is conv_distance:
+        assert conv_distance(window, descending=True) == 2 * 4 * 4 * 3
+
+
+def test_mutants_are_refused_or_run() -> None:
+    tally = Tally()
+    trials = []
+    for number in range(250):
+        trial = judge(mutant(7, number), tally, f"mutant {number}")
+        trials += [] if trial is None else [(f"mutant {number}", trial)]
+    assert tally.findings == []
+    assert {"rejected by the reader", "rejected by TFLM", "refused", "lowered"} <= set(tally.ends)
+    run(trials[:GROUP], tally)
+    assert tally.findings == []
+    assert tally.ends["ran"] == GROUP
+
+
+@pytest.mark.slow
+def test_many_mutants_are_refused_or_run() -> None:
+    tally = campaign(1000, 1500, seed=7)
+    assert tally.findings == []
+    assert tally.ends["ran"] == tally.ends["lowered"] > 200
