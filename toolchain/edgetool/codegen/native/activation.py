@@ -5,7 +5,7 @@ ELU with exp in float32. Functions of int16 are two multipliers, one for each si
 has NEG, SQUARE, SQRT, EXP and LOG only of float32.
 
 Multipliers are quotients of scales in double, as TFLM of October 2026 computes them; that of August 2026 computes those
-of RELU, LEAKY_RELU, ABS, HARD_SWISH, SUB and DIV in float32, which differs in results close to a half.
+of RELU, LEAKY_RELU, ABS, RSQRT, HARD_SWISH, SUB and DIV in float32, which differs in results close to a half.
 
 Rows: image rows or the whole tensor.
 """
@@ -129,8 +129,7 @@ def _abs(site: Site, values: Integers) -> Integers:
 def _rsqrt(site: Site, values: Integers) -> Integers:
     """RSQRT, with the highest code for 0 and for negative numbers, at which TFLM's Invoke returns an error."""
     source, output = site.input(0), site.output()
-    root = float32(scale(source) ** 0.5)
-    factor = float32(root * scale(output))
+    factor = scale(source) ** 0.5 * scale(output)
     site.require(factor > 0, "it has no scales")
     scaled = quantize_multiplier(1 / factor)
     to_output = Multiplier(scaled.value, scaled.shift - SQUARE_ROOT_SHIFT)

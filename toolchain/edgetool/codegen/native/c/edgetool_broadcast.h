@@ -3,9 +3,10 @@
  * The operands of element-wise kernels, whose shapes may differ: runs of output elements, in each of which an operand
  * either has one element per output element or the same element for all.
  *
- * `loops` in a descriptor describes one row: the number of loops, the elements of a run, the step of each operand within
- * a run (1 or 0), and for each loop, the innermost first, its count and how far each operand advances at the end of a
- * turn. The latter contains the way back to the first turn of the loop inside. Elements and advances are modulo 2^32.
+ * `loops` in a descriptor describes one row: the number of loops, the elements of a run, the step of each operand
+ * within a run (1 or 0), and for each loop, the innermost first, its count and how far each operand advances at the end
+ * of a turn. The latter contains the way back to the first turn of the loop inside. Elements and advances are modulo
+ * 2^32.
  */
 #ifndef EDGETOOL_BROADCAST_H
 #define EDGETOOL_BROADCAST_H
