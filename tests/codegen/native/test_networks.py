@@ -100,5 +100,6 @@ def test_many_random_operators_compute_what_tflm_computes(part: int) -> None:
     # A multiplier that is one unit in the last place of a float32 wrong changes one output in ten thousand.
     trials = supported(cases(supported_types(), range(part, CASES, 5)), None, Counter(), samples=MANY_SAMPLES)
     assert differences(trials) == []
-    missing = {code for code, _ in supported_types()} - {name.split("/")[0] for name in trials}
+    computed = {code for code, kind in supported_types() if kind != "float32"}
+    missing = computed - {name.split("/")[0] for name in trials}
     assert not missing, f"no supported model of {missing}"
