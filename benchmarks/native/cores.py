@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -27,6 +28,7 @@ from benchmarks.kernels.cases import Case, generators
 from benchmarks.kernels.random_network import random_network
 from tests.codegen.native import host
 
+import edgetool
 from edgetool.codegen.native.emit import kernel_files
 from edgetool.errors import EdgetoolError
 from edgetool.model.types import Model
@@ -310,12 +312,11 @@ def compare(core: Core, trials: Sequence[host.Trial], references: Sequence[bytes
 def drawn(networks: int, cases: int) -> dict[str, host.Trial]:
     """Return random networks and cases of each operator and type that the native runtime supports, by their seeds."""
     found: dict[str, host.Trial] = {}
-    number = 0
+    numbers = count(1)
     while len(found) < networks:
-        name = f"network/{number}"
-        number += 1
+        number = next(numbers)
         if (trial := _trial(random_network(Random(f"network/random/{number}")), number)) is not None:
-            found[name] = trial
+            found[f"network/{number}"] = trial
     for operator, kind in generators():
         supported = 0
         for number in range(cases * 4):
@@ -381,10 +382,17 @@ def write(path: Path, rows: Mapping[str, Mapping[str, str]], cores: Sequence[str
     }
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
-        file.writelines(f"# {note}\n" for note in NOTES)
+        file.writelines(f"# {note}\n" for note in (*NOTES, f"SHA-256 of the kernels' C files: {kernels_digest()}"))
         writer = csv.DictWriter(file, ["model", "sha256", *CORES], restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(merged.values())
+
+
+def kernels_digest() -> str:
+    """Return the start of the hash of all C files of the kernels."""
+    folder = Path(edgetool.__file__).parent / "codegen" / "native" / "c"
+    texts = [path.name.encode() + path.read_bytes() for path in sorted(folder.iterdir())]
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
 
 
 def read(path: Path = MEASURED) -> list[dict[str, str]]:
