@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("bits", "cores", "coverage")
+COMMANDS = ("bits", "cores", "painted", "coverage")
 
 
 def main() -> int:

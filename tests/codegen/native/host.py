@@ -62,6 +62,7 @@ class Build:
     sanitize: bool = True
     level: str = "-O1"
     flags: tuple[str, ...] = ()
+    compiler: str = "gcc"
 
     @property
     def all_flags(self) -> list[str]:
@@ -314,7 +315,7 @@ def compile_group(trials: Sequence[Trial], place: Path, build: Build) -> Path:
         (place / name).write_bytes(data)
     (place / "group.c").write_text(group_source(trials, build.driver))
     objects = [compile_kernel(name, kernels, build) for name in kernels if name.endswith(".c")]
-    command = ["gcc", *build.all_flags, "-O0", "group.c", *map(str, objects), "-o", "program"]
+    command = [build.compiler, *build.all_flags, "-O0", "group.c", *map(str, objects), "-o", "program"]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=SECONDS)
     if done.returncode != 0:
         raise RuntimeError(f"it does not compile: {done.stderr[:1500]}")
@@ -331,14 +332,14 @@ def compile_kernel(name: str, kernels: Mapping[str, bytes], build: Build) -> Pat
             waiting += re.findall(r'#include "(\w+\.h)"', kernels[file].decode())
     flags = [*build.all_flags, build.level]
     text = b"".join(file.encode() + kernels[file] for file in sorted(used))
-    digest = hashlib.sha256(" ".join(flags).encode() + text).hexdigest()[:24]
+    digest = hashlib.sha256(" ".join([build.compiler, *flags]).encode() + text).hexdigest()[:24]
     target = OBJECTS / f"{Path(name).stem}-{digest}.o"
     if not target.exists():
         OBJECTS.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=OBJECTS) as folder:
             for file in used:
                 (Path(folder) / file).write_bytes(kernels[file])
-            command = ["gcc", *flags, "-c", name, "-o", "kernel.o"]
+            command = [build.compiler, *flags, "-c", name, "-o", "kernel.o"]
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS)
             if done.returncode != 0:
                 raise RuntimeError(f"{name} does not compile: {done.stderr[:1500]}")
