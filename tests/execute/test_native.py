@@ -100,6 +100,7 @@ def test_a_failure_is_an_error(work: str, what: str, tmp_path: Path) -> None:
         _run(work, tmp_path)
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_stopped(tmp_path: Path) -> None:
     limits = child.ProcessLimits(memory_bytes=None, seconds=8.0)
     with pytest.raises(errors.ConversionError, match="running the generated code took more than 8 s and was stopped"):

@@ -19,7 +19,7 @@ QUICK, MANY = 20, 600
 CASES = 20
 
 
-@pytest.mark.parametrize("row_wise", [False, True])
+@pytest.mark.parametrize("row_wise", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_bands_of_random_networks_compute_what_tflm_computes(row_wise: bool) -> None:
     trials = supported(networks(20_000), QUICK, Counter(), row_wise=row_wise)
     assert differences(trials, BANDS) == []
@@ -32,6 +32,7 @@ def test_bands_of_many_random_networks_compute_what_tflm_computes(row_wise: bool
     assert differences(trials, BANDS) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row_wise", [False, True])
 def test_bands_of_random_operators_compute_what_tflm_computes(row_wise: bool) -> None:
     drawn = Random(1).sample(supported_types(), QUICK)
@@ -47,6 +48,7 @@ def test_bands_of_many_random_operators_compute_what_tflm_computes(row_wise: boo
     assert differences(supported(drawn, None, Counter(), row_wise=row_wise), BANDS) == []
 
 
+@pytest.mark.slow
 def test_bands_have_many_rows_to_split() -> None:
     trials = supported(networks(20_000), QUICK, Counter(), row_wise=True)
     steps = [step for trial in trials.values() for step in trial.program.steps]

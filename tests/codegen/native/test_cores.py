@@ -19,7 +19,7 @@ from tests.codegen.native import host
 
 # Operators that TFLM computes only in floats, as the native runtime does not.
 FLOAT_ONLY = {"EXP", "LOG", "NEG", "SQRT", "SQUARE"}
-QUICK = ("m0plus", "m55", "riscv32")
+QUICK = ("m0plus",)
 ALL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in cores.CORES]
 
 

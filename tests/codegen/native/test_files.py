@@ -83,6 +83,7 @@ def test_kernels_compile_without_warnings(tmp_path: Path, chosen: tuple[str, str
     check_compiles(tmp_path, chosen, level, f"-I{KERNELS}", "-c", *sources)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", [("gcc", "c99"), ("g++", "c++11")], ids="-".join)
 def test_kernels_are_valid(tmp_path: Path, chosen: tuple[str, str]) -> None:
     sources = sorted(str(path) for path in KERNELS.glob("*.c"))

@@ -149,6 +149,7 @@ def test_images_of_too_many_pixels_do_not_overlap(distance: object, monkeypatch:
         assert conv_distance(window, descending=True) == 2 * 4 * 4 * 3
 
 
+@pytest.mark.slow
 def test_mutants_are_refused_or_run() -> None:
     tally = Tally()
     trials = []

@@ -30,8 +30,6 @@ COMPILERS = {
         *("riscv64-unknown-elf-gcc", "-march=rv32imc", "-mabi=ilp32", "--specs=picolibc.specs", "-std=c99"),
     ),
 }
-# What the quick tests compile with.
-QUICK = [("gcc", "c99"), ("gcc", "c++11"), ("arm", "c99")]
 LEVELS = ("-O2", "-O3", "-Os")
 MODELS = 12
 
@@ -67,25 +65,15 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("key", QUICK, ids="-".join)
-def test_kernels_compile_without_warnings(tmp_path: Path, key: tuple[str, str]) -> None:
-    assert compile_all(tmp_path, key, "-O2", sorted(KERNELS.glob("*.c"))) == ""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("key", COMPILERS, ids="-".join)
-def test_kernels_compile_without_warnings_at_all_levels(tmp_path: Path, key: tuple[str, str], level: str) -> None:
+def test_kernels_compile_without_warnings(tmp_path: Path, key: tuple[str, str], level: str) -> None:
     assert compile_all(tmp_path, key, level, sorted(KERNELS.glob("*.c"))) == ""
 
 
-@pytest.mark.parametrize("key", QUICK, ids="-".join)
-def test_models_compile_without_warnings(models: Path, key: tuple[str, str]) -> None:
-    assert compile_all(models, key, "-O2", sorted(models.glob("m?.c"))) == ""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("key", COMPILERS, ids="-".join)
-def test_all_models_compile_without_warnings(models: Path, key: tuple[str, str], level: str) -> None:
+def test_models_compile_without_warnings(models: Path, key: tuple[str, str], level: str) -> None:
     assert compile_all(models, key, level, sorted(models.glob("*.c"))) == ""

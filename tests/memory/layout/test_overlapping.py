@@ -107,7 +107,7 @@ def smallest_peak(problem: LayoutProblem, most: int) -> int:
     return best
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(problems())
 def test_no_layout_is_smaller_than_one_that_is_proven(problem: LayoutProblem) -> None:
     layout = solve(problem)
@@ -117,7 +117,7 @@ def test_no_layout_is_smaller_than_one_that_is_proven(problem: LayoutProblem) ->
         assert layout.height == smallest_peak(problem, layout.height)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(mixed_problems())
 def test_the_proof_holds_with_alignments_and_pins_and_aliases(problem: LayoutProblem) -> None:
     layout = solve(problem)
@@ -155,7 +155,7 @@ def test_cp_sat_agrees(problem: LayoutProblem) -> None:
     assert layout.height == exact.height
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(problems(most=4))
 def test_the_exact_search_needs_no_bound(problem: LayoutProblem) -> None:
     heights = [0]

@@ -37,7 +37,7 @@ def smallest_union(sizes: list[int], distances: Distances) -> int:
     return best
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(groups())
 def test_the_union_of_a_small_group_is_exact(group: tuple[list[int], Distances]) -> None:
     sizes, distances = group
@@ -45,7 +45,7 @@ def test_the_union_of_a_small_group_is_exact(group: tuple[list[int], Distances])
     assert least_unions(moments, moments, sizes, distances, 1) == [smallest_union(sizes, distances)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(groups())
 def test_the_union_of_a_large_group_is_a_bound(group: tuple[list[int], Distances]) -> None:
     sizes, distances = group
