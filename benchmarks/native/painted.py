@@ -351,6 +351,8 @@ def main() -> int:
         )
         for row in wrong:
             print(f"    {row.model} {row.driver}: {row.result}")
-    if options.into is not None:
-        write(options.into, rows)
+        if options.into is not None:
+            kept = [row for row in read(options.into) if row.core != core] if options.into.exists() else []
+            order = list(COMPILERS)
+            write(options.into, sorted([*kept, *of_core], key=lambda row: order.index(row.core)))
     return int(any(row.result != "equal" for row in rows))
