@@ -65,6 +65,8 @@ def supported(
             trials[name] = prepare(model, samples, len(trials), row_wise=row_wise)
         except UnsupportedModelError as error:
             refused[error.what] += 1
+        except OverflowError:
+            refused["its scales exceed float32"] += 1
     return trials
 
 
