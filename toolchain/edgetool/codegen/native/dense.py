@@ -24,7 +24,7 @@ from edgetool.codegen.native.fixed_point import (
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import RANGES, Array, Lowering, Site, fused_range
 from edgetool.model.types import DType, Tensor
-from edgetool.operators.call import float32, is_per_channel, scale, zero_point
+from edgetool.operators.call import is_per_channel, scale, zero_point
 from edgetool.operators.overlap import Window, conv_distance
 
 
@@ -36,8 +36,12 @@ def _rows_window(rows: int, depth: int, units: int) -> Window:
 
 
 def _shared_multiplier(site: Site, left: Tensor, right: Tensor) -> Multiplier:
-    """Return the multiplier of a product of scales, which TFLM rounds to float32 (GetQuantizedConvolutionMultipler)."""
-    return quantize_multiplier(float32(scale(left) * scale(right)) / scale(site.output()))
+    """Return the multiplier of a product of scales, computed in double as the builds that are compared do.
+
+    The snapshot of August 2026 rounds the product to float32 (GetQuantizedConvolutionMultipler): results differ only
+    where a sum is scaled to a half exactly.
+    """
+    return quantize_multiplier(scale(left) * scale(right) / scale(site.output()))
 
 
 def _unit_multipliers(site: Site, units: int) -> list[Multiplier]:

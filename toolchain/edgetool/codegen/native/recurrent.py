@@ -51,8 +51,8 @@ def _svdf(site: Site) -> Iterator[Step]:
     site.require(memory > 0, "its filters have no memory")
     weights, time_weights = site.constant(1).reshape(filters, depth), site.constant(2)
     low, high = RANGES[state.dtype]
-    to_state = quantize_multiplier(float32(float32(scale(source) * scale(features)) / scale(state)))
-    to_output = quantize_multiplier(float32(float32(scale(state) * scale(times)) / scale(output)))
+    to_state = quantize_multiplier(scale(source) * scale(features) / scale(state))
+    to_output = quantize_multiplier(scale(state) * scale(times) / scale(output))
     site.require(to_output.shift < 0, "the scale of its output is too small")
     zero = zero_point(state)
     site.require(low <= zero <= high, "the zero point of its state is outside the type")
