@@ -15,8 +15,8 @@ from tests.codegen.native.host import Build
 from tests.codegen.native.test_networks import cases, differences, networks, supported, supported_types
 
 BANDS = Build(driver="bands")
-QUICK, MANY = 20, 600
-CASES = 20
+QUICK, MANY = 20, 200
+CASES = 10
 
 
 @pytest.mark.parametrize("row_wise", [pytest.param(False, marks=pytest.mark.slow), True])

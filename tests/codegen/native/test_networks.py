@@ -16,8 +16,8 @@ from edgetool.model.types import DType, Model
 from tests.codegen.native.host import Build, Trial, compare_all, prepare
 
 QUICK, MANY, PART = 30, 2000, 250
-SAMPLES, MANY_SAMPLES = 4, 150
-CASES = 25
+SAMPLES, MANY_SAMPLES = 4, 40
+CASES = 10
 # The types of activations that the native runtime computes with; others it only moves.
 COMPUTED = (DType.INT8, DType.INT16)
 
