@@ -51,12 +51,13 @@ from edgetool.target.load import load_runtime
 DAMAGED_SHARE = 0.3  # of the mutants; the others are changed in their tables
 VARIANTS = 6  # models of each operator and type
 SECONDS = 20  # of CPU time for lowering, planning and writing
-MAX_BYTES = 6 << 30  # of address space
+MAX_BYTES = 6 << 30  # of data
 RUN_SECONDS = 120
 # Larger models are lowered and written, but not run.
 MAX_RUN_BYTES = 1 << 20
 MAX_RUN_MACS = 20_000_000
 GROUP = 24
+BLOCK = 1000  # after which progress is printed
 
 
 class SlowError(Exception):
@@ -111,7 +112,7 @@ def judge(blob: bytes, tally: Tally, what: str) -> host.Trial | None:
         tally.ends["control flow"] += 1
         return None
     try:
-        with time_limit(SECONDS):
+        with limits(SECONDS, MAX_BYTES):
             program = lower(model)
             memory = place_buffers(program)
             if memory.arena_bytes > MAX_RUN_BYTES or work(program.steps) > MAX_RUN_MACS:
@@ -140,18 +141,24 @@ def work(steps: Sequence[object]) -> int:
 
 
 @contextmanager
-def time_limit(seconds: int) -> Iterator[None]:
-    """Raise SlowError in the block after this CPU time."""
+def limits(seconds: int, data_bytes: int) -> Iterator[None]:
+    """Raise SlowError in the block after this CPU time, and MemoryError beyond this memory.
+
+    Programs with sanitizers, which reserve terabytes, must not inherit the limit.
+    """
 
     def stop(_: int, __: FrameType | None) -> None:
         raise SlowError(f"more than {seconds} s")
 
     before = signal.signal(signal.SIGVTALRM, stop)
+    memory = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, memory[1]))
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        resource.setrlimit(resource.RLIMIT_DATA, memory)
         signal.signal(signal.SIGVTALRM, before)
 
 
@@ -194,13 +201,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    resource.setrlimit(resource.RLIMIT_DATA, (MAX_BYTES, MAX_BYTES))
-    tally = campaign(options.first, options.mutants, options.seed)
-    for end, count in tally.ends.most_common():
+    ends: Counter[str] = Counter()
+    findings = 0
+    last = options.first + options.mutants
+    for first in range(options.first, last, BLOCK):
+        tally = campaign(first, min(BLOCK, last - first), options.seed)
+        ends += tally.ends
+        findings += len(tally.findings)
+        print(*tally.findings, f"{first + BLOCK:,} of {last:,}", sep="\n", flush=True)
+    for end, count in ends.most_common():
         print(f"{count:8,}  {end}")
-    for finding in tally.findings:
-        print(finding)
-    return 1 if tally.findings else 0
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

@@ -127,6 +127,14 @@ def test_a_constant_that_is_written_to_is_refused(index: int) -> None:
         lower(broken)
 
 
+def test_an_axis_that_is_reversed_twice_is_refused() -> None:
+    net = Net()
+    x = net.arena(2, 3)
+    model = net.model([x], [net.op("REVERSE_V2", [x, net.constant([1, -1])], 2, 3)])
+    with pytest.raises(UnsupportedModelError, match="it has an axis twice"):
+        lower(model)
+
+
 def test_memory_that_nothing_has_written_is_refused() -> None:
     net = Net()
     x, y = net.arena(4), net.arena(4)

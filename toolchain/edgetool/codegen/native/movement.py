@@ -300,6 +300,7 @@ def _reverse(site: Site) -> Iterator[Lowered]:
     rank = len(site.input(0).shape)
     axes = [axis_in(site, int(axis), rank) for axis in site.constant(1).reshape(-1)]
     site.require(bool(axes), "it has no axis")
+    site.require(len(set(axes)) == len(axes), "it has an axis twice")
     yield from moved(site, 0, _first(site), lambda array: np.flip(array, tuple(axes)))
 
 
