@@ -1,6 +1,7 @@
 """Compare the outputs of models' generated C with those of TFLM, bit by bit, on this machine.
 
     python -m benchmarks.native bits FILE_OR_FOLDER... [--into CSV] [--samples 1000] [--samples-of-large 50]
+        [--most-bytes 4000000]
 
 Models with less than 10 million multiply-accumulates run on many random samples, the others on fewer, compiled with
 -O2; a few samples, with the extremes of each input, run with sanitizers as well.
@@ -79,10 +80,14 @@ def main() -> int:
     parser.add_argument("places", nargs="+", type=Path, metavar="FILE_OR_FOLDER")
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--samples-of-large", type=int, default=50)
+    parser.add_argument("--most-bytes", type=int, default=4_000_000, help="larger models are left out")
     parser.add_argument("--into", type=Path, metavar="CSV")
     options = parser.parse_args()
     rows = []
     for path in models_in(options.places):
+        if path.stat().st_size > options.most_bytes:
+            print(f"{path.parent.name}/{path.stem} is left out: {path.stat().st_size:,} bytes")
+            continue
         row = compare_file(path, options.samples, options.samples_of_large)
         rows.append(row)
         print(
