@@ -135,6 +135,16 @@ def test_an_axis_that_is_reversed_twice_is_refused() -> None:
         lower(model)
 
 
+def test_an_output_of_another_shape_than_is_computed_is_refused() -> None:
+    net = Net()
+    x = net.arena(1, 2, 2, 4)
+    assert lower(net.model([x], [net.op("DEPTH_TO_SPACE", [x], 1, 4, 4, 1, block_size=2)])).steps
+    net = Net()
+    x = net.arena(1, 2, 2, 4)
+    with pytest.raises(UnsupportedModelError, match="DEPTH_TO_SPACE reads or computes another number of bytes"):
+        lower(net.model([x], [net.op("DEPTH_TO_SPACE", [x], 1, 2, 2, 4, block_size=2)]))
+
+
 def test_memory_that_nothing_has_written_is_refused() -> None:
     net = Net()
     x, y = net.arena(4), net.arena(4)

@@ -145,6 +145,7 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
         {index: constant for index, constant in initial.items() if index in used},
     )
     _check_written(program)
+    _check_sizes(program)
     return program
 
 
@@ -170,6 +171,38 @@ def _check_written(program: NativeProgram) -> None:
         written.add(program.places[step.output].root)
     for index in graph.outputs:
         require(index, "an output")
+
+
+def _check_sizes(program: NativeProgram) -> None:
+    """Raise UnsupportedModelError unless steps write each of their outputs whole, and read inside of their inputs.
+
+    Shapes in a file can differ from what its operators compute; TFLM corrects some of them when it runs.
+    """
+    tensors = program.graph.tensors
+    computed: dict[int, int] = {}
+    for step in program.steps:
+        count = step.row_bytes * step.rows * step.batches
+        computed[step.output] = computed.get(step.output, 0) + count
+        inside = step.output_offset + count <= tensors[step.output].size_bytes
+        for item in step.inputs:
+            size = len(item.source.data) if isinstance(item.source, Constant) else tensors[item.source].size_bytes
+            inside = inside and item.row_bytes * item.rows * step.batches <= size
+        if not inside:
+            raise _wrong_size(program, step)
+    for step in program.steps:
+        output = tensors[step.output]
+        # Variables keep their contents, and can be written several times.
+        if computed[step.output] != output.size_bytes and not output.is_variable:
+            raise _wrong_size(program, step)
+
+
+def _wrong_size(program: NativeProgram, step: Step) -> UnsupportedModelError:
+    label = next(item.label for item in program.graph.operators if item.index == step.operator)
+    return UnsupportedModelError(
+        f"{label} reads or computes another number of bytes than its tensors have",
+        where=f"operator {step.operator}",
+        fix="convert the model again",
+    )
 
 
 def _check_tensors(graph: Graph) -> None:
