@@ -115,9 +115,9 @@ def judge(blob: bytes, tally: Tally, what: str) -> host.Trial | None:
         with limits(SECONDS, MAX_BYTES):
             program = lower(model)
             memory = place_buffers(program)
+            host.model_files("m", host.Trial(blob, program, memory, ()))
             if memory.arena_bytes > MAX_RUN_BYTES or work(program.steps) > MAX_RUN_MACS:
                 tally.ends["too large to run"] += 1
-                host.model_files("m", host.Trial(blob, program, memory, ()))
                 return None
             trial = host.prepare(blob, samples=1, seed=1)
     except UnsupportedModelError:

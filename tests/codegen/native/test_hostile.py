@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from benchmarks.native.fuzz import GROUP, Tally, campaign, judge, mutant, run
 
 from edgetool.codegen.native import lower as lowering
+from edgetool.codegen.native.fixed_point import Reach
 from edgetool.codegen.native.lower import MAX_TENSOR_BYTES, lower
 from edgetool.codegen.native.plan import place_buffers
 from edgetool.codegen.native.program import (
@@ -123,8 +126,46 @@ def test_a_constant_that_is_written_to_is_refused(index: int) -> None:
         replace(tensor, data=bytes(tensor.size_bytes)) if tensor.index == which else tensor for tensor in graph.tensors
     ]
     broken = replace(model, subgraphs=(replace(graph, tensors=tuple(tensors)),))
-    with pytest.raises(UnsupportedModelError, match="it is constant, and an input of the model or an output"):
+    with pytest.raises(UnsupportedModelError, match="it is constant, and is written to"):
         lower(broken)
+
+
+def test_an_input_that_an_operator_writes_is_refused() -> None:
+    model = unary_model("RELU")
+    graph = model.main
+    broken = replace(model, subgraphs=(replace(graph, inputs=(*graph.inputs, *graph.outputs)),))
+    with pytest.raises(UnsupportedModelError, match="it is an input of the model, and is written to"):
+        lower(broken)
+
+
+def scaled(scale: float) -> Model:
+    """Return a dense layer whose output has this scale."""
+    model = dense_model()
+    graph = model.main
+    output = graph.tensors[graph.operators[0].outputs[0]]
+    assert output.quantization is not None
+    changed = replace(output, quantization=replace(output.quantization, scales=(scale,)))
+    tensors = tuple(changed if tensor.index == output.index else tensor for tensor in graph.tensors)
+    return replace(model, subgraphs=(replace(graph, tensors=tensors),))
+
+
+@pytest.mark.parametrize("scale", [0.0, float("nan")])
+def test_a_scale_without_a_quotient_is_refused(scale: float) -> None:
+    with pytest.raises(UnsupportedModelError, match="FULLY_CONNECTED here: .* quotient"):
+        lower(scaled(scale))
+
+
+@pytest.mark.parametrize("scale", [float("inf"), 1e-45, 1e-30])
+def test_no_other_scale_is_an_error(scale: float) -> None:
+    with suppress(UnsupportedModelError):
+        lower(scaled(scale))
+
+
+def test_sums_with_biases_of_64_bits_do_not_wrap() -> None:
+    reach = Reach(np.array([-5], np.int64), np.array([5], np.int64))
+    for bias in (-(2**63), 2**63 - 1, 2**50):
+        assert not reach.fits(np.array([bias], np.int64), 48)
+    assert reach.fits(np.array([2**40], np.int64), 48)
 
 
 def test_an_axis_that_is_reversed_twice_is_refused() -> None:

@@ -19,13 +19,13 @@ from zero), the thresholds are exact integers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import frexp
+from math import frexp, isfinite
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.codegen.native.program import Constant
+from edgetool.codegen.native.program import Constant, RangeError
 
 Integers = npt.NDArray[np.int64]
 DOUBLE_ROUNDING, WIDE, SIGN = 255, 254, 253  # EDGETOOL_DOUBLE_ROUNDING, EDGETOOL_WIDE, EDGETOOL_SIGN
@@ -55,7 +55,13 @@ class Multiplier:
 
 
 def quantize_multiplier(real: float) -> Multiplier:
-    """Return the fixed-point form of a real multiplier, as QuantizeMultiplier does (double rounding)."""
+    """Return the fixed-point form of a real multiplier, as QuantizeMultiplier does (double rounding).
+
+    Raises:
+        RangeError: The multiplier is infinite or NaN, for which TFLM's conversion to an integer is undefined.
+    """
+    if not isfinite(real):
+        raise RangeError("the quotient of its scales is not finite")
     if real == 0.0:
         return Multiplier(0, 0)
     fraction, shift = frexp(real)
@@ -97,6 +103,8 @@ class Reach:
 
         So do the sums of the first products, if 0 is a code.
         """
+        if ((offsets < -(2**bits)) | (offsets > 2**bits)).any():
+            return False  # of 64 bits, which can wrap below
         lowest = min((self.low + offsets).min(initial=0), self.low.min(initial=0))
         highest = max((self.high + offsets).max(initial=0), self.high.max(initial=0))
         return bool(-(2 ** (bits - 1)) <= lowest and highest < 2 ** (bits - 1))

@@ -216,11 +216,10 @@ def _check_tensors(graph: Graph) -> None:
             )
     written = {index for operator in graph.operators for index in operator.outputs if index >= 0}
     for index in sorted(written.union(graph.inputs)):
-        if graph.tensors[index].data is not None:
+        if graph.tensors[index].data is not None or (index in written and index in graph.inputs):
+            what = "constant" if graph.tensors[index].data is not None else "an input of the model"
             raise UnsupportedModelError(
-                "it is constant, and an input of the model or an output of an operator",
-                where=f"tensor {index}",
-                fix="convert the model again",
+                f"it is {what}, and is written to", where=f"tensor {index}", fix="convert the model again"
             )
 
 
@@ -233,6 +232,8 @@ def _lowered(lowering: Lowering, site: Site) -> Iterator[Lowered]:
             yield item
     except RangeError as error:
         site.refuse(error.what)
+    except ArithmeticError:
+        site.refuse("a quotient of its scales does not exist, or has no room")
 
 
 def _copied(site: Site, item: View | Folded) -> Step:
