@@ -151,7 +151,7 @@ def scaled(scale: float) -> Model:
 
 @pytest.mark.parametrize("scale", [0.0, float("nan")])
 def test_a_scale_without_a_quotient_is_refused(scale: float) -> None:
-    with pytest.raises(UnsupportedModelError, match="FULLY_CONNECTED here: .* quotient"):
+    with pytest.raises(UnsupportedModelError, match=r"FULLY_CONNECTED here: .* quotient"):
         lower(scaled(scale))
 
 
