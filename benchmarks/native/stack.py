@@ -1,9 +1,9 @@
 """The stack that native code needs: an upper bound for each kernel, per compiler, core and optimization level.
 
 GCC writes the frame of each function and its callees (-fstack-usage, -fcallgraph-info=su). The bound of a function is
-its frame and the largest bound of what it calls. Functions of libgcc and libc have no such file: LIBRARY_BYTES is more
-than the pushes of those that kernels call (memcpy, memset, 64-bit multiplication and division for Armv6-M, by
-disassembly). An indirect call is the call of a kernel by edgetool_run.
+its frame and the largest bound of what it calls. Functions of libgcc and of the toolchain's standard C library have no
+such file: their frames and callees are read from their machine code. An indirect call is the call of a kernel by
+edgetool_run.
 
 The table is part of the package (codegen/native/stack.csv). Its row INVOKE is the frame of NAME_invoke without its
 table of row pointers, which depends on the model.
@@ -19,13 +19,13 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import edgetool
 
 KERNELS = Path(edgetool.__file__).parent / "codegen" / "native" / "c"
 TABLE = KERNELS.parent / "stack.csv"
-LIBRARY_BYTES = 40
 LEVELS = ("-O2", "-Os")
 # The compiler's name and flags for each core.
 COMPILERS: Mapping[str, tuple[str, ...]] = {
@@ -38,6 +38,7 @@ COMPILERS: Mapping[str, tuple[str, ...]] = {
     "riscv32": ("riscv64-unknown-elf-gcc", "-march=rv32imc", "-mabi=ilp32", "--specs=picolibc.specs"),
 }
 INVOKE = "invoke"
+INDIRECT = "__indirect_call"
 # NAME_invoke as codegen/native/model/model.c has it, with a table of COUNT row pointers.
 INVOKE_SOURCE = """
 #include "edgetool_native.h"
@@ -62,6 +63,21 @@ _NODE = re.compile(
 )
 _EDGE = re.compile(r'edge: \{ sourcename: "(?P<caller>[^"]+)" targetname: "(?P<callee>[^"]+)"')
 
+_TITLE = re.compile(r"[0-9a-f]+ <(?P<name>[^>]+)>:")
+_INSTRUCTION = re.compile(r" *[0-9a-f]+:\t(?P<mnemonic>\S+)(\t(?P<operands>.*))?")
+_TARGET = re.compile(r"<(?P<name>[^>+]+)(\+0x[0-9a-f]+)?>")
+_REGISTERS = re.compile(r"\{(.*)\}")
+_WRITE_BACK = re.compile(r"\[sp, #(-\d+)\]!")
+_MOVED = re.compile(r"(sub|add)\S* sp, ?(sp, ?)?#?(?P<bytes>-?\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class CallGraph:
+    """The frame of each function in bytes, and the functions that it calls."""
+
+    frames: dict[str, int]
+    callees: dict[str, set[str]]
+
 
 @dataclass(frozen=True, slots=True)
 class StackRow:
@@ -80,28 +96,96 @@ def version(compiler: str) -> str:
     return f"{compiler} {line}"
 
 
-def bounds(graph: str) -> dict[str, int]:
-    """Return the bound of each function that a .ci file defines. Raises ValueError for recursion or a dynamic frame."""
-    frames: dict[str, int] = {}
-    callees: dict[str, set[str]] = {}
-    for match in _NODE.finditer(graph):
+def unit_graph(text: str) -> CallGraph:
+    """Return the frames and calls of a .ci file. Raises ValueError for a frame of variable size."""
+    graph = CallGraph({}, {})
+    for match in _NODE.finditer(text):
         if match["bytes"] is not None:
             if match["kind"] != "static":
                 raise ValueError(f"{match['name']} has a frame of variable size")
-            frames[match["name"]] = int(match["bytes"])
-    for match in _EDGE.finditer(graph):
-        callees.setdefault(match["caller"], set()).add(match["callee"])
+            graph.frames[match["name"]] = int(match["bytes"])
+    for match in _EDGE.finditer(text):
+        graph.callees.setdefault(match["caller"], set()).add(match["callee"])
+    return graph
 
-    def bound(name: str, callers: tuple[str, ...] = ()) -> int:
-        if name in callers:
-            raise ValueError(f"{name} is recursive")
-        if name == "__indirect_call":
+
+def code_graph(listing: str) -> CallGraph:
+    """Return the frames and calls of the functions that objdump lists, a frame being all that a function pushes.
+
+    Jumps to a computed address are taken as those of a switch. Raises ValueError for an indirect call, or a stack
+    pointer that is set in another way than by pushes and constants.
+    """
+    graph = CallGraph({}, {})
+    name = ""
+    falls_through = False
+    for line in listing.splitlines():
+        if title := _TITLE.fullmatch(line):
+            if falls_through:
+                graph.callees.setdefault(name, set()).add(title["name"])
+            name = title["name"]
+            graph.frames[name] = 0
+            continue
+        instruction = _INSTRUCTION.fullmatch(line)
+        if instruction is None or instruction["mnemonic"] in ("nop", ".word", ".short", "unimp"):
+            continue
+        mnemonic, operands = instruction["mnemonic"], instruction["operands"] or ""
+        graph.frames[name] += _pushed_bytes(name, mnemonic, operands)
+        if (target := _TARGET.search(operands)) and target["name"] != name:
+            graph.callees.setdefault(name, set()).add(target["name"])
+        if mnemonic in ("blx", "jalr"):
+            raise ValueError(f"{name} makes an indirect call")
+        falls_through = not (mnemonic in ("bx", "b", "b.n", "b.w", "j", "jr", "ret") or "pc" in operands)
+    # Operands also name data.
+    return CallGraph(graph.frames, {name: called & graph.frames.keys() for name, called in graph.callees.items()})
+
+
+def _pushed_bytes(name: str, mnemonic: str, operands: str) -> int:
+    """Return how far an instruction of Thumb or RISC-V moves the stack pointer down."""
+    if mnemonic in ("push", "vpush", "stmdb") and (registers := _REGISTERS.search(operands)):
+        if mnemonic == "stmdb" and not operands.startswith("sp!"):
             return 0
-        if name not in frames:
-            return LIBRARY_BYTES
-        return frames[name] + max((bound(item, (*callers, name)) for item in callees.get(name, ())), default=0)
+        word_bytes = 8 if registers[1].startswith("d") else 4
+        return word_bytes * sum(_register_count(item) for item in registers[1].split(","))
+    if pushed := _WRITE_BACK.search(operands):
+        return -int(pushed[1])
+    if moved := _MOVED.match(f"{mnemonic} {operands}"):
+        step = int(moved["bytes"])
+        return max(0, step if mnemonic.startswith("sub") else -step)
+    if re.match(r"(mov|msr|ldr|lw|mv)\S* sp\b", f"{mnemonic} {operands}"):
+        raise ValueError(f"{name} sets its stack pointer: {mnemonic} {operands}")
+    return 0
 
-    return {name: bound(name) for name in frames}
+
+def _register_count(item: str) -> int:
+    first, _, last = item.strip().partition("-")
+    return int(last[1:]) - int(first[1:]) + 1 if last else 1
+
+
+def bound(graph: CallGraph, name: str, callers: tuple[str, ...] = ()) -> int:
+    """Return the most bytes of stack of a function and what it calls. Raises ValueError for recursion."""
+    if name in callers:
+        raise ValueError(f"{name} is recursive")
+    below = (bound(graph, item, (*callers, name)) for item in graph.callees.get(name, ()) if item != INDIRECT)
+    return graph.frames[name] + max(below, default=0)
+
+
+@cache
+def library_bytes(core: str, name: str) -> int:
+    """Return the bound of a function of libgcc or the C library for a core."""
+    compiler, *flags = COMPILERS[core]
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "library.elf"
+        link = [compiler, *flags, "-nostartfiles", "-Wl,--entry=0", f"-Wl,--undefined={name}", "-o", str(program)]
+        subprocess.run(link, check=True)
+        tools = compiler.removesuffix("gcc")
+        listing, symbols = (
+            subprocess.run([*command, str(program)], check=True, capture_output=True, text=True).stdout
+            for command in ((f"{tools}objdump", "-d", "--no-show-raw-insn"), (f"{tools}nm",))
+        )
+    addresses = {words[2]: int(words[0], 16) & ~1 for line in symbols.splitlines() if len(words := line.split()) == 3}
+    graph = code_graph(listing)
+    [listed] = [item for item in graph.frames if addresses[item] == addresses[name]]
+    return bound(graph, listed)
 
 
 def measure(core: str, level: str, sources: list[Path], include: Path = KERNELS) -> Iterator[StackRow]:
@@ -111,9 +195,12 @@ def measure(core: str, level: str, sources: list[Path], include: Path = KERNELS)
         for source in sources:
             command = [compiler, *flags, level, "-std=c99", "-fstack-usage", "-fcallgraph-info=su", f"-I{include}"]
             subprocess.run([*command, "-c", str(source), "-o", f"{folder}/unit.o"], check=True, cwd=folder)
-            for name, size in bounds((Path(folder) / "unit.ci").read_text()).items():
-                if not name.startswith("/") and ":" not in name:
-                    yield StackRow(version(compiler), core, level, name, size)
+            graph = unit_graph((Path(folder) / "unit.ci").read_text())
+            own = [name for name in graph.frames if not name.startswith("/") and ":" not in name]
+            for callee in set().union(*graph.callees.values()) - graph.frames.keys() - {INDIRECT}:
+                graph.frames[callee] = library_bytes(core, callee)
+            for name in own:
+                yield StackRow(version(compiler), core, level, name, bound(graph, name))
 
 
 def invoke_row(core: str, level: str) -> StackRow:
