@@ -24,6 +24,7 @@ FILES = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "LICENSE",
+    "LICENSE-0BSD",
 )
 BUILD = "import sys; from setuptools import build_meta as b; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
 
