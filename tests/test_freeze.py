@@ -35,7 +35,7 @@ def test_every_case_has_a_name_of_its_own(tmp_path: Path) -> None:
 def test_a_changed_message_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = tmp_path / "base"
     base.mkdir()
-    for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE", "LICENSE-0BSD"):
         shutil.copy(ROOT / name, base)
     for name in ("toolchain", "targets"):
         shutil.copytree(ROOT / name, base / name, ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
