@@ -90,7 +90,15 @@ def test_the_sdist_builds_the_same_wheel(sdist: Path, wheel: Path, wheel_of_sdis
     assert files_of_wheel(wheel_of_sdist) == files_of_wheel(wheel)
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml", "setup.cfg"} <= names
+    assert {
+        "README.md",
+        "LICENSE",
+        "LICENSE-0BSD",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "pyproject.toml",
+        "setup.cfg",
+    } <= names
     assert not any(name.startswith(("tests", "docs", "examples", "benchmarks")) for name in names)
 
 
