@@ -1,8 +1,8 @@
 """Prove and measure the generated C of native programs.
 
 python -m benchmarks.native bits FILE_OR_FOLDER... [--into CSV]    outputs of models, compared with TFLM's
-python -m benchmarks.native cores [--into CSV]                     the same on emulated cores, and the stack
-python -m benchmarks.native coverage [--into CSV]                  branches of the kernels that random models reach
+python -m benchmarks.native cores --models FILE...                  the same on emulated cores, and their stack
+python -m benchmarks.native coverage [--into CSV]                  branches of the kernels that models reach
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("bits", "cores", "painted", "coverage")
+COMMANDS = ("bits", "cores", "coverage")
 
 
 def main() -> int:

@@ -1,11 +1,17 @@
-"""Compare generated native code with TFLM on emulated cores, without an operating system.
+"""Run generated native code on emulated cores, without an operating system: its outputs and its stack.
 
-    python -m benchmarks.native cores [--only CORE...] [--networks 300] [--cases 5] [--into CSV]
+    python -m benchmarks.native cores --models FILE... [--only CORE...] [--networks 300] [--cases 3] [--into CSV]
 
-QEMU runs programs of several models, built with the start-up code in bare/. Each model runs on all its samples twice:
-compiled with -O2 in an arena, and with -Os in bands of random heights, with rows copied to all four alignments. In the
-second run, accesses at addresses that are not multiples of their size are faults on every Cortex-M (those of RISC-V are
-not trapped by QEMU). The outputs are compared with those of TFLM's reference kernels on this machine.
+QEMU runs programs of several models on the machines of edgetool/execute/cores.py. Each model runs on all its samples in
+four programs: with each driver, at -O2 and at -Os. The outputs are compared with those of TFLM's reference kernels.
+
+- run: edgetool_run, compiled as stack.py measures frames and linked with the compiler's C library. The memory below the
+  caller of NAME_invoke is painted before each call. What is not painted afterwards is compared with the bound.
+- bands: bands.c of the tests, which calls kernels with bands of random heights, and with rows copied to all four
+  alignments. On Arm cores, an access at an address that is not a multiple of its size is a fault.
+
+No machine of QEMU has an Armv6-M core and enough memory. Code for the Cortex-M0+ runs on the Cortex-M3, which executes
+Armv6-M, with the fault in both drivers. On RISC-V, QEMU has no such fault.
 """
 
 from __future__ import annotations
@@ -13,173 +19,127 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import astuple, dataclass, fields
+from itertools import count, islice
 from pathlib import Path
 from random import Random
 
 from benchmarks.kernels.cases import Case, generators
 from benchmarks.kernels.random_network import random_network
+from benchmarks.native.stack import COMPILERS, KERNELS, version
 from tests.codegen.native import host
 
-import edgetool
 from edgetool.codegen.native.emit import kernel_files
+from edgetool.codegen.native.stack import stack_bounds
 from edgetool.errors import EdgetoolError
-from edgetool.model.types import Model
+from edgetool.execute.cores import BARE, FAULT, MACHINES, RISCV
 
 MEASURED = Path(__file__).parent / "measured" / "cores.csv"
-BARE = Path(__file__).parent / "bare"
+PAINT, HEAP = (Path(__file__).parent / name for name in ("paint.h", "heap.c"))
 GROUP = 20
-SECONDS = 300
+SECONDS = 900
 MAX_ARENA = 256 * 1024
 MAX_CONSTANTS = 256 * 1024
 EQUAL = "equal"
-FAULT = 64  # BARE_FAULT
+VARIANTS: tuple[tuple[host.Driver, str], ...] = (("run", "-O2"), ("run", "-Os"), ("bands", "-O2"), ("bands", "-Os"))
+NOTES = (
+    "Generated native code on emulated cores, written by cores.py.",
+    "result: equal if all outputs of four programs are those of TFLM's reference kernels: run and bands, -O2 and -Os.",
+    "stack and bound: the bytes of stack that run takes at -O2 and at -Os, as painted, and at most as of stack_bounds.",
+    "cortex-m0plus: the code for Armv6-M, on a Cortex-M3. riscv32: without faults of unaligned accesses.",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
-    """A core, how to compile for it, and the machine that QEMU emulates.
-
-    flags: those of the compiler. vectors, code and data: the start and the size of the memories of the machine.
-    """
+class Subject:
+    """A model with its samples and TFLM's outputs."""
 
     name: str
-    compiler: str
-    flags: tuple[str, ...]
-    emulator: tuple[str, ...]
-    vectors: tuple[int, int]
-    code: tuple[int, int]
-    data: tuple[int, int]
+    trial: host.Trial
+    expected: bytes
 
     @property
-    def is_arm(self) -> bool:
-        """Whether the core is a Cortex-M."""
-        return self.compiler.startswith("arm")
-
-    @property
-    def missing(self) -> str | None:
-        """The name of a program that is not installed, if any."""
-        return next((name for name in (self.compiler, self.emulator[0]) if shutil.which(name) is None), None)
-
-
-def _cortex(name: str, machine: str, *flags: str, data: int = 0x20000000, bulk: int | None = None) -> Core:
-    start = 0x10000000 if machine in ("mps2-an505", "mps3-an547") else 0
-    code = (start + 0x1000, 4 * 2**20 - 0x1000) if bulk is None else (bulk, 8 * 2**20)
-    return Core(
-        name,
-        "arm-none-eabi-gcc",
-        (f"-mcpu={name}", "-mthumb", *flags),
-        ("qemu-system-arm", "-machine", machine),
-        (start, 0x1000),
-        code,
-        (data, 4 * 2**20) if bulk is None else (bulk + 8 * 2**20, 8 * 2**20),
-    )
-
-
-HARD = "-mfloat-abi=hard"
-CORES = {
-    core.name.removeprefix("cortex-"): core
-    for core in (
-        # The emulated Cortex-M0 has 16 KB of memory: code for Armv6-M runs on the Cortex-M3 as well.
-        _cortex("cortex-m0plus", "mps2-an385"),
-        _cortex("cortex-m3", "mps2-an385"),
-        _cortex("cortex-m4", "mps2-an386", HARD, "-mfpu=fpv4-sp-d16"),
-        _cortex("cortex-m7", "mps2-an500", HARD, "-mfpu=fpv5-d16"),
-        _cortex("cortex-m33", "mps2-an505", HARD, "-mfpu=fpv5-sp-d16", data=0x38000000),
-        _cortex("cortex-m55", "mps3-an547", HARD, bulk=0x70000000),
-        Core(
-            "riscv32",
-            "riscv64-unknown-elf-gcc",
-            ("-march=rv32imc", "-mabi=ilp32", "--specs=picolibc.specs"),
-            ("qemu-system-riscv32", "-machine", "virt", "-bios", "none"),
-            (0x80000000, 0x1000),
-            (0x80001000, 16 * 2**20),
-            (0x82000000, 16 * 2**20),
-        ),
-    )
-}
+    def sha256(self) -> str:
+        """The start of the hash of the model's file."""
+        return hashlib.sha256(self.trial.blob).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """How kernels are compiled and called. trap: whether accesses that are not aligned are faults."""
+class Outcome:
+    """What one model did in one program. result: EQUAL, or what is wrong. stack_bytes: as painted."""
 
-    driver: host.Driver
-    level: str
-    trap: bool
-
-
-VARIANTS = (Variant("run", "-O2", False), Variant("bands", "-Os", True))
+    result: str
+    stack_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Kernels:
-    """The object files of all kernels, of the driver and of the start-up code, for one core and variant."""
+class Row:
+    """What one model did on one core: see NOTES. result: EQUAL, or the first failure."""
 
-    core: Core
-    variant: Variant
-    folder: Path
+    model: str
+    sha256: str
+    core: str
+    result: str
+    stack_o2: int
+    bound_o2: int
+    stack_os: int
+    bound_os: int
 
     @property
-    def flags(self) -> list[str]:
-        """The flags of the compiler."""
-        aligned = ["-mno-unaligned-access", "-DBARE_TRAP"] if self.variant.trap and self.core.is_arm else []
-        return [*self.core.flags, "-std=c99", "-ffreestanding", "-fno-tree-loop-distribute-patterns", *aligned]
-
-    def build(self, trials: Iterable[host.Trial]) -> None:
-        """Compile what the programs of these models share."""
-        files: dict[str, bytes] = {}
-        for trial in trials:
-            files |= kernel_files(trial.program)
-        if files and self.variant.driver == "bands":
-            del files["edgetool_run.c"]
-            files["bands.c"] = host.BANDS.read_bytes()
-        start = "arm" if self.core.is_arm else "riscv"
-        files |= {name: (BARE / name).read_bytes() for name in ("bare.h", "bare.c", f"{start}.c")}
-        for name, data in files.items():
-            (self.folder / name).write_bytes(data)
-        (self.folder / "machine.ld").write_text(linker_script(self.core))
-        sources = [name for name in files if name.endswith(".c")]
-        _run([self.core.compiler, *self.flags, self.variant.level, "-c", *sources], self.folder)
-
-    def link(self, source: str, trials: Sequence[host.Trial], place: Path) -> Path:
-        """Return the path of a program of a source that includes the generated files of models, if any."""
-        for number, trial in enumerate(trials):
-            for name, data in host.model_files(f"m{number}", trial).items():
-                (place / name).write_bytes(data)
-        (place / "models.c").write_text(source)
-        objects = sorted(map(str, self.folder.glob("*.o")))
-        command = [self.core.compiler, *self.flags, "-O0", f"-I{self.folder}", "-nostdlib", "-static", "models.c"]
-        script = ["-Wl,--no-warn-rwx-segments", "-T", str(self.folder / "machine.ld")]
-        _run([*command, *objects, "-lgcc", *script, "-o", "program.elf"], place)
-        return place / "program.elf"
+    def stacks(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The painted stack and its bound, at -O2 and at -Os."""
+        return (self.stack_o2, self.bound_o2), (self.stack_os, self.bound_os)
 
 
-def _run(command: Sequence[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr[-2000:])
+def trial_of(name: str) -> host.Trial | None:
+    """Return a random network or operator by its name; None if it is not supported, or too large for the machines."""
+    operator, kind, *rest = name.split("/")
+    number = int(rest[0] if rest else kind)
+    model = Case(operator, kind, number).model() if rest else random_network(Random(f"network/random/{kind}"))
+    try:
+        trial = host.prepare(model, 2, number, row_wise=number % 2 == 1)
+    except EdgetoolError:
+        return None
+    constants = sum(len(tensor.data or b"") for tensor in trial.program.graph.tensors)
+    return trial if trial.memory.arena_bytes <= MAX_ARENA and constants <= MAX_CONSTANTS else None
 
 
-def linker_script(core: Core) -> str:
-    """Return bare.ld behind the memories of a machine."""
-    regions = {"VECTORS": core.vectors, "CODE": core.code, "DATA": core.data}
-    lines = [f"  {name} (rwx) : ORIGIN = {start:#x}, LENGTH = {size:#x}\n" for name, (start, size) in regions.items()]
-    entry = "bare_reset" if core.is_arm else "bare_enter"
-    return f"ENTRY({entry})\nMEMORY\n{{\n{''.join(lines)}}}\n" + (BARE / "bare.ld").read_text()
+def drawn(networks: int, cases: int) -> dict[str, host.Trial]:
+    """Return random networks, and random models of each operator and type that the native runtime supports."""
+    found = _first(networks, (f"network/{number}" for number in count(1)))
+    for operator, kind in generators():
+        found |= _first(cases, (f"{operator}/{kind}/{number}" for number in range(cases * 4)))
+    return found
+
+
+def _first(limit: int, names: Iterable[str]) -> dict[str, host.Trial]:
+    trials = ((name, trial) for name in names if (trial := trial_of(name)) is not None)
+    return dict(islice(trials, limit))
+
+
+def subjects_of(trials: Mapping[str, host.Trial]) -> list[Subject]:
+    """Return the models with TFLM's outputs, without those that TFLM fails to run."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = host.run_references(list(trials.values()), Path(folder))
+    return [
+        Subject(name, trial, result)
+        for (name, trial), result in zip(trials.items(), results, strict=True)
+        if isinstance(result, bytes)
+    ]
 
 
 _MODEL = """
 static void run_{name}(void)
 {{
     {name}_context context;
+    /* volatile: the compiler does not know the function, and cannot inline it. */
+    {name}_result (*volatile invoke)({name}_context *) = {name}_invoke;
+    uint32_t stack = 0;
     {prologue}
     uint8_t *arena = memory + {macro}_ARENA_ALIGNMENT;
     memset(arena, 0xA5, {macro}_ARENA_BYTES);
@@ -187,10 +147,14 @@ static void run_{name}(void)
         bare_exit(BARE_INIT);
     }}
     for (uint32_t i = 0; i < {count}; i++) {{
-{reads}        if ({name}_invoke(&context) != {name}_ok) {{
+{reads}        paint();
+        if (invoke(&context) != {name}_ok) {{
             bare_exit(BARE_INVOKE);
         }}
+        const uint32_t taken = painted_bytes();
+        stack = taken > stack ? taken : stack;
 {writes}    }}
+    bare_write(&stack, sizeof stack);
 }}
 """
 
@@ -198,10 +162,10 @@ static void run_{name}(void)
 def models_source(trials: Sequence[host.Trial], driver: host.Driver) -> str:
     """Return the text of a program that includes models and runs them, each from an arena that is just aligned."""
     arena = max(trial.memory.arena_bytes for trial in trials)
-    parts = ['#include "bare.h"\n#include <string.h>\n']
+    parts = ['#include "bare.h"\n#include "paint.h"\n#include <string.h>\n']
     parts.append(f"__attribute__((aligned(16))) static uint8_t memory[{arena + 16}];\n")
     if driver == "bands":
-        parts.append(host.bands_declarations())
+        parts.append(f'#include "{host.BANDS}"\n')
     for number, trial in enumerate(trials):
         name, graph = f"m{number}", trial.program.graph
         parts.append(f'#include "{name}.c"\n#include "{name}_weights.c"\n')
@@ -225,11 +189,39 @@ def models_source(trials: Sequence[host.Trial], driver: host.Driver) -> str:
     return "".join(parts)
 
 
-def emulate(core: Core, program: Path) -> int:
+def build(core: str, driver: host.Driver, level: str, source: str, trials: Sequence[host.Trial], place: Path) -> Path:
+    """Return the path of a program of a source that includes the generated files of models, if any."""
+    machine = MACHINES[core]
+    used = (*machine.start, BARE / "bare.h", PAINT, HEAP)
+    files = {path.name: path.read_bytes() for path in used}
+    for number, trial in enumerate(trials):
+        files |= kernel_files(trial.program)
+        for name, data in host.model_files(f"m{number}", trial).items():
+            (place / name).write_bytes(data)
+    if driver == "bands":
+        files.pop("edgetool_run.c", None)
+    for name, data in files.items():
+        if name.endswith(".h"):
+            (place / name).write_bytes(data)
+    (place / "models.c").write_text(source)
+    (place / "machine.ld").write_text(machine.script)
+    flags = list(machine.flags)
+    if driver == "bands" and core != RISCV:
+        flags.append("-mno-unaligned-access")
+    made = host.Build(driver, sanitize=False, level=level, flags=tuple(flags), compiler=machine.compiler)
+    objects = [str(host.compile_kernel(name, files, made)) for name in files if name.endswith(".c")]
+    options = ("-I.", level, *made.all_flags)
+    command = machine.link(place / "machine.ld", ["models.c", *objects], place / "program.elf", *options)
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=SECONDS)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-2000:])
+    return place / "program.elf"
+
+
+def emulate(core: str, program: Path) -> int:
     """Run a program in its folder, and return its exit code."""
-    options = "-nographic -monitor none -serial none -semihosting-config enable=on,target=native -kernel".split()
     done = subprocess.run(
-        [*core.emulator, *options, str(program)],
+        MACHINES[core].emulate(program),
         cwd=program.parent,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -251,151 +243,121 @@ int bare_main(void)
 """
 
 
-def exit_code_of_odd_access(core: Core, variant: Variant) -> int:
+def exit_code_of_odd_access(core: str, driver: host.Driver) -> int:
     """Return the exit code of a program that reads a word at an odd address: 0 unless that is a fault."""
-    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as place:
-        kernels = Kernels(core, variant, Path(name))
-        kernels.build([])
-        return emulate(core, kernels.link(_ODD, [], Path(place)))
+    with tempfile.TemporaryDirectory() as folder:
+        return emulate(core, build(core, driver, "-O2", _ODD, [], Path(folder)))
 
 
-def run(kernels: Kernels, trials: Sequence[host.Trial], references: Sequence[bytes | str]) -> list[str]:
-    """Return how each model compares: EQUAL, or what differs. A program that fails is split until it is one model."""
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
+def run(core: str, driver: host.Driver, level: str, subjects: Sequence[Subject]) -> list[Outcome]:
+    """Return what each model does in one program. A program that fails is split until it has only one model."""
+    trials = [subject.trial for subject in subjects]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
         (place / "samples").write_bytes(b"".join(trial.samples for trial in trials))
+        program = build(core, driver, level, models_source(trials, driver), trials, place)
         try:
-            source = models_source(trials, kernels.variant.driver)
-            code = emulate(kernels.core, kernels.link(source, trials, place))
+            code = emulate(core, program)
             failure = "" if code == 0 else f"fault {code - FAULT}" if code >= FAULT else f"exit {code}"
         except subprocess.TimeoutExpired:
             failure = "timeout"
         results = (place / "results").read_bytes() if (place / "results").exists() else b""
-    sizes = [trial.output_bytes * trial.count for trial in trials]
-    if not failure and len(results) != sum(sizes):
-        failure = f"{len(results)} bytes of {sum(sizes)}"
-    if failure and len(trials) > 1:
-        middle = len(trials) // 2
-        return [
-            item
-            for part in (slice(0, middle), slice(middle, None))
-            for item in run(kernels, trials[part], references[part])
-        ]
+    if failure and len(subjects) > 1:
+        middle = len(subjects) // 2
+        return [item for part in (subjects[:middle], subjects[middle:]) for item in run(core, driver, level, part)]
     if failure:
-        return [failure]
+        return [Outcome(failure)]
     outcomes, at = [], 0
-    for size, expected in zip(sizes, references, strict=True):
-        outcomes.append(EQUAL if results[at : at + size] == expected else "different")
-        at += size
+    for subject in subjects:
+        end = at + len(subject.expected)
+        stack = int.from_bytes(results[end : end + 4], "little")
+        outcomes.append(Outcome(EQUAL if results[at:end] == subject.expected else "different", stack))
+        at = end + 4
     return outcomes
 
 
-def compare(core: Core, trials: Sequence[host.Trial], references: Sequence[bytes | str]) -> list[str]:
-    """Return how each model compares in all variants: EQUAL, or the first difference."""
-    outcomes = [EQUAL] * len(trials)
-    for variant in VARIANTS:
-        with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
-            kernels = Kernels(core, variant, Path(name))
-            kernels.build(trials)
-            starts = range(0, len(trials), GROUP)
-            parts = pool.map(
-                lambda at: run(kernels, trials[at : at + GROUP], references[at : at + GROUP]),  # noqa: B023
-                starts,
-            )
-            results = [item for part in parts for item in part]
-        for number, result in enumerate(results):
-            if result != EQUAL and outcomes[number] == EQUAL:
-                outcomes[number] = f"{result} ({variant.driver} {variant.level})"
-    return outcomes
+def measure(core: str, subjects: Sequence[Subject]) -> list[Row]:
+    """Run models in all variants on a core, two programs at once."""
+    jobs = [
+        (core, driver, level, subjects[at : at + GROUP])
+        for driver, level in VARIANTS
+        for at in range(0, len(subjects), GROUP)
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = [item for part in pool.map(lambda job: run(*job), jobs) for item in part]
+    return [_row(core, subject, outcomes[number :: len(subjects)]) for number, subject in enumerate(subjects)]
 
 
-def drawn(networks: int, cases: int) -> dict[str, host.Trial]:
-    """Return random networks and cases of each operator and type that the native runtime supports, by their seeds."""
-    found: dict[str, host.Trial] = {}
-    numbers = count(1)
-    while len(found) < networks:
-        number = next(numbers)
-        if (trial := _trial(random_network(Random(f"network/random/{number}")), number)) is not None:
-            found[f"network/{number}"] = trial
-    for operator, kind in generators():
-        supported = 0
-        for number in range(cases * 4):
-            case = Case(operator, kind, number)
-            if supported < cases and (trial := _trial(case.model(), number)) is not None:
-                found[case.seed] = trial
-                supported += 1
-    return found
-
-
-def _trial(model: Model, seed: int) -> host.Trial | None:
-    """Return a model with its samples; None if it is not supported, or too large for the machines."""
-    try:
-        trial = host.prepare(model, 2, seed)
-    except EdgetoolError:
-        return None
-    constants = sum(len(tensor.data or b"") for tensor in trial.program.graph.tensors)
-    return trial if trial.memory.arena_bytes <= MAX_ARENA and constants <= MAX_CONSTANTS else None
-
-
-NOTES = (
-    "Outputs of generated native code on emulated cores, compared with those of TFLM's reference kernels: cores.py",
-    "cortex-m0plus: the code for Armv6-M, on a Cortex-M3. riscv32: rv32imc, without traps of unaligned accesses",
-)
+def _row(core: str, subject: Subject, outcomes: Sequence[Outcome]) -> Row:
+    failures = [
+        f"{outcome.result} ({driver} {level})"
+        for outcome, (driver, level) in zip(outcomes, VARIANTS, strict=True)
+        if outcome.result != EQUAL
+    ]
+    fast, small = (outcome.stack_bytes for outcome in outcomes[:2])
+    bounds = {item.level: item.stack_bytes for item in stack_bounds(subject.trial.program, core)}
+    result = failures[0] if failures else EQUAL
+    return Row(subject.name, subject.sha256, core, result, fast, bounds["-O2"], small, bounds["-Os"])
 
 
 def main() -> int:
-    """Measure, print the outcomes, and write the CSV."""
+    """Measure, print a summary of each core, and write the CSV."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.native cores")
-    parser.add_argument("--only", nargs="*", choices=list(CORES), default=list(CORES))
+    parser.add_argument("--models", nargs="*", default=[], type=Path, metavar="FILE")
+    parser.add_argument("--only", nargs="*", choices=list(COMPILERS), default=list(COMPILERS), metavar="CORE")
     parser.add_argument("--networks", type=int, default=300)
-    parser.add_argument("--cases", type=int, default=5, help="models of each operator and type")
+    parser.add_argument("--cases", type=int, default=3, help="models of each operator and type")
     parser.add_argument("--into", type=Path, default=MEASURED, metavar="CSV")
     options = parser.parse_args()
-    trials = drawn(options.networks, options.cases)
-    with tempfile.TemporaryDirectory() as name:
-        references = host.run_references(list(trials.values()), Path(name))
-    # What crashes TFLM has no outputs to compare with.
-    known = {key: text for key, text in zip(trials, references, strict=True) if isinstance(text, bytes)}
-    print(f"{len(known)} models, and {len(trials) - len(known)} that TFLM does not run")
-    selected = [trials[key] for key in known]
-    rows: dict[str, dict[str, str]] = {
-        key: {"model": key, "sha256": hashlib.sha256(trials[key].blob).hexdigest()[:16]} for key in known
-    }
+    trials = {path.stem: host.prepare(path.read_bytes(), 1) for path in options.models}
+    trials |= drawn(options.networks, options.cases)
+    subjects = subjects_of(trials)
+    print(f"{len(subjects)} models, and {len(trials) - len(subjects)} that TFLM does not run", flush=True)
+    heading, wrong = notes(), False
     for core in options.only:
-        outcomes = compare(CORES[core], selected, list(known.values()))
-        for key, outcome in zip(known, outcomes, strict=True):
-            rows[key][core] = outcome
-            if outcome != EQUAL:
-                print(core, key, outcome)
-        counts = Counter(outcome.partition(" (")[0] for outcome in outcomes)
-        print(f"{core:<10}", ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()), flush=True)
-    write(options.into, rows, options.only)
-    return 0 if all(row[core] == EQUAL for row in rows.values() for core in options.only) else 1
+        rows = measure(core, subjects)
+        for row in rows:
+            if row.result != EQUAL:
+                print(core, row.model, row.result)
+        counts = Counter(row.result for row in rows)
+        results = ", ".join(f"{number} {result}" for result, number in counts.most_common())
+        slack = [bound - stack for row in rows for stack, bound in row.stacks if row.result == EQUAL]
+        print(
+            f"{core}: {results}; bounds {min(slack, default=0)} to {max(slack, default=0)} above the painted stack",
+            flush=True,
+        )
+        if notes() != heading:
+            parser.exit(2, "the kernels have changed since the start\n")
+        write(options.into, core, rows)
+        wrong = wrong or list(counts) != [EQUAL]
+    return int(wrong)
 
 
-def write(path: Path, rows: Mapping[str, Mapping[str, str]], cores: Sequence[str]) -> None:
-    """Write the outcomes behind the notes; models and cores that were not run keep theirs if the model is the same."""
-    old = {row["model"]: row for row in read(path)} if path.exists() else {}
-    merged = {
-        key: {**(old[key] if old.get(key, {}).get("sha256") == row["sha256"] else {}), **row}
-        for key, row in rows.items()
-    }
+def notes() -> list[str]:
+    """Return the lines in front of the table, with what it depends on."""
+    compilers = sorted({compiler for compiler, *_ in COMPILERS.values()})
+    texts = [path.name.encode() + path.read_bytes() for path in sorted(KERNELS.iterdir())]
+    digest = hashlib.sha256(b"".join(texts)).hexdigest()[:16]
+    lines = (*NOTES, f"{', '.join(map(version, compilers))}; SHA-256 of the kernels' C files: {digest}")
+    return [f"# {line}\n" for line in lines]
+
+
+def write(path: Path, core: str, rows: Sequence[Row]) -> None:
+    """Write the rows of a core. Those of other cores are kept if they have the same notes."""
+    kept = []
+    if path.exists() and path.read_text(encoding="ascii").startswith("".join(notes())):
+        kept = [row for row in read(path) if row.core != core]
+    order = list(COMPILERS)
     path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        file.writelines(f"# {note}\n" for note in (*NOTES, f"SHA-256 of the kernels' C files: {kernels_digest()}"))
-        writer = csv.DictWriter(file, ["model", "sha256", *CORES], restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(merged.values())
+    with path.open("w", newline="", encoding="ascii") as file:
+        file.writelines(notes())
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([field.name for field in fields(Row)])
+        writer.writerows(astuple(row) for row in sorted([*kept, *rows], key=lambda row: order.index(row.core)))
 
 
-def kernels_digest() -> str:
-    """Return the start of the hash of all C files of the kernels."""
-    folder = Path(edgetool.__file__).parent / "codegen" / "native" / "c"
-    texts = [path.name.encode() + path.read_bytes() for path in sorted(folder.iterdir())]
-    return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
-
-
-def read(path: Path = MEASURED) -> list[dict[str, str]]:
+def read(path: Path = MEASURED) -> list[Row]:
     """Return the rows of the CSV."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+    with path.open(newline="", encoding="ascii") as file:
+        _, *lines = csv.reader(line for line in file if not line.startswith("#"))
+    return [Row(model, sha256, core, result, *map(int, numbers)) for model, sha256, core, result, *numbers in lines]

@@ -17,26 +17,19 @@ import csv
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import edgetool
+from edgetool.execute.cores import MACHINES
 
 KERNELS = Path(edgetool.__file__).parent / "codegen" / "native" / "c"
 TABLE = KERNELS.parent / "stack.csv"
 LEVELS = ("-O2", "-Os")
 # The compiler's name and flags for each core.
-COMPILERS: Mapping[str, tuple[str, ...]] = {
-    "cortex-m0plus": ("arm-none-eabi-gcc", "-mcpu=cortex-m0plus", "-mthumb"),
-    "cortex-m3": ("arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb"),
-    "cortex-m4": ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
-    "cortex-m7": ("arm-none-eabi-gcc", "-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-d16"),
-    "cortex-m33": ("arm-none-eabi-gcc", "-mcpu=cortex-m33", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"),
-    "cortex-m55": ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"),
-    "riscv32": ("riscv64-unknown-elf-gcc", "-march=rv32imc", "-mabi=ilp32", "--specs=picolibc.specs"),
-}
+COMPILERS = {core: (machine.compiler, *machine.flags) for core, machine in MACHINES.items()}
 INVOKE = "invoke"
 INDIRECT = "__indirect_call"
 # NAME_invoke as codegen/native/model/model.c has it, with a table of COUNT row pointers.

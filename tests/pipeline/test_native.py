@@ -10,6 +10,7 @@ import pytest
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import EdgetoolError, MissingExtraError, UnsupportedModelError, UsageError
 from edgetool.execute import native as execute_native
+from edgetool.execute.cores import MACHINES
 from edgetool.memory.account import account_model
 from edgetool.memory.order.solve import OrderStrategy
 from edgetool.memory.planner import PlanRequest
@@ -258,12 +259,15 @@ def test_compare_shows_both_arenas(tmp_path: Path) -> None:
 def test_verify_compares_the_code_with_tflm(tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     path = put(tmp_path, residual_model())
-    report = verify_native(path, samples=4)
+    report = verify_native(path, load_target("cortex-m7"), samples=4)
     assert report.verify is not None
     assert report.verify.passed
     assert report.verify.native
-    assert [check.check for check in report.verify.checks] == ["native-runs", "outputs-equal"]
-    assert {check.passed for check in report.verify.checks} == {True}
+    runs, equal, cores = report.verify.checks
+    assert [check.check for check in (runs, equal, cores)] == ["native-runs", "outputs-equal", "native-on-cores"]
+    assert runs.passed
+    assert equal.passed
+    assert cores.passed is (None if MACHINES["cortex-m7"].missing_tools else True)
     assert report.verify.samples.random == 4
 
 
@@ -281,10 +285,10 @@ def test_verify_finds_a_wrong_output(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return compiled({**files, weights: changed.encode()}, *rest, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr("edgetool.pipeline.native.run_native", wrong)
-    report = verify_native(path, samples=4)
+    report = verify_native(path, TFLM_TARGET, samples=4)
     assert report.verify is not None
     assert not report.verify.passed
-    assert [check.passed for check in report.verify.checks] == [True, False]
+    assert [check.passed for check in report.verify.checks][:2] == [True, False]
     assert report.verify.checks[1].difference is not None
 
 

@@ -1,23 +1,29 @@
-"""The child's side of running generated C: compile it with sanitizers, and run it on the samples."""
+"""The child's side of running generated C: on this machine with sanitizers, and on emulated cores."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from edgetool import child, errors
+from edgetool.execute.cores import BARE, FAULT, MACHINES, Machine
 
 # The compilers that are looked for, in this order.
 COMPILERS = ("cc", "gcc", "clang")
-PROGRAM, SAMPLES, RESULTS, SOURCES = "program", "samples.bin", "results.bin", "sources"
+# The files of a program in its directory: host.c and bare.c open them.
+SAMPLES, RESULTS = "samples", "results"
+SOURCES = "sources"
 STRICT = "-std=c99 -O1 -g -Wall -Wextra -Wpedantic -Werror".split()
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer".split()
 # Shadow memory cannot be limited by the system; leaks cannot be found without ptrace, and generated code has no heap.
 SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0:hard_rss_limit_mb=4096", "UBSAN_OPTIONS": "print_stacktrace=0"}
 MAX_LINES = 6
+START = struct.Struct("<II")  # in front of the samples: their number, and the fill of the arena
+CORE_FILL = 0xA5
 
 
 def find_compiler() -> str:
@@ -36,15 +42,30 @@ def find_compiler() -> str:
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
-    """Compile the C files in SOURCES and run the program on SAMPLES; it writes RESULTS.
+    """Compile the C files in SOURCES, and run the program on SAMPLES, here and on cores.
 
-    The result has the compiler's name.
+    It writes RESULTS.N for fill N.
+
+    The request has the number of samples, the fills, the names of the cores, and how many samples those run. The result
+    has for each core whether it wrote the same, null if it did not run, and the reason.
     """
+    sources = sorted(str(path) for path in (workdir / SOURCES).glob("*.c"))
+    samples, fills, part = request["samples"], request["fills"], request["core_samples"]
+    _run_here(sources, samples, fills, workdir, progress)
+    cores = {}
+    for core in request["cores"]:
+        progress(f"running the generated code on an emulated {core}")
+        results = (workdir / f"{RESULTS}.{fills[0]}").read_bytes()
+        expected = results[: len(results) // max(1, samples) * part]
+        cores[core] = _on_core(MACHINES[core], sources, part, expected, workdir / core)
+    return {"cores": cores}
+
+
+def _run_here(sources: list[str], samples: int, fills: list[int], workdir: Path, progress: child.Progress) -> None:
     compiler = find_compiler()
     progress("compiling the generated code")
-    sources = sorted(str(path) for path in (workdir / SOURCES).glob("*.c"))
-    command = [compiler, *STRICT, *SANITIZERS, *sources, "-o", str(workdir / PROGRAM)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, cwd=workdir)
+    command = [compiler, *STRICT, *SANITIZERS, f"-I{BARE}", str(BARE / "host.c"), *sources, "-o", "program"]
+    done = _run(command, workdir)
     if done.returncode != 0:
         raise errors.ConversionError(
             f"{Path(compiler).name} cannot compile the generated code with sanitizers",
@@ -52,24 +73,64 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
             details=_first_lines(done.stderr),
         )
     progress("running the generated code")
-    for fill in request["fills"]:
-        arguments = [str(workdir / name) for name in (PROGRAM, SAMPLES, f"{RESULTS}.{fill}")]
-        done = subprocess.run(
-            [*arguments, str(fill)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            cwd=workdir,
-            env={**os.environ, **SANITIZER_OPTIONS},
-        )
+    for fill in fills:
+        _write_start(workdir / SAMPLES, samples, fill)
+        done = _run(["./program"], workdir)
         if done.returncode != 0:
             raise errors.ConversionError(
                 f"the generated code failed with exit status {done.returncode}",
                 fix="please report this and attach the model",
                 details=_first_lines(done.stderr),
             )
-    return {"compiler": Path(compiler).name}
+        (workdir / RESULTS).rename(workdir / f"{RESULTS}.{fill}")
+
+
+def _on_core(
+    machine: Machine, sources: list[str], samples: int, expected: bytes, folder: Path
+) -> tuple[bool | None, str]:
+    """Return whether the program writes the expected results on a core; None and the reason if it cannot run there."""
+    if machine.missing_tools:
+        return None, f"{' and '.join(machine.missing_tools)} not installed"
+    folder.mkdir()
+    shutil.copy(folder.parent / SAMPLES, folder / SAMPLES)
+    _write_start(folder / SAMPLES, samples, CORE_FILL)
+    (folder / "machine.ld").write_text(machine.script, encoding="ascii")
+    program, start = folder / "program.elf", [str(path) for path in machine.start]
+    done = _run(machine.link(folder / "machine.ld", [*start, *sources], program, "-std=c99", "-O2"), folder)
+    if done.returncode != 0:
+        too_large = "will not fit in region" in done.stderr
+        why = f"it does not fit on QEMU's {machine.name}" if too_large else _failure(machine.compiler, done)
+        return None, why
+    done = _run(machine.emulate(program), folder)
+    if done.returncode >= FAULT:
+        return False, f"fault {done.returncode - FAULT}"
+    if done.returncode != 0:
+        return None, _failure(machine.emulator, done)
+    equal = (folder / RESULTS).read_bytes() == expected
+    return equal, "" if equal else "other outputs than on this machine"
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        cwd=folder,
+        env={**os.environ, **SANITIZER_OPTIONS},
+    )
+
+
+def _write_start(path: Path, samples: int, fill: int) -> None:
+    """Write the start of the samples: their number, and what the arena contains before."""
+    with path.open("r+b") as file:
+        file.write(START.pack(samples, fill))
+
+
+def _failure(tool: str, done: subprocess.CompletedProcess[str]) -> str:
+    return f"{tool} failed: {' '.join(_first_lines(done.stderr)[:1]) or f'exit status {done.returncode}'}"
 
 
 def _first_lines(text: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, native_problem, place_buffers
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.errors import ConversionError, UnsupportedModelError, UsageError
-from edgetool.execute.native import run_native
+from edgetool.execute.cores import MACHINES
+from edgetool.execute.native import CoreRun, run_native
 from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import require_valid
@@ -22,6 +23,7 @@ from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.types import Model
 from edgetool.operators.legality import unsupported_operators
+from edgetool.operators.registry import operator_costs
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
@@ -55,6 +57,8 @@ from edgetool.report.document import (
 from edgetool.report.json import document, to_json
 from edgetool.target.load import load_runtime
 from edgetool.target.types import Target
+
+CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +394,14 @@ def verify_native(
     files = {**native_files(spec, program, model.planned.memory), "run.c": run_source(spec, program)}
     outputs = [program.graph.tensors[index] for index in program.graph.outputs]
     try:
-        native = run_native(files, taken.arrays, outputs, progress=report_step)
+        native = run_native(
+            files,
+            taken.arrays,
+            outputs,
+            cores=[core for core in MACHINES if target is None or target.core.name == core],
+            core_samples=_core_samples(source.model),
+            progress=report_step,
+        )
     except ConversionError as error:
         checks: tuple[CheckInfo, ...] = (
             CheckInfo("native-runs", False, f"the generated code does not run: {error_line(error)}"),
@@ -398,8 +409,8 @@ def verify_native(
         )
     else:
         text = f"the generated code compiles and runs without a report of a sanitizer in {_bytes_text(model)}"
-        compared = outputs_check(source, taken, reference.outputs, native, other="the generated code")
-        checks = (CheckInfo("native-runs", True, text), compared)
+        compared = outputs_check(source, taken, reference.outputs, native.outputs, other="the generated code")
+        checks = (CheckInfo("native-runs", True, text), compared, _cores_check(native.cores, native.core_samples))
     report_step("running the model on LiteRT")
     arena = model.planned.memory.arena_bytes
     verified = VerifyInfo(
@@ -421,6 +432,30 @@ def verify_native(
         "inputs": inputs.name if inputs is not None else None,
     }
     return verify_report(source, target, options, verified)
+
+
+def _core_samples(model: Model) -> int:
+    """Return how many samples an emulated core runs: as many as stay below CORE_MACS, and at least one."""
+    return max(1, CORE_MACS // max(1, sum(cost.macs for cost in operator_costs(model))))
+
+
+def _cores_check(runs: Sequence[CoreRun], samples: int) -> CheckInfo:
+    """Return the check of the outputs on emulated cores: null if none ran the code."""
+    equal = [run.core for run in runs if run.equal]
+    parts = []
+    if equal:
+        count = f"{samples} sample" + "s" * (samples != 1)
+        parts.append(f"{', '.join(equal)}, emulated by QEMU: the outputs of {count} are bit-identical")
+    parts += [f"{run.core} on QEMU's {run.machine}: {run.why}" for run in runs if run.equal is False]
+    reasons: dict[str, list[str]] = {}
+    for run in runs:
+        if run.equal is None:
+            reasons.setdefault(run.why, []).append(run.core)
+    parts += [f"not run on {', '.join(cores)}: {why}" for why, cores in reasons.items()]
+    failed = any(run.equal is False for run in runs)
+    passed = False if failed else True if equal else None
+    text = "; ".join(parts) or "not run: QEMU has no machine with the target's core"
+    return CheckInfo("native-on-cores", passed, text)
 
 
 def _bytes_text(model: NativeModel) -> str:

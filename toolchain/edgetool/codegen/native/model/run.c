@@ -1,46 +1,36 @@
 /* SPDX-License-Identifier: 0BSD */
-// A program that runs the model on samples from a file and writes the outputs to another one: for tests.
-#include <stdio.h>
-#include <stdlib.h>
+// A program that runs the model on samples and writes the outputs, on this machine or on an emulated core: for tests.
 #include <string.h>
 
+#include "bare.h"
 #include "my_model.h"
 
-static union {
-    uint64_t alignment;
-    uint8_t bytes[MY_MODEL_ARENA_BYTES + 8];
-} arena;
+#define MEMORY_BYTES (MY_MODEL_ARENA_BYTES > 0 ? MY_MODEL_ARENA_BYTES : 1)
 
-int main(int count, char **arguments)
+// Sanitizers report each access behind the last byte.
+__attribute__((aligned(16))) static uint8_t memory[MEMORY_BYTES];
+
+int bare_main(void)
 {
     my_model_context context;
-    FILE *samples = count == 4 ? fopen(arguments[1], "rb") : NULL;
-    FILE *results = count == 4 ? fopen(arguments[2], "wb") : NULL;
-    if (samples == NULL || results == NULL) {
-        return 2;
+    // The number of samples, and what the memory contains before.
+    uint32_t start[2];
+    bare_open();
+    bare_read(start, sizeof start);
+    memset(memory, (int)start[1], sizeof memory);
+    if (my_model_init(&context, memory, MY_MODEL_ARENA_BYTES) != my_model_ok) {
+        return BARE_INIT;
     }
-    memset(arena.bytes, atoi(arguments[3]), sizeof arena.bytes);
-    if (my_model_init(&context, arena.bytes, MY_MODEL_ARENA_BYTES) != my_model_ok) {
-        return 3;
-    }
-    for (;;) {
-        int more = fgetc(samples);
-        if (more == EOF) {
-            break;
-        }
+    for (uint32_t i = 0; i < start[0]; i++) {
 #if MY_INPUTS
-        if (fread(my_model_input_my_position(&context), 1, MY_BYTES, samples) != MY_BYTES) {
-            return 4;
-        }
+        bare_read(my_model_input_my_position(&context), MY_BYTES);
 #endif
         if (my_model_invoke(&context) != my_model_ok) {
-            return 5;
+            return BARE_INVOKE;
         }
 #if MY_OUTPUTS
-        if (fwrite(my_model_output_my_position(&context), 1, MY_BYTES, results) != MY_BYTES) {
-            return 6;
-        }
+        bare_write(my_model_output_my_position(&context), MY_BYTES);
 #endif
     }
-    return fclose(results) == 0 ? 0 : 7;
+    return BARE_OK;
 }

@@ -2,10 +2,10 @@
 /* The start of a program on a 32-bit RISC-V: its stack and the handler of traps. */
 #include "bare.h"
 
-void bare_enter(void);
+void bare_reset(void);
 void bare_fault(void);
 
-__attribute__((section(".vectors"), naked, used)) void bare_enter(void)
+__attribute__((section(".vectors"), naked, used)) void bare_reset(void)
 {
     __asm volatile(".option push\n"
                    ".option arch, +zicsr\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: 0BSD */
-/* The start of a program on a Cortex-M: its vectors, the FPU, and the trap of accesses that are not aligned. */
+/* The start of a program on a Cortex-M: vectors, the FPU, and faults of the accesses that the compiler avoids. */
 #include "bare.h"
 
 #define CCR (*(volatile uint32_t *)0xE000ED14U)
@@ -29,7 +29,7 @@ void bare_reset(void)
     CPACR |= CPACR_FPU;
     __asm volatile("dsb\n isb" ::: "memory");
 #endif
-#ifdef BARE_TRAP
+#ifndef __ARM_FEATURE_UNALIGNED
     CCR |= CCR_UNALIGN_TRP;
     __asm volatile("dsb\n isb" ::: "memory");
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: 0BSD */
 #include "bare.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { SYS_OPEN = 0x01, SYS_WRITE = 0x05, SYS_READ = 0x06, SYS_EXIT_EXTENDED = 0x20 };
@@ -73,59 +72,16 @@ void bare_start(void)
     bare_exit(bare_main());
 }
 
-/* Byte by byte: those of the C library may access words at any address, which is to be trapped. */
+#if defined(__thumb2__) && !defined(__ARM_FEATURE_UNALIGNED)
+/* That of the C library accesses words at any address, which would be faults. */
 void *memcpy(void *target, const void *source, size_t bytes)
 {
+    /* volatile: this loop is not to be compiled as a call of memcpy. */
+    volatile uint8_t *to = (uint8_t *)target;
+    const uint8_t *from = (const uint8_t *)source;
     for (size_t i = 0; i < bytes; i++) {
-        ((uint8_t *)target)[i] = ((const uint8_t *)source)[i];
+        to[i] = from[i];
     }
     return target;
 }
-
-void *memset(void *target, int value, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        ((uint8_t *)target)[i] = (uint8_t)value;
-    }
-    return target;
-}
-
-size_t strlen(const char *text)
-{
-    size_t length = 0;
-    while (text[length] != '\0') {
-        length++;
-    }
-    return length;
-}
-
-/* Blocks follow each other; the memory is empty again when all of them have been freed. */
-#define HEAP_BYTES (768 * 1024)
-static uint64_t heap[HEAP_BYTES / 8];
-static size_t heap_bytes;
-static size_t heap_blocks;
-
-void *malloc(size_t bytes)
-{
-    const size_t start = heap_bytes;
-    if (bytes > HEAP_BYTES - start) {
-        return NULL;
-    }
-    heap_bytes = (start + bytes + 7) / 8 * 8;
-    heap_blocks++;
-    return (uint8_t *)heap + start;
-}
-
-void free(void *block)
-{
-    if (block != NULL && --heap_blocks == 0) {
-        heap_bytes = 0;
-    }
-}
-
-void abort(void)
-{
-    bare_exit(BARE_MEMORY);
-    for (;;) {
-    }
-}
+#endif
