@@ -20,7 +20,7 @@ from edgetool.codegen.native.fixed_point import (
 from edgetool.codegen.native.program import Constant, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import RANGES, Array, Lowering, Site, element_bytes
 from edgetool.model.types import DType, Tensor
-from edgetool.operators.call import float32, scale, zero_point
+from edgetool.operators.call import scale, zero_point
 from edgetool.operators.overlap import Window, conv_distance
 from edgetool.operators.recurrent import BIASES, CELL, GATE_INPUT_SCALE, HIDDEN, STATE, WEIGHTS
 
@@ -171,7 +171,7 @@ def _gate(site: Site, gate: int, units: int) -> tuple[_GateSum, _GateSum]:
         site.require(len(scales) == 1 and zero_point(tensor) == 0, "its weights have several scales or a zero point")
         weights = site.constant(WEIGHTS[position]).reshape(units, -1)
         offsets = added - zero_point(operand) * weights.astype(np.int64).sum(axis=1)
-        real = float32(scale(operand) * scale(tensor)) / GATE_INPUT_SCALE
+        real = scale(operand) * scale(tensor) / GATE_INPUT_SCALE
         result.append(_GateSum(weights, offsets, quantize_multiplier(real)))
     return result[0], result[1]
 
