@@ -2,7 +2,7 @@
 /*
  * AVERAGE_POOL_2D for int16. Rows: taps_y rows of the input for each output row; no scratch.
  *
- * Each output is the mean of its window's codes inside the image, rounded half away from zero.
+ * Each output is the mean of its window's codes inside the image, one or more, rounded half away from zero.
  */
 #ifndef EDGETOOL_AVERAGE_POOL_S16_H
 #define EDGETOOL_AVERAGE_POOL_S16_H

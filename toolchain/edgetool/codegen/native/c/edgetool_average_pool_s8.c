@@ -18,7 +18,7 @@ static int32_t mean(const void *const *rows, uint32_t taps_y, edgetool_columns c
         }
         count += (int32_t)columns.count;
     }
-    return count == 0 ? 0 : (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
+    return (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
 }
 
 void edgetool_average_pool_s8(const void *descriptor, const edgetool_band *band)

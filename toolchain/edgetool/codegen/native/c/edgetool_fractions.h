@@ -7,14 +7,11 @@
 
 #define EDGETOOL_SUM_BITS 12 /* sums of exponentials are Q12 */
 
-/* value << shift, clamped to int32; shift is 0 to 31. */
+/* value << shift, but at most INT32_MAX; shift is 0 to 31, and value at least -2^(31 - shift). */
 static inline int32_t edgetool_saturated_left(int32_t value, uint32_t shift)
 {
     const int32_t limit = (int32_t)((1U << (31U - shift)) - 1U);
-    if (value > limit) {
-        return INT32_MAX;
-    }
-    return value < -limit ? INT32_MIN : edgetool_shift_left(value, shift);
+    return value > limit ? INT32_MAX : edgetool_shift_left(value, shift);
 }
 
 /* The number of zero bits above the highest set one. */

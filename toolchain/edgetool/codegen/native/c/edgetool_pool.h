@@ -11,7 +11,7 @@ typedef struct {
     uint32_t count;
 } edgetool_columns;
 
-/* The columns inside an image of the window of output column x. */
+/* The columns inside an image of the window of output column x, of which there is at least one. */
 static inline edgetool_columns edgetool_pool_columns(uint32_t x, uint32_t stride, uint32_t taps, uint32_t pad,
                                                      uint32_t width)
 {
@@ -20,7 +20,7 @@ static inline edgetool_columns edgetool_pool_columns(uint32_t x, uint32_t stride
     const uint32_t first = start > pad ? start : pad, end = stop < last ? stop : last;
     edgetool_columns columns;
     columns.first = first - pad;
-    columns.count = end > first ? end - first : 0;
+    columns.count = end - first;
     return columns;
 }
 
