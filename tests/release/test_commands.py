@@ -110,6 +110,15 @@ def verify(edgetool: Program) -> None:
     assert edgetool.document("verify", MODEL, "--samples", "1")["verify"]["passed"] is True
 
 
+def native(edgetool: Program) -> None:
+    """Native code is written with its kernels, and compiled and compared by the installed program."""
+    edgetool("emit", MODEL, *BOARD, "--runtime", "native", "-o", "native")
+    assert {"keyword_spotting.h", "edgetool_conv2d_s8.c"} <= {p.name for p in (edgetool.folder / "native").iterdir()}
+    pytest.importorskip("tflite_micro", reason="needs the extra 'verify'")
+    command = ("verify", MODEL, *BOARD, "--runtime", "native", "--samples", "1")
+    assert edgetool.document(*command)["verify"]["passed"] is True
+
+
 def compare(edgetool: Program) -> None:
     shutil.copy(EXAMPLES / "person_detection" / "person_detection.tflite", edgetool.folder)
     assert "person_detection" in edgetool("compare", MODEL, "person_detection.tflite", *BOARD)
@@ -157,6 +166,7 @@ JOBS: dict[Callable[[Program], None], tuple[str, ...]] = {
 } | {
     sweep: ("sweep run", "sweep show", "sweep pareto", "sweep best"),
     targets: ("targets list", "targets show", "targets validate"),
+    native: (),
 }
 
 
