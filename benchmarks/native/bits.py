@@ -22,6 +22,7 @@ from edgetool.errors import EdgetoolError
 from edgetool.model.reader import read_model
 from edgetool.operators.registry import operator_costs
 
+MEASURED = Path(__file__).parent / "measured" / "bits.csv"
 LARGE_MACS = 10_000_000
 SANITIZED_SAMPLES = 3
 FAST = Build(sanitize=False, level="-O2")

@@ -37,7 +37,7 @@ from tests.codegen.native import host
 from edgetool.codegen.native.emit import kernel_files
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.errors import EdgetoolError
-from edgetool.execute.cores import BARE, FAULT, MACHINES, RISCV
+from edgetool.execute.cores import BARE, FAULT, MACHINES
 
 MEASURED = Path(__file__).parent / "measured" / "cores.csv"
 PAINT, HEAP = (Path(__file__).parent / name for name in ("paint.h", "heap.c"))
@@ -205,12 +205,11 @@ def build(core: str, driver: host.Driver, level: str, source: str, trials: Seque
             (place / name).write_bytes(data)
     (place / "models.c").write_text(source)
     (place / "machine.ld").write_text(machine.script)
-    flags = list(machine.flags)
-    if driver == "bands" and core != RISCV:
-        flags.append("-mno-unaligned-access")
-    made = host.Build(driver, sanitize=False, level=level, flags=tuple(flags), compiler=machine.compiler)
+    aligned = ("-mno-unaligned-access",) if driver == "bands" and machine.is_arm else ()
+    flags = (*machine.flags, *aligned)
+    made = host.Build(driver, sanitize=False, level=level, flags=flags, compiler=machine.compiler)
     objects = [str(host.compile_kernel(name, files, made)) for name in files if name.endswith(".c")]
-    options = ("-I.", level, *made.all_flags)
+    options = ("-std=c99", "-g1", "-I.", level, *aligned)
     command = machine.link(place / "machine.ld", ["models.c", *objects], place / "program.elf", *options)
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=SECONDS)
     if done.returncode != 0:

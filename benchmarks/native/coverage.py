@@ -1,29 +1,32 @@
 """Branch coverage of the native kernels: gcov over random networks and models of each operator.
 
-    python -m benchmarks.native coverage [--networks 150] [--cases 12]
+    python -m benchmarks.native coverage [--networks 150] [--cases 12] [--into CSV]
 
-Each model runs on all its samples with whole tensors and in bands of random heights, without optimization. Lines of
-branches that were never taken are printed with the kernel's share.
+Each model runs on all its samples with whole tensors and in bands of random heights, without optimization; operators
+also run with the rows of images apart. What random models do not reach is in tests/codegen/native/rare.py. Lines of
+branches that were never taken are printed with the kernel's share, and stored in the CSV.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
 import json
 import os
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.codegen.native import host
+from tests.codegen.native import host, rare
 from tests.codegen.native.test_networks import cases, networks, supported, supported_types
 
 from edgetool.codegen.native.emit import kernel_files
 
+MEASURED = Path(__file__).parent / "measured" / "coverage.csv"
 GOAL = 0.95
 FIRST_NETWORK = 60_000
 GROUP = 40
@@ -81,19 +84,23 @@ def _run_group(trials: Sequence[host.Trial], folder: Path, driver: host.Driver, 
 
 
 def _branches(folder: Path, objects: Sequence[str]) -> dict[str, Covered]:
-    """Return what gcov reports: a branch in an inline function of a header counts once, if any kernel takes it."""
+    """Return what gcov reports for each file with code.
+
+    A branch in an inline function of a header counts once, and is taken if any kernel takes it.
+    """
     command = ["gcov", "--json-format", "--branch-probabilities", *objects]
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"})
+    covered: dict[str, Covered] = {}
     counts: dict[tuple[str, int, int], int] = {}
     for path in folder.glob("*.gcov.json.gz"):
         for item in json.loads(gzip.decompress(path.read_bytes()))["files"]:
+            covered[Path(item["file"]).name] = Covered()
             for line in item["lines"]:
                 for number, branch in enumerate(line["branches"]):
                     key = (Path(item["file"]).name, line["line_number"], number)
                     counts[key] = counts.get(key, 0) + branch["count"]
-    covered: dict[str, Covered] = {}
     for (file, line_number, _), count in counts.items():
-        kernel = covered.setdefault(file, Covered())
+        kernel = covered[file]
         kernel.total += 1
         kernel.taken += count > 0
         if not count:
@@ -101,16 +108,41 @@ def _branches(folder: Path, objects: Sequence[str]) -> dict[str, Covered]:
     return covered
 
 
+def write(path: Path, covered: Mapping[str, Covered]) -> None:
+    """Write the branches of each file."""
+    with path.open("w", newline="", encoding="ascii") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["file", "branches", "taken", "lines_missed"])
+        for name, kernel in sorted(covered.items()):
+            writer.writerow([name, kernel.total, kernel.taken, " ".join(map(str, sorted(kernel.missed)))])
+
+
+def read(path: Path = MEASURED) -> dict[str, Covered]:
+    """Return the branches of each file."""
+    with path.open(newline="", encoding="ascii") as file:
+        return {
+            row["file"]: Covered(
+                int(row["taken"]), int(row["branches"]), {int(line) for line in row["lines_missed"].split()}
+            )
+            for row in csv.DictReader(file)
+        }
+
+
 def main() -> int:
     """Print the share of each kernel, and return 1 if one is below the goal."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.native coverage")
     parser.add_argument("--networks", type=int, default=150)
     parser.add_argument("--cases", type=int, default=12, help="models of each operator and type")
+    parser.add_argument("--into", type=Path, metavar="CSV")
     options = parser.parse_args()
     refused: Counter[str] = Counter()
     trials = supported(networks(FIRST_NETWORK), options.networks, refused)
     trials |= supported(cases(supported_types(), range(options.cases)), None, refused)
-    covered = measure(list(trials.values()))
+    apart = supported(cases(supported_types(), range(options.cases, 2 * options.cases)), None, refused, row_wise=True)
+    groups = (trials, apart, rare.defined(), rare.undefined())
+    covered = measure([trial for group in groups for trial in group.values()])
+    if options.into is not None:
+        write(options.into, covered)
     for file, kernel in sorted(covered.items()):
         lines = ", ".join(map(str, sorted(kernel.missed)))
         print(f"{file:<36} {kernel.share:7.1%} of {kernel.total:3}  {'not taken in lines ' + lines if lines else ''}")

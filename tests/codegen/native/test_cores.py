@@ -33,7 +33,12 @@ def _trial(name: str) -> Trial:
 
 
 def _out_of_bounds(rows: list[cores.Row]) -> list[cores.Row]:
-    return [row for row in rows if any(not stack <= bound <= stack + SLACK for stack, bound in row.stacks)]
+    return [row for row in rows if any(not stack <= bound <= stack + _slack(row) for stack, bound in row.stacks)]
+
+
+def _slack(row: cores.Row) -> int:
+    # The kernel of CAST also converts integers of 64 bits to float, for which Armv6-M has a function with 88 bytes.
+    return SLACK + 40 if (row.core, row.model.partition("/")[0]) == ("cortex-m0plus", "CAST") else SLACK
 
 
 def test_every_measured_model_has_the_outputs_of_tflm_on_every_core() -> None:
