@@ -150,6 +150,7 @@ def _sigmoid_argument(site: Site, values: Integers) -> tuple[Integers, int]:
     multiplier = Multiplier(round_half_away(fraction * 2.0**31), shift)
     radius = int((2**INTEGER_BITS - 1) * 2.0 ** (31 - INTEGER_BITS) / 2.0**shift) if shift >= 0 else 2**31
     site.require(shift >= 0, "the scale of its input is too small")
+    site.require(shift < 63, "TFLM's shift by the scale of its input is undefined")
     inside = np.where(np.abs(values) < radius, values, 0)
     return multiply(inside, multiplier), radius
 
