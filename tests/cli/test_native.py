@@ -90,7 +90,9 @@ def test_plan_shows_the_same_arena_as_emit(tflite: Path, tmp_path: Path) -> None
 def test_an_unsupported_operator_is_named_and_nothing_is_written(tmp_path: Path, command: str) -> None:
     (tmp_path / "sign.tflite").write_bytes(write_model(unary_model("SIGN")))
     target = NATIVE if command == "verify" else BOARD
-    done = edgetool(command, "sign.tflite", *target, cwd=tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        done = captured(command, "sign.tflite", *target)
     assert (done.returncode, done.stdout) == (3, "")
     assert "error: sign.tflite: operator 0:" in words(done)
     assert "SIGN" in words(done)
@@ -160,9 +162,10 @@ def test_an_arena_that_does_not_fit_fails_a_strict_conversion(tflite: Path, tmp_
     assert not (tmp_path / "out").exists()
 
 
-def test_verify_without_a_compiler(tflite: Path, tmp_path: Path) -> None:
+def test_verify_without_a_compiler(tflite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tflite_micro")
-    done = edgetool("verify", tflite, *NATIVE, PATH=str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = captured("verify", tflite, *NATIVE)
     assert (done.returncode, done.stdout) == (2, "")
     assert "needs a C compiler, and none of cc, gcc, clang is on the PATH" in words(done)
     assert "install gcc or clang" in words(done)
@@ -170,7 +173,7 @@ def test_verify_without_a_compiler(tflite: Path, tmp_path: Path) -> None:
 
 def test_verify_passes(tflite: Path) -> None:
     pytest.importorskip("tflite_micro")
-    done = edgetool("verify", tflite, *NATIVE, "--samples", "2", COLUMNS="100")
+    done = edgetool("verify", tflite, *BOARD, "--samples", "2", COLUMNS="100")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Verified    yes" in done.stdout
     assert "without a report of a sanitizer" in done.stdout

@@ -21,6 +21,7 @@ from edgetool.model.types import DType, Tensor
 from edgetool.model.writer import write_model
 from tests.codegen.native.models import delays, layer, nothing, spec_of
 
+QUICK = ("cortex-m0plus", "riscv32")
 OUTPUT = Tensor(0, "output", (4,), DType.INT8, None, None, False)
 # A program that copies four bytes of each sample; {work} is done before.
 PROGRAM = """
@@ -124,7 +125,9 @@ def _runs_on_cores(work: str, tmp_path: Path, cores: list[str], core_samples: in
     return run_native(files, inputs, [OUTPUT], cores=cores, core_samples=core_samples, workdir=tmp_path)
 
 
-@pytest.mark.parametrize("core", MACHINES)
+@pytest.mark.parametrize(
+    "core", [pytest.param(core, marks=() if core in QUICK else pytest.mark.slow) for core in MACHINES]
+)
 def test_code_also_runs_on_an_emulated_core(core: str, tmp_path: Path) -> None:
     if missing := MACHINES[core].missing_tools:
         pytest.skip(f"{missing[0]} is not installed")

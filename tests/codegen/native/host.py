@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -49,6 +50,8 @@ ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktr
 FILLS = (0, 0xA5)
 GROUP = 40
 SECONDS = 900
+# Groups that are compiled at once need the same kernels: each is compiled by one of them.
+COMPILING = Lock()
 Array = np.ndarray[Any, np.dtype[Any]]
 # edgetool_run as it is, or one that computes bands of random sizes from scattered rows.
 Driver = Literal["run", "bands"]
@@ -93,15 +96,6 @@ class Trial:
     def output_bytes(self) -> int:
         """The size of all outputs of one sample."""
         return sum(self.program.graph.tensors[index].size_bytes for index in self.program.graph.outputs)
-
-
-def compare(model: Model | bytes, samples: int = 8, seed: int = 0, inputs: Sequence[Array] | None = None) -> str | None:
-    """Return how the outputs of a model's generated code differ from those of TFLM; None if they are equal.
-
-    Raises:
-        UnsupportedModelError: The native runtime does not support the model.
-    """
-    return compare_all([prepare(model, samples, seed, inputs)])[0]
 
 
 def prepare(
@@ -157,6 +151,12 @@ def extremes(tensor: Tensor, drawn: Array) -> Array:
     rows = [np.full(tensor.shape, value) for value in (low, high, zero)]
     rows[2:2] = [np.where(odd, low, high), np.where(odd, high, low)]
     return np.stack(rows).astype(drawn.dtype)
+
+
+def differences(trials: Mapping[str, Trial], build: Build | None = None) -> list[str]:
+    """Return a line for each model whose outputs differ from those of TFLM."""
+    results = compare_all(list(trials.values()), build)
+    return [f"{name}: {result}" for name, result in zip(trials, results, strict=True) if result is not None]
 
 
 def compare_all(trials: Sequence[Trial], build: Build | None = None, group: int = GROUP) -> list[str | None]:
@@ -334,7 +334,9 @@ def compile_kernel(name: str, kernels: Mapping[str, bytes], build: Build) -> Pat
     text = b"".join(file.encode() + kernels[file] for file in sorted(used))
     digest = hashlib.sha256(" ".join([build.compiler, *flags]).encode() + text).hexdigest()[:24]
     target = OBJECTS / f"{Path(name).stem}-{digest}.o"
-    if not target.exists():
+    with COMPILING:
+        if target.exists():
+            return target
         OBJECTS.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=OBJECTS) as folder:
             for file in used:

@@ -26,8 +26,7 @@ from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
-from tests.codegen.native.elements import random_differences
-from tests.codegen.native.host import compare
+from tests.codegen.native.host import differences, prepare
 from tests.memory.account_net import Net
 
 CODES = np.arange(-128, 128, dtype=np.int8)
@@ -74,32 +73,28 @@ def _layer(net: Net, random: Random, code: str) -> int:
     return net.op(code, [x], scale=float(np.float32(output)), zero_point=result, **values)
 
 
-def _layers(code: str, seed: int, count: int) -> Model:
-    net, random = Net(), Random(f"{code}/{seed}")
-    outputs = [_layer(net, random, code) for _ in range(count)]
+def _check_tables(seed: int, count: int) -> None:
+    """Check the tables of this many random layers of each function."""
+    net, random = Net(), Random(seed)
+    outputs = [_layer(net, random, code) for _ in range(count) for code in INT8_FUNCTIONS]
     net.end_graph([operator.inputs[0] for operator in net.operators], outputs)
-    return net.whole()
-
-
-def _check_tables(model: Model) -> None:
+    model = net.whole()
     blob = write_model(model)
-    outputs = run_model(blob, [CODES[None] for _ in model.main.inputs], engine="tflm")
+    results = run_model(blob, [CODES[None] for _ in model.main.inputs], engine="tflm")
     # The file has scales of float32.
     tables = tables_of(lower(read_model(blob)))
-    for index, expected in zip(model.main.outputs, outputs, strict=True):
-        np.testing.assert_array_equal(tables[index], np.asarray(expected).reshape(-1))
+    for operator, expected in zip(model.main.operators, results, strict=True):
+        np.testing.assert_array_equal(tables[operator.outputs[0]], np.asarray(expected).reshape(-1), operator.code)
 
 
-@pytest.mark.parametrize("code", INT8_FUNCTIONS)
-def test_tables_are_those_of_tflm(code: str) -> None:
-    _check_tables(_layers(code, 0, 20))
+def test_tables_are_those_of_tflm() -> None:
+    _check_tables(0, 8)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 6))
-@pytest.mark.parametrize("code", INT8_FUNCTIONS)
-def test_many_tables_are_those_of_tflm(code: str, seed: int) -> None:
-    _check_tables(_layers(code, seed, 40))
+@pytest.mark.parametrize("seed", [1, 2])
+def test_many_tables_are_those_of_tflm(seed: int) -> None:
+    _check_tables(seed, 40)
 
 
 def test_fixed_functions_are_close_to_the_real_ones() -> None:
@@ -218,8 +213,8 @@ def test_other_lookups_are_not_folded() -> None:
         assert not fold_lookups(net.whole().main).by_operator
 
 
-@pytest.mark.parametrize("kind", [DType.INT8, DType.INT16])
-def test_functions_equal_tflm(kind: DType) -> None:
+def _functions(kind: DType) -> Model:
+    """Return a network of every function that a type has."""
     net = Net()
     small = kind is DType.INT8
     x = net.arena(2, 3, 5, 4, dtype=kind, scale=0.05 if small else 0.0003, zero_point=7 if small else 0)
@@ -239,16 +234,18 @@ def test_functions_equal_tflm(kind: DType) -> None:
         outputs.append(net.op("PRELU", [x, alpha], scale=0.04 if small else 0.0002, zero_point=-9 if small else 0))
     outputs.append(_lookup(net, x, _table_of(net, 1), net.scalar(128)) if small else x)
     net.end_graph([x], [index for index in outputs if index != x])
-    assert compare(net.whole()) is None
+    return net.whole()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        *((code, "int8") for code in (*INT8_FUNCTIONS, "PRELU")),
-        *((code, "int16") for code in (*INT16_FUNCTIONS, "PRELU")),
-    ],
-)
-def test_random_functions_equal_tflm(code: str, kind: str) -> None:
-    assert random_differences(code, kind, 40) == []
+def test_functions_equal_tflm() -> None:
+    assert differences({str(kind): prepare(_functions(kind)) for kind in (DType.INT8, DType.INT16)}) == []
+
+
+@pytest.mark.parametrize("code", ["LOGISTIC", "TANH"])
+def test_a_scale_by_which_tflm_cannot_shift_is_refused(code: str) -> None:
+    net = Net()
+    x = net.arena(4, scale=1e12)
+    net.end_graph([x], [net.op(code, [x])])
+    with pytest.raises(UnsupportedModelError, match="shift by the scale of its input is undefined"):
+        lower(net.whole())

@@ -17,23 +17,10 @@ from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.program import Constant, RowInput, Step, StepOverlap
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
-from tests.codegen.native.elements import random_differences
-from tests.codegen.native.host import compare
+from tests.codegen.native.host import Trial, differences, prepare
 from tests.memory.account_net import Net
 
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
-KINDS = [
-    *((code, kind) for code in ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE") for kind in ("int8", "int16", "int32")),
-    *((code, kind) for code in ("MAXIMUM", "MINIMUM") for kind in ("int8", "int16", "int32")),
-    *((code, kind) for code in COMPARISONS for kind in ("int8", "int32", "float32")),
-    ("EQUAL", "bool"),
-    ("NOT_EQUAL", "bool"),
-    *((code, "bool") for code in ("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT")),
-    *(("SELECT_V2", kind) for kind in ("int8", "int16", "float32")),
-    ("ADD_N", "int8"),
-    ("DIV", "int8"),
-    ("DIV", "int32"),
-]
 
 
 def _walk(numbers: tuple[int, ...], operands: int) -> list[tuple[int, ...]]:
@@ -209,12 +196,7 @@ def _network(dtype: DType) -> Model:
     return net.whole()
 
 
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
-def test_networks_equal_tflm(dtype: DType) -> None:
-    assert compare(_network(dtype)) is None
-
-
-def test_int32_equals_tflm() -> None:
+def _integers() -> Trial:
     net = Net()
     a, b = net.arena(3, 4, dtype=DType.INT32), net.arena(3, 4, dtype=DType.INT32)
     divisors = net.tensor((4,), DType.INT32, data=pack("<4i", 7, -3, 1, 2**31 - 1))
@@ -223,21 +205,20 @@ def test_int32_equals_tflm() -> None:
     outputs.append(net.op("DIV", [a, divisors], fused_activation_function="RELU_N1_TO_1"))
     net.end_graph([a, b], outputs)
     random = np.random.default_rng(0)
-    samples = [random.integers(-(2**30), 2**30, (5, 3, 4), np.int32) for _ in range(2)]
-    assert compare(net.whole(), inputs=samples) is None
+    return prepare(net.whole(), inputs=[random.integers(-(2**30), 2**30, (5, 3, 4), np.int32) for _ in range(2)])
 
 
-def test_division_of_all_codes_equals_tflm() -> None:
+def _all_quotients() -> Trial:
     net = Net()
     a = net.arena(1, 65536, scale=0.05, zero_point=-7)
     b = net.arena(1, 65536, scale=0.04, zero_point=20)
     net.end_graph([a, b], [net.op("DIV", [a, b], scale=scale, zero_point=4) for scale in (0.0123, 0.0004)])
     first, second = (codes.reshape(1, 1, -1).astype(np.int8) for codes in np.meshgrid(CODES, CODES))
-    assert compare(net.whole(), inputs=[first, second]) is None
+    return prepare(net.whole(), inputs=[first, second])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("code", "kind"), KINDS)
-def test_random_operators_equal_tflm(code: str, kind: str) -> None:
-    share = 0.1 if code == "DIV" else 0.3
-    assert random_differences(code, kind, 40, supported=share) == []
+def test_arithmetic_equals_tflm() -> None:
+    trials = {str(dtype): prepare(_network(dtype)) for dtype in (DType.INT8, DType.INT16)}
+    trials |= {"int32": _integers(), "quotients of all codes": _all_quotients()}
+    assert differences(trials) == []

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchmarks.kernels.cases import Case
 
 from edgetool.codegen.native import emit
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.plan import place_buffers
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
-from tests.codegen.native.host import compare
+from tests.codegen.native.host import differences, prepare
 from tests.memory.account_net import Net
 
 
@@ -102,16 +101,6 @@ def test_refuses_what_it_cannot_initialize(model: Model, why: str) -> None:
         lower(model)
 
 
-@pytest.mark.parametrize("model", [delayed(), initialized()], ids=["delayed", "initialized"])
-def test_equals_tflm_over_several_invocations(model: Model) -> None:
-    assert compare(model, samples=3) is None
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(5))
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [("ASSIGN_VARIABLE", "int8"), ("CALL_ONCE", "int16"), ("READ_VARIABLE", "int8"), ("VAR_HANDLE", "resource")],
-)
-def test_random_models_equal_tflm(code: str, kind: str, number: int) -> None:
-    assert compare(Case(code, kind, number).model(), samples=4) is None
+def test_variables_equal_tflm_over_several_invocations() -> None:
+    assert differences({"delayed": prepare(delayed(), 3), "initialized": prepare(initialized(), 3)}) == []

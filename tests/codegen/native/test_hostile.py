@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.native.fuzz import GROUP, Tally, campaign, judge, mutant, run
+from benchmarks.native.fuzz import campaign
 
 from edgetool.codegen.native import lower as lowering
 from edgetool.codegen.native.fixed_point import Reach
@@ -82,7 +83,7 @@ def test_a_range_error_refuses_the_operator(monkeypatch: pytest.MonkeyPatch) -> 
 def pooled(height: int) -> Model:
     net = Net()
     x = net.arena(1, height, 1, 1)
-    size = {"filter_height": height, "filter_width": 1, "stride_h": 1, "stride_w": 1}
+    size: dict[str, Any] = {"filter_height": height, "filter_width": 1, "stride_h": 1, "stride_w": 1}
     return net.model([x], [net.op("MAX_POOL_2D", [x], 1, 1, 1, 1, padding="VALID", **size)])
 
 
@@ -210,20 +211,7 @@ def test_images_of_too_many_pixels_do_not_overlap(distance: object, monkeypatch:
 
 @pytest.mark.slow
 def test_mutants_are_refused_or_run() -> None:
-    tally = Tally()
-    trials = []
-    for number in range(250):
-        trial = judge(mutant(7, number), tally, f"mutant {number}")
-        trials += [] if trial is None else [(f"mutant {number}", trial)]
+    tally = campaign(0, 1200, seed=7)
     assert tally.findings == []
     assert {"rejected by the reader", "rejected by TFLM", "refused", "lowered"} <= set(tally.ends)
-    run(trials[:GROUP], tally)
-    assert tally.findings == []
-    assert tally.ends["ran"] == GROUP
-
-
-@pytest.mark.slow
-def test_many_mutants_are_refused_or_run() -> None:
-    tally = campaign(1000, 1500, seed=7)
-    assert tally.findings == []
-    assert tally.ends["ran"] == tally.ends["lowered"] > 200
+    assert tally.ends["ran"] == tally.ends["lowered"] > 150

@@ -13,23 +13,31 @@ from benchmarks.kernels.random_network import random_network
 from edgetool.codegen.native.lower import lowering_of
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
-from tests.codegen.native.host import Build, Trial, compare_all, prepare
+from tests.codegen.native.host import Trial, differences, prepare
 
-QUICK, MANY, PART = 30, 2000, 250
+# With those of test_bands, 2,000 networks.
+QUICK, MANY, PART = 30, 1750, 250
 SAMPLES, MANY_SAMPLES = 4, 40
-CASES = 10
+# Numbers of the models of each operator, by whether their rows stay apart.
+CASES = {False: (0, 1, 2), True: (3, 4, 5)}
 # The types of activations that the native runtime computes with; others it only moves.
 COMPUTED = (DType.INT8, DType.INT16)
 
 
 def networks(first: int) -> Iterator[tuple[str, Model]]:
-    """Yield random networks whose first input is int8 or int16."""
+    """Yield random networks whose first input is int8 or int16, and with which TFLM does not abort."""
     number = first
     while True:
         model = random_network(Random(f"native/network/{number}"))
-        if model.main.tensors[model.main.inputs[0]].dtype in COMPUTED:
+        if model.main.tensors[model.main.inputs[0]].dtype in COMPUTED and not _aborts(model):
             yield f"network {number}", model
         number += 1
+
+
+def _aborts(model: Model) -> bool:
+    """Return whether the exponentials of a SOFTMAX may sum up to 512."""
+    softmax = (operator for operator in model.main.operators if operator.code == "SOFTMAX")
+    return any(model.main.tensors[operator.inputs[0]].shape[-1] >= 512 for operator in softmax)
 
 
 def supported_types() -> list[tuple[str, str]]:
@@ -70,12 +78,6 @@ def supported(
     return trials
 
 
-def differences(trials: dict[str, Trial], build: Build | None = None) -> list[str]:
-    """Return a line for each model whose outputs differ from those of TFLM."""
-    results = compare_all(list(trials.values()), build)
-    return [f"{name}: {result}" for name, result in zip(trials, results, strict=True) if result is not None]
-
-
 def test_random_networks_compute_what_tflm_computes() -> None:
     refused: Counter[str] = Counter()
     assert differences(supported(networks(10_000), QUICK, refused)) == []
@@ -97,10 +99,11 @@ def test_random_operators_compute_what_tflm_computes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(5))
-def test_many_random_operators_compute_what_tflm_computes(part: int) -> None:
+@pytest.mark.parametrize("row_wise", CASES)
+def test_many_random_operators_compute_what_tflm_computes(row_wise: bool) -> None:
     # A multiplier that is one unit in the last place of a float32 wrong changes one output in ten thousand.
-    trials = supported(cases(supported_types(), range(part, CASES, 5)), None, Counter(), samples=MANY_SAMPLES)
+    drawn = cases(supported_types(), CASES[row_wise])
+    trials = supported(drawn, None, Counter(), row_wise=row_wise, samples=MANY_SAMPLES)
     assert differences(trials) == []
     computed = {code for code, kind in supported_types() if kind != "float32"}
     missing = computed - {name.split("/")[0] for name in trials}

@@ -14,14 +14,9 @@ from edgetool.codegen.native.normalization import exp_on_negative_values, expone
 from edgetool.codegen.native.program import Constant, Step
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
-from tests.codegen.native.host import compare
+from tests.codegen.native.host import differences, prepare
 from tests.memory.account_net import Net
 
-TYPES = [
-    *(("SOFTMAX", kind) for kind in ("int8", "int8-int16", "int16")),
-    ("LOG_SOFTMAX", "int8"),
-    ("L2_NORMALIZATION", "int8"),
-]
 OUTPUTS = {  # type, scale and zero point of an operator's output
     "SOFTMAX": (DType.INT8, 2.0**-8, -128),
     "SOFTMAX to int16": (DType.INT16, 2.0**-16, -32768),
@@ -63,26 +58,18 @@ def _step(model: Model, **values: bool) -> tuple[Step, dict[str, object]]:
     return step, dict(step.op.values)
 
 
-def test_normalizations_of_int8_compute_what_tflm_computes() -> None:
-    assert compare(_all_int8(), samples=4) is None
-
-
-def test_vectors_of_equal_and_of_extreme_codes_compute_what_tflm_computes() -> None:
+@pytest.mark.slow
+def test_normalizations_compute_what_tflm_computes() -> None:
     levels = (-128, -127, -9, -8, 0, 126, 127)
     codes = np.array([[[*(37 * [a]), *(37 * [b])] * 6 for a, b in product(levels, levels)]] * 2, np.int8)
-    shaped = [item.reshape(-1, 2, 3, 2, 37) for item in codes]
-    assert compare(_all_int8(), inputs=shaped) is None
-
-
-def test_softmax_of_int16_computes_what_tflm_computes() -> None:
-    assert compare(_single("SOFTMAX int16", 5, 41, scale=1 / 2048), samples=8) is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("code", "kind"), TYPES)
-def test_random_normalizations_compute_what_tflm_computes(code: str, kind: str) -> None:
-    for number in range(40):
-        assert compare(Case(code, kind, number).model(), samples=2) is None
+    trials = {
+        "int8": prepare(_all_int8(), 4),
+        "vectors of equal and of extreme codes": prepare(
+            _all_int8(), inputs=[item.reshape(-1, 2, 3, 2, 37) for item in codes]
+        ),
+        "int16": prepare(_single("SOFTMAX int16", 5, 41, scale=1 / 2048)),
+    }
+    assert differences(trials) == []
 
 
 def test_exponentials_are_those_of_real_numbers() -> None:

@@ -128,9 +128,8 @@ def test_outputs_are_right_at_the_stated_distance_and_wrong_below() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_all_operators_are_right_at_the_stated_distance_and_wrong_below(part: int) -> None:
-    below = check(trials_of(cases(supported_types(), range(200 + part, 212, 4))))
+def test_all_operators_are_right_at_the_stated_distance_and_wrong_below() -> None:
+    below = check(trials_of(cases(supported_types(), range(200, 203))))
     assert detected(below) > 0.5, below
 
 

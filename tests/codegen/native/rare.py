@@ -1,0 +1,129 @@
+"""Models and samples that random ones do not reach: operands of many runs, ends of types, and indices outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import inf, nan
+
+import numpy as np
+
+from edgetool.model.types import DType
+from tests.codegen.native.host import Array, Trial, prepare
+from tests.memory.account_net import Net
+
+FLOATS = (nan, inf, -inf, 3e9, -3e9, 1e10, -0.5, 0.5, 300.0)
+LOWEST, HIGHEST = -(2**31), 2**31 - 1
+INTEGERS = (0, -1, LOWEST, HIGHEST, 1, 7)
+COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+
+
+def defined() -> dict[str, Trial]:
+    """Return models with samples of which TFLM defines the results."""
+    return {
+        "divided planes": _divided_planes(),
+        "quotients": _quotients([(a, b) for a, b in product(INTEGERS, repeat=2) if b != 0 and (a, b) != (LOWEST, -1)]),
+        "compared floats": _compared_floats(),
+        "product of the lowest numbers": _product_of_lowest(),
+        "long vector": _long_vector(),
+        "starts outside": _starts_outside(),
+        "points outside an axis": _points([(0, 7), (1, -1), (3, 3)]),
+    }
+
+
+def undefined() -> dict[str, Trial]:
+    """Return models with samples of which TFLM's results are undefined: it overflows, aborts, or reads outside."""
+    return {
+        "quotients that overflow": _quotients([(7, 0), (0, 0), (LOWEST, 0), (LOWEST, -1)]),
+        "floats beyond integers": _floats_beyond_integers(),
+        "vectors of equal codes": _equal_codes(),
+        "rows outside": _rows_outside(),
+        "points outside": _points([(4, 0), (0, -1), (LOWEST, LOWEST), (HIGHEST, HIGHEST)]),
+    }
+
+
+def _trial(net: Net, inputs: Sequence[int], outputs: Sequence[int], samples: Sequence[Array] | None = None) -> Trial:
+    net.end_graph(inputs, outputs)
+    return prepare(net.whole(), inputs=samples)
+
+
+def _divided_planes() -> Trial:
+    """Divide int8 that are broadcast along different axes."""
+    net = Net()
+    a = net.arena(3, 1, 4, scale=0.05, zero_point=-7)
+    b = net.arena(1, 2, 1, scale=0.04, zero_point=20)
+    return _trial(net, [a, b], [net.op("DIV", [a, b], 3, 2, 4, scale=0.0123, zero_point=4)])
+
+
+def _quotients(pairs: Sequence[tuple[int, int]]) -> Trial:
+    net = Net()
+    a, b = (net.arena(len(pairs), dtype=DType.INT32) for _ in range(2))
+    samples = np.array(pairs, np.int32).T
+    return _trial(net, [a, b], [net.op("DIV", [a, b])], [samples[:1], samples[1:]])
+
+
+def _compared_floats() -> Trial:
+    net = Net()
+    a, b = (net.arena(len(FLOATS) ** 2, dtype=DType.FLOAT32) for _ in range(2))
+    samples = np.array(list(product(FLOATS, repeat=2)), np.float32).T
+    outputs = [net.op(code, [a, b], dtype=DType.BOOL) for code in COMPARISONS]
+    return _trial(net, [a, b], outputs, [samples[:1], samples[1:]])
+
+
+def _product_of_lowest() -> Trial:
+    """Multiply -2^31 by a multiplier of -2^31, that of a real number a little above -2^16."""
+    net = Net()
+    x = net.arena(4, dtype=DType.INT16, scale=1 + 2.0**-17)
+    slopes = net.tensor((4,), DType.INT8, data=bytes([1, 1, 2, 255]), scales=(-(2.0**16 - 2.0**-1),))
+    y = net.op("PRELU", [x, slopes], scale=1.0)
+    return _trial(net, [x], [y], [np.array([[-(2**15), -1, -(2**14), -(2**15)]], np.int16)])
+
+
+def _long_vector() -> Trial:
+    """Normalize a vector whose sum of squares exceeds 2^29."""
+    net = Net()
+    x = net.arena(1, 9000, zero_point=127)
+    return _trial(net, [x], [net.op("L2_NORMALIZATION", [x], scale=2.0**-7)])
+
+
+def _starts_outside() -> Trial:
+    net = Net()
+    x, update, starts = net.arena(4, 5), net.arena(2, 2), net.arena(2, dtype=DType.INT32)
+    y = net.op("DYNAMIC_UPDATE_SLICE", [x, update, starts], 4, 5)
+    pairs = np.array(list(product(INTEGERS, repeat=2)), np.int32)
+    codes = np.random.default_rng(0).integers(-128, 128, (len(pairs), 24)).astype(np.int8)
+    samples = [codes[:, :20].reshape(-1, 4, 5), codes[:, 20:].reshape(-1, 2, 2), pairs]
+    return _trial(net, [x, update, starts], [y], samples)
+
+
+def _points(points: Sequence[tuple[int, int]]) -> Trial:
+    """Look up points of a table of 4 by 5 codes."""
+    net = Net()
+    x, where = net.noise(4, 5, scale=1 / 16), net.arena(len(points), 2, dtype=DType.INT32)
+    return _trial(net, [where], [net.op("GATHER_ND", [x, where], len(points))], [np.array([points], np.int32)])
+
+
+def _rows_outside() -> Trial:
+    net = Net()
+    x, where = net.noise(4, 5, scale=1 / 16), net.arena(len(INTEGERS), dtype=DType.INT32)
+    outputs = [
+        net.op("GATHER", [x, where], 4, 6, axis=1, batch_dims=0),
+        net.op("EMBEDDING_LOOKUP", [where, x], 6, 5, dtype=DType.INT8),
+    ]
+    return _trial(net, [where], outputs, [np.array([INTEGERS], np.int32)])
+
+
+def _floats_beyond_integers() -> Trial:
+    net = Net()
+    x = net.arena(len(FLOATS), dtype=DType.FLOAT32)
+    outputs = [net.op("CAST", [x], dtype=dtype) for dtype in (DType.INT8, DType.INT16, DType.INT32)]
+    outputs += [net.op("QUANTIZE", [x], dtype=dtype, scale=1 / 16) for dtype in (DType.INT8, DType.INT16)]
+    return _trial(net, [x], outputs, [np.array([FLOATS], np.float32)])
+
+
+def _equal_codes() -> Trial:
+    """Normalize a vector whose exponentials are a sum of 2^28 or more, for which TFLM shifts by more than 31 bits."""
+    net = Net()
+    x = net.arena(1, 600)
+    y = net.op("SOFTMAX", [x], scale=2.0**-8, zero_point=-128, beta=1.0)
+    return _trial(net, [x], [y], [np.zeros((1, 1, 600), np.int8)])

@@ -1,0 +1,41 @@
+"""Models reach the branches of the kernels, and the rarest of these models compute what TFLM computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.native import coverage
+from benchmarks.native.stack import KERNELS
+
+from tests.codegen.native import rare
+from tests.codegen.native.host import Build, differences, run_group
+
+BUILDS = [Build(), Build(driver="bands")]
+
+
+def _has_code(path: Path) -> bool:
+    return path.suffix == ".c" or (path.suffix == ".h" and "static inline" in path.read_text(encoding="ascii"))
+
+
+def test_models_reach_the_branches_of_every_kernel() -> None:
+    """The record is written by python -m benchmarks.native coverage --into."""
+    covered = coverage.read()
+    assert set(covered) == {path.name for path in KERNELS.iterdir() if _has_code(path)}
+    assert {name: kernel.share for name, kernel in covered.items() if kernel.share < coverage.GOAL} == {}
+    assert sum(kernel.total for kernel in covered.values()) > 600
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", BUILDS, ids=["run", "bands"])
+def test_rare_models_compute_what_tflm_computes(build: Build) -> None:
+    assert differences(rare.defined(), build) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", BUILDS, ids=["run", "bands"])
+def test_results_that_tflm_does_not_define_are_those_of_safe_accesses(build: Build, tmp_path: Path) -> None:
+    """The sanitizers find nothing, and no output depends on what the arena contained before."""
+    trials = rare.undefined()
+    results = dict(zip(trials, run_group(list(trials.values()), tmp_path, 0, build), strict=True))
+    assert {name: result for name, result in results.items() if isinstance(result, str)} == {}
