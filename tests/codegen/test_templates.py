@@ -21,6 +21,7 @@ from edgetool.codegen.tflm.arena import arena_header, arena_source
 from edgetool.codegen.tflm.profile import profile_source
 from edgetool.codegen.tflm.runner import main_source, ops_header, runner_header, runner_source
 from edgetool.errors import InternalError
+from edgetool.execute.cores import BARE
 from tests.codegen.c_compilers import TFLM_API
 from tests.codegen.header_specs import ALL, BLOB
 from tests.codegen.native import models as native_models
@@ -93,7 +94,7 @@ FILES = {
     "my_arena_arena.h": "tflm/arena.h",
 }
 NATIVE_FILES = {"my_model.h": "native/model/model.h", "edgetool_native.h": "native/c/edgetool_native.h"}
-EMPTY_FILES = ("my_kernel.h", "my_model_weights.h")
+EMPTY_FILES = ("my_kernel.h", "my_model_weights.h", "my_header")
 
 
 def flags_of_templates() -> set[str]:
@@ -107,7 +108,7 @@ def includes(directory: Path, file: str) -> list[str]:
         shutil.copy(PACKAGE / source, directory / name)
     for name in EMPTY_FILES:
         (directory / name).touch()
-    return [f"-I{directory}", f"-I{PACKAGE / 'c'}", f"-isystem{TFLM_API}"]
+    return [f"-I{directory}", f"-I{PACKAGE / 'c'}", f"-I{BARE}", f"-isystem{TFLM_API}"]
 
 
 def test_every_template_has_a_compiler() -> None:
