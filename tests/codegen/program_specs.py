@@ -9,14 +9,15 @@ from edgetool.model.types import DType
 from tests.codegen.header_specs import HOSTILE, HOSTILE_NAMES, KWS, SEQUENCE
 
 COMMIT = "90b983c2b3f1480642e040bbd2ddb37b998f3424"
+KERNELS = "tensorflow/lite/micro/kernels"
 
 KWS_PROGRAM = ProgramSpec(
     header=KWS,
     registrations=(
-        Registration("CONV_2D", "AddConv2D"),
+        Registration("CONV_2D", "AddConv2D", "Register_CONV_2D_INT8", f"{KERNELS}/conv.h"),
         Registration("RESHAPE", "AddReshape"),
         Registration("FULLY_CONNECTED", "AddFullyConnected"),
-        Registration("SOFTMAX", "AddSoftmax"),
+        Registration("SOFTMAX", "AddSoftmax", "Register_SOFTMAX_INT8", f"{KERNELS}/softmax.h"),
     ),
     runtime="tflm-2026-08",
     commit=COMMIT,

@@ -115,6 +115,32 @@ def test_with_a_checkout_of_tflm(project: Path, tmp_path: Path) -> None:
     assert "kws_main" in built(project)
 
 
+def definitions(project: Path) -> str:
+    """The definitions with which the runner is compiled."""
+    (flags,) = (project / "build").rglob("kws_runner.dir/flags.make")
+    return next(line for line in flags.read_text().splitlines() if line.startswith("CXX_DEFINES"))
+
+
+@pytest.mark.parametrize(
+    ("library", "defined"), [("cortex_m_default_cmsis_nn_gcc", True), ("cmsis_nn_default_gcc", False)]
+)
+def test_the_kernels_of_a_checkout_are_those_of_its_library(
+    project: Path, tmp_path: Path, library: str, defined: bool
+) -> None:
+    folder = checkout(tmp_path / "tflm", library)
+    configured(project, f"-DTFLM_DIR={folder}", "-GUnix Makefiles")
+    assert ("-DCMSIS_NN" in definitions(project)) == defined
+
+
+def test_the_kernels_of_a_tree_are_those_in_it(project: Path, tmp_path: Path) -> None:
+    folder = tree(tmp_path / "tree")
+    configured(project, f"-DTFLM_DIR={folder}", "-GUnix Makefiles")
+    assert "-DCMSIS_NN" not in definitions(project)
+    (folder / "third_party" / "cmsis_nn").mkdir(parents=True)
+    configured(project, f"-DTFLM_DIR={folder}")
+    assert "-DCMSIS_NN" in definitions(project)
+
+
 def test_a_folder_that_is_not_tflm(project: Path, tmp_path: Path) -> None:
     said = configured(project, f"-DTFLM_DIR={tmp_path}", works=False)
     assert f"TFLM_DIR: there is no tensorflow/lite/micro/micro_interpreter.h in {tmp_path}" in said

@@ -346,9 +346,25 @@ def test_every_method_of_the_runtime_is_one_of_tflms() -> None:
     assert runtime.tflm_commit == COMMIT
 
 
+def test_every_function_of_the_runtime_is_declared_in_its_header() -> None:
+    """The headers in tflm_api have the functions of TFLM's own; a runtime names each of them."""
+    declared = {
+        (path.relative_to(TFLM_API).as_posix(), function)
+        for path in RESOLVER.parent.glob("kernels/*.h")
+        for function in re.findall(r"^TFLM_API_REGISTRATION\((\w+)\)$", path.read_text(), re.MULTILINE)
+    }
+    named = {(item.header, item.function) for item in load_runtime(DEFAULT_RUNTIME).registrations}
+    assert named == declared
+
+
 def test_the_methods_and_their_number() -> None:
     text = ops_header(KWS_PROGRAM)
-    assert re.findall(r"resolver\.(\w+)\(\)", text) == ["AddConv2D", "AddReshape", "AddFullyConnected", "AddSoftmax"]
+    assert re.findall(r"resolver\.(\w+\(.*\)) ==", text) == [
+        "AddConv2D(KWS_KERNEL(Register_CONV_2D_INT8))",
+        "AddReshape()",
+        "AddFullyConnected()",
+        "AddSoftmax(KWS_KERNEL(Register_SOFTMAX_INT8))",
+    ]
     assert "#define KWS_OP_COUNT 4\n" in text
     assert COMMIT in text
     assert "#define EMPTY_OP_COUNT 1\n" in ops_header(EMPTY_PROGRAM)
@@ -391,6 +407,40 @@ def test_a_resolver_is_filled_completely(tmp_path: Path, spec: ProgramSpec) -> N
     assert (done.returncode, done.stderr) == (0, "")
     subprocess.run(["g++", "main.o", "-o", "program"], cwd=tmp_path, check=True, timeout=60)
     assert subprocess.run([tmp_path / "program"], check=False, timeout=60).returncode == 0
+
+
+TYPED_MAIN = """\
+#include "kws_ops.h"
+
+#ifdef KWS_KERNEL
+#error "a macro for this header only"
+#endif
+
+int main()
+{
+    kws_op_resolver resolver;
+    return kws_register_ops(resolver) == kTfLiteOk ? static_cast<int>(resolver.GetTypedLength()) : -1;
+}
+"""
+
+
+@pytest.mark.parametrize(("options", "typed"), [((), 2), (("-DKWS_GENERAL_KERNELS",), 0)])
+def test_kernels_for_fewer_types_are_registered_unless_general_ones_are_asked_for(
+    tmp_path: Path, options: tuple[str, ...], typed: int
+) -> None:
+    write(tmp_path, KWS_PROGRAM)
+    (tmp_path / "main.cc").write_text(TYPED_MAIN)
+    done = compile_cpp(tmp_path, "main.cc", *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    subprocess.run(["g++", "main.o", "-o", "program"], cwd=tmp_path, check=True, timeout=60)
+    assert subprocess.run([tmp_path / "program"], check=False, timeout=60).returncode == typed
+
+
+def test_general_kernels_need_no_header_and_no_macro() -> None:
+    registrations = tuple(replace(item, function=None, header="") for item in KWS_PROGRAM.registrations)
+    text = ops_header(replace(KWS_PROGRAM, registrations=registrations))
+    assert text.count("#include") == 1
+    assert "KERNEL" not in text
 
 
 def literals(text: str) -> list[bytes]:

@@ -13,7 +13,7 @@ from edgetool.memory.account import Tenant, account_model, account_shared
 from edgetool.memory.planner import plan_memory
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
-from edgetool.model.types import Model
+from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.emit import EmittedShared, emit_shared
 from edgetool.pipeline.firmware import FirmwareRequest
@@ -23,7 +23,7 @@ from edgetool.report.json import documents, parse_reports, to_json
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.memory.account_net import Net
-from tests.model.builders import chain_model, conv_model, dense_model, residual_model, unary_model
+from tests.model.builders import Builder, chain_model, conv_model, dense_model, residual_model, unary_model
 
 TARGET = load_target("cortex-m7")
 BUILD = platform_of(TARGET)
@@ -64,6 +64,17 @@ def test_every_file_is_there_and_says_what_the_account_says(tmp_path: Path) -> N
         assert "shared_arena.h" in (tmp_path / "out" / f"{name}.h").read_text()
     main = (tmp_path / "out" / "main.cc").read_text()
     assert 0 < main.index("vision_runner::init()") < main.index("motion_runner::init()")
+
+
+def test_one_model_that_needs_a_general_kernel_is_enough(tmp_path: Path) -> None:
+    build = Builder()
+    x, y = (build.tensor([1, 4], DType.FLOAT32) for _ in range(2))
+    build.operator("SOFTMAX", [x], [y])
+    emit_shared(put(tmp_path, vision=residual_model(), motion=build.model([x], [y])), TARGET, output=tmp_path / "out")
+    text = (tmp_path / "out" / "vision_ops.h").read_text()
+    assert "AddSoftmax()" in text
+    assert "AddFullyConnected(VISION_KERNEL(Register_FULLY_CONNECTED_INT8))" in text
+    assert "AddSoftmax()" in (tmp_path / "out" / "motion_ops.h").read_text()
 
 
 def test_the_document_has_the_arena_beside_the_reports(tmp_path: Path) -> None:

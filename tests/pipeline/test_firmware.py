@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,24 @@ from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from edgetool.operators.entry import OperatorEntry
-from edgetool.pipeline.firmware import name_findings, output_name, program_spec
+from edgetool.pipeline.firmware import name_findings, output_name, program_spec, with_same_kernels
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.target.load import load_runtime, load_target
 from tests import graphs
 from tests.conftest import model_files, over_models
 from tests.graphs import chain
-from tests.model.builders import Builder, conv_model, if_model, options
+from tests.model.builders import Builder, conv_model, if_model, options, residual_model
 
 RUNTIME = load_runtime("tflm-2026-08")
 
 
-def spec_of(source: Source, custom: dict[str, OperatorEntry] | None = None, **values: Any) -> ProgramSpec:
+def spec_of(
+    source: Source,
+    custom: dict[str, OperatorEntry] | None = None,
+    target: str | None = "cortex-m7",
+    kernels: str | None = None,
+    **values: Any,
+) -> ProgramSpec:
     header = HeaderSpec(
         name="m",
         tool_version="0.1.0",
@@ -46,7 +53,8 @@ def spec_of(source: Source, custom: dict[str, OperatorEntry] | None = None, **va
         inputs=(),
         outputs=(),
     )
-    return program_spec(source, header, load_target("cortex-m7"), custom, **values)
+    device = None if target is None else load_target(target).with_overrides(kernels=kernels)
+    return program_spec(source, header, device, custom, **values)
 
 
 def source_of(model: Model) -> Source:
@@ -105,7 +113,9 @@ def test_every_real_model_has_its_operators_or_is_refused(path: Path) -> None:
         assert refused.value.exit_code == 3
         return
     spec = spec_of(source)
-    assert Counter(spec.registrations) == Counter(Registration(name, known[name]) for name in used)
+    assert Counter((item.operator, item.method) for item in spec.registrations) == Counter(
+        (name, known[name]) for name in used
+    )
     text = ops_header(spec)
     assert f"#define M_OP_COUNT {len(used)}\n" in text
     assert text.count("resolver.Add") == len(used)
@@ -129,6 +139,70 @@ def test_a_custom_operator_is_the_users_or_refused() -> None:
     assert spec_of(source, {"MyOp": method}).registrations == (Registration("MyOp", "AddMine"), window)
     replaced = {"MyOp": method, "SignalWindow": OperatorEntry("SignalWindow", resolver_method="AddMyWindow")}
     assert spec_of(source, replaced).registrations[1] == Registration("SignalWindow", "AddMyWindow")
+
+
+def functions_of(model: Model, target: str | None = "cortex-m7", **overrides: Any) -> dict[str, str | None]:
+    """The function of each operator."""
+    spec = spec_of(unwritten(model), target=target, **overrides)
+    assert all(bool(item.function) == bool(item.header) for item in spec.registrations)
+    return {item.operator: item.function for item in spec.registrations}
+
+
+def test_int8_models_register_kernels_for_int8() -> None:
+    assert functions_of(residual_model()) == {
+        "CONV_2D": "Register_CONV_2D_INT8",
+        "DEPTHWISE_CONV_2D": "Register_DEPTHWISE_CONV_2D_INT8",
+        "ADD": "Register_ADD_INT8",
+        "AVERAGE_POOL_2D": "Register_AVERAGE_POOL_2D_INT8",
+        "RESHAPE": None,
+        "FULLY_CONNECTED": "Register_FULLY_CONNECTED_INT8",
+        "SOFTMAX": "Register_SOFTMAX_INT8",
+    }
+
+
+@pytest.mark.parametrize(("target", "kernels"), [("cortex-m7", "reference"), ("riscv32", None), (None, None)])
+def test_reference_and_unknown_kernels_are_for_all_types(target: str | None, kernels: str | None) -> None:
+    assert set(functions_of(conv_model(), target, kernels=kernels).values()) == {None}
+
+
+def add_model(*types: DType) -> Model:
+    """A sum of each type."""
+    build = Builder()
+    inputs, outputs = [], []
+    for dtype in types:
+        a, b, y = (build.tensor([1, 4], dtype) for _ in range(3))
+        build.operator("ADD", [a, b], [y])
+        inputs += [a, b]
+        outputs.append(y)
+    return build.model(inputs, outputs)
+
+
+def test_one_operator_of_another_type_requires_the_general_kernel() -> None:
+    assert functions_of(add_model(DType.INT8, DType.INT8)) == {"ADD": "Register_ADD_INT8"}
+    assert functions_of(add_model(DType.INT16)) == {"ADD": "Register_ADD_INT16"}
+    assert functions_of(add_model(DType.INT8, DType.INT16)) == {"ADD": None}
+    assert functions_of(add_model(DType.INT8, DType.FLOAT32)) == {"ADD": None}
+
+
+def test_all_subgraphs_count() -> None:
+    narrow, wide = add_model(DType.INT8), add_model(DType.INT16)
+    for other, function in ((narrow, "Register_ADD_INT8"), (wide, None)):
+        model = replace(narrow, subgraphs=(narrow.main, replace(other.main, index=1)))
+        assert functions_of(model) == {"ADD": function}
+
+
+def test_a_custom_operator_with_the_name_of_a_builtin_one_has_its_own_kernel() -> None:
+    custom = {"ADD": OperatorEntry("ADD", resolver_method="AddMine")}
+    assert spec_of(source_of(custom_model("ADD")), custom).registrations == (Registration("ADD", "AddMine"),)
+
+
+def test_models_of_one_firmware_share_the_general_kernel() -> None:
+    narrow, wide, real = (spec_of(unwritten(add_model(dtype))) for dtype in (DType.INT8, DType.INT16, DType.FLOAT32))
+    assert with_same_kernels([narrow, wide]) == (narrow, wide)
+    for program in with_same_kernels([narrow, wide, real]):
+        assert program.registrations == (Registration("ADD", "AddAdd"),)
+    other = spec_of(unwritten(conv_model()))
+    assert with_same_kernels([other, real]) == (other, real)
 
 
 def test_a_description_is_for_custom_operators_alone() -> None:

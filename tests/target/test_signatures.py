@@ -102,3 +102,49 @@ def test_limits_by_kernels_and_type() -> None:
     assert limit.maximum == 4
     assert runtime.rank_limit("TRANSPOSE", "cmsis-nn", FLOAT32) is None
     assert runtime.rank_limit("TRANSPOSE", "reference", INT8) is None
+
+
+def test_a_registration_requires_the_operands_that_it_lists() -> None:
+    runtime = load_runtime("tflm-2026-08")
+    by_function = {item.function: item for item in runtime.registrations}
+    narrow = by_function["Register_CONV_2D_INT8"]
+    assert narrow.serves([INT8, INT8, INT32], [INT8])
+    assert narrow.serves([INT8, INT8, None], [INT8])
+    assert narrow.serves([INT8, INT8], [INT8])
+    assert not narrow.serves([INT8, DType.INT4, INT32], [INT8])
+    wide = by_function["Register_CONV_2D_INT16"]
+    assert wide.serves([INT16, INT8, DType.INT64], [INT16])
+    for bias in ([], [None], [INT8]):
+        assert not wide.serves([INT16, INT8, *bias], [INT16])
+
+
+def test_a_registration_serves_all_operators_of_its_kind() -> None:
+    runtime = load_runtime("tflm-2026-08")
+    narrow, mixed, real = ([INT8], [INT8]), ([INT8], [INT16]), ([FLOAT32], [FLOAT32])
+    found = runtime.registration("SOFTMAX", "cmsis-nn", [narrow, narrow])
+    assert found is not None
+    assert found.function == "Register_SOFTMAX_INT8"
+    found = runtime.registration("SOFTMAX", "cmsis-nn", iter([mixed, mixed]))
+    assert found is not None
+    assert found.function == "Register_SOFTMAX_INT8_INT16"
+    assert runtime.registration("SOFTMAX", "cmsis-nn", [narrow, mixed]) is None
+    assert runtime.registration("SOFTMAX", "cmsis-nn", [real]) is None
+    assert runtime.registration("SOFTMAX", "reference", [narrow]) is None
+    assert runtime.registration("RELU", "cmsis-nn", [narrow]) is None
+
+
+def test_what_a_registration_serves_its_kernel_supports() -> None:
+    runtime = load_runtime("tflm-2026-08")
+    for item in runtime.registrations:
+        types = runtime.kernel_types_of(item.operator)
+        assert types is not None
+        first = [operand.types[0] if operand.types else INT32 for operand in item.types.inputs]
+        inputs = [
+            kind if operand.same_as is None else first[operand.same_as]
+            for kind, operand in zip(first, item.types.inputs, strict=True)
+        ]
+        (result,) = item.types.outputs
+        output = result.types[0] if result.same_as is None else inputs[result.same_as]
+        missing = [None] * (len(types.cmsis_nn[0].inputs) - len(inputs))
+        assert item.serves(inputs, [output])
+        assert any(signature.accepts([*inputs, *missing], [output]) for signature in types.cmsis_nn), item

@@ -260,10 +260,14 @@ class Registration:
         operator: Its name: "CONV_2D", or a custom code.
         method: The method of MicroMutableOpResolver that adds it; None for a custom operator whose TFLMRegistration
             the user's code defines.
+        function: The function in the namespace tflite whose registration the method adds; None for its default.
+        header: The header that declares the function; "" if there is none.
     """
 
     operator: str
     method: str | None
+    function: str | None = None
+    header: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ from edgetool.target.types import Target
 
 FigureValue = int | float | None
 
-# Fields of a profile that are not in its hash: strings, and the types and faults of kernels, which change no figure.
+# Fields of a profile that are not in its hash: strings, and the types, faults and registrations of kernels, which
+# change no figure.
 UNHASHED_FIELDS = frozenset(
     [
         "sources",
@@ -43,6 +44,7 @@ UNHASHED_FIELDS = frozenset(
         "document",
         "rank_limits",
         "kernel_types",
+        "registrations",
         "faults",
         "vendor",
     ]

@@ -39,6 +39,7 @@ from edgetool.pipeline.firmware import (
     program_files,
     program_spec,
     unknown_arena_findings,
+    with_same_kernels,
 )
 from edgetool.pipeline.output import check_writable, write_files
 from edgetool.pipeline.planning import NO_PLAN, interruptible, plan_findings
@@ -217,14 +218,12 @@ def shared_files(
     Raises UnsupportedModelError if a program is requested, but TFLM lacks an operator of a model.
     """
     files: dict[str, bytes] = {}
-    programs = []
-    for model in models:
-        program = _program(arena.info.name, model, target, request, custom)
+    programs = with_same_kernels([_program(arena.info.name, model, target, request, custom) for model in models])
+    for model, program in zip(models, programs, strict=True):
         files |= model_files(program.header, model.source.blob, request)
         if request.has_program:
             files |= program_files(program, request)
-        programs.append(program)
-    spec = _arena_spec(arena, tuple(programs))
+    spec = _arena_spec(arena, programs)
     texts = {f"{spec.name}_arena.h": arena_header(spec, with_source=request.has_program)}
     if request.has_program:
         texts |= {f"{spec.name}_arena.cc": arena_source(spec), "main.cc": main_source(programs)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -33,13 +33,13 @@ from edgetool.memory.problem import LayoutProblem
 from edgetool.memory.sharing.assign import SharedLayout
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.metadata import keeps_own_plan
-from edgetool.model.types import Model, Operator
+from edgetool.model.types import DType, Model, Operator
 from edgetool.operators.control import resource_variables
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import format_counts
 from edgetool.pipeline.source import Source, absolute_path
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
-from edgetool.target.types import Runtime, Target
+from edgetool.target.types import Kernels, Runtime, Target
 
 HEADER_ONLY_FIX = "or write only the header and the data with --project header"
 
@@ -66,7 +66,7 @@ def program_spec(
     runtime = load_runtime(DEFAULT_RUNTIME) if target is None else target.runtime
     return ProgramSpec(
         header=header_spec,
-        registrations=_registrations(source, runtime, custom or {}),
+        registrations=_registrations(source, runtime, None if target is None else target.kernels, custom or {}),
         runtime=runtime.name,
         commit=runtime.tflm_commit,
         resource_variables=len(resource_variables(source.model)),
@@ -76,8 +76,10 @@ def program_spec(
     )
 
 
-def _registrations(source: Source, runtime: Runtime, custom: Mapping[str, OperatorEntry]) -> tuple[Registration, ...]:
-    """Return one registration for each kind of operator in all subgraphs."""
+def _registrations(
+    source: Source, runtime: Runtime, kernels: Kernels | None, custom: Mapping[str, OperatorEntry]
+) -> tuple[Registration, ...]:
+    """Return one registration for each kind of operator in all subgraphs; kernels: the set, None if it is unknown."""
     first_of_kind = {(operator.code, operator.custom_code): operator for operator in _operators(source.model)}
     _refuse_without_kernel(source, runtime, custom)
     registrations = []
@@ -86,8 +88,45 @@ def _registrations(source: Source, runtime: Runtime, custom: Mapping[str, Operat
         described = custom.get(operator.custom_code or "") if operator.code == "CUSTOM" else None
         if described is not None and described.resolver_method is not None:
             method = described.resolver_method
-        registrations.append(Registration(operator.label, method))
+        typed = (
+            None if kernels is None else runtime.registration(operator.code, kernels, _types(source.model, operator))
+        )
+        function, header = (None, "") if typed is None else (typed.function, typed.header)
+        registrations.append(Registration(operator.label, method, function, header))
     return tuple(registrations)
+
+
+Types = tuple[DType | None, ...]
+
+
+def _types(model: Model, kind: Operator) -> Iterator[tuple[Types, Types]]:
+    """Yield the types of the inputs and of the outputs of each operator of the same kind, None for an omitted one."""
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            if (operator.code, operator.custom_code) == (kind.code, kind.custom_code):
+                inputs, outputs = (
+                    tuple(None if index < 0 else graph.tensors[index].dtype for index in indices)
+                    for indices in (operator.inputs, operator.outputs)
+                )
+                yield inputs, outputs
+
+
+def with_same_kernels(programs: Sequence[ProgramSpec]) -> tuple[ProgramSpec, ...]:
+    """Return the programs of one firmware, with the default kernel of an operator if any of them registers that one.
+
+    The firmware would otherwise contain a kernel for all types and another one for some of them.
+    """
+    general = {item.operator for program in programs for item in program.registrations if item.function is None}
+    return tuple(
+        replace(
+            program,
+            registrations=tuple(
+                replace(item, function=None, header="") if item.operator in general else item
+                for item in program.registrations
+            ),
+        )
+        for program in programs
+    )
 
 
 def _refuse_without_kernel(source: Source, runtime: Runtime, custom: Mapping[str, OperatorEntry]) -> None:

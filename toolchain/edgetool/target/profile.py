@@ -7,13 +7,14 @@ a device's bandwidth).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TypeVar, get_args
 
 from edgetool.errors import TargetError, did_you_mean
 from edgetool.target.quantity import format_clock, format_size, parse_clock, parse_size
-from edgetool.target.signatures import DTYPES, read_kernel_types
+from edgetool.target.signatures import DTYPES, TypeSignature, parse_signature, read_kernel_types
 from edgetool.target.toml import Section
 from edgetool.target.types import (
     ARENA_KINDS,
@@ -22,6 +23,7 @@ from edgetool.target.types import (
     Core,
     FigureSource,
     Fpu,
+    KernelRegistration,
     Kernels,
     LimitQuantity,
     MemoryRegion,
@@ -40,6 +42,10 @@ KINDS = (*SCALARS, "i64", "enum", "pointer")
 MAX_COUNT = 2**16  # maximum elements of an array in a struct
 
 FieldLists = tuple[tuple[str, str], ...]
+
+# Both become part of the emitted C++.
+_FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z0-9_/]+\.h")
 
 
 def read_structs(section: Section, name: str) -> FieldLists:
@@ -321,6 +327,7 @@ RUNTIME_FIGURES = (
     "cmsis_nn",
     "resolver",
     "custom_resolver",
+    "registration",
     "limit",
     "rank_limit",
     "types",
@@ -378,6 +385,7 @@ def read_runtime(section: Section) -> Runtime:
         cmsis_nn_commit=cmsis_nn.text("commit"),
         resolver=resolver,
         custom_resolver=custom_resolver,
+        registrations=read_registrations(section, [name for name, _ in resolver]),
         limits=tuple(_read_limit(item) for item in section.sections("limit")),
         rank_limits=tuple(_read_rank_limit(item) for item in section.sections("rank_limit")),
         kernel_types=read_kernel_types(section, operators),
@@ -541,6 +549,45 @@ def _read_rank_limit(section: Section) -> RankLimit:
     )
     section.finish()
     return limit
+
+
+def read_registrations(section: Section, operators: Collection[str]) -> tuple[KernelRegistration, ...]:
+    """Return the [[registration]] tables of a runtime; problems are noted in the section."""
+    registrations: list[KernelRegistration] = []
+    for item in section.sections("registration"):
+        read = _read_registration(item, operators)
+        if any((read.operator, read.kernels, read.types) == (o.operator, o.kernels, o.types) for o in registrations):
+            item.note("types", f"another registration of {read.operator} has the same types")
+        registrations.append(read)
+    return tuple(registrations)
+
+
+def _read_registration(section: Section, operators: Collection[str]) -> KernelRegistration:
+    operator, function, header = (section.text(key) for key in ("operator", "function", "header"))
+    if operator and operator not in operators:
+        section.note("operator", f"{operator[:80]!r} is not in [resolver]", did_you_mean(operator, operators))
+    if function and not _FUNCTION.fullmatch(function):
+        section.note("function", "must be the name of a function")
+    if header and not _HEADER.fullmatch(header):
+        section.note("header", "must be the path of a header in TFLM")
+    registration = KernelRegistration(
+        operator=operator,
+        kernels=_read_choice(section, "kernels", KERNELS),
+        types=_read_signature(section, "types"),
+        function=function,
+        header=header,
+    )
+    section.finish()
+    return registration
+
+
+def _read_signature(section: Section, key: str) -> TypeSignature:
+    text = section.text(key)
+    try:
+        return parse_signature(text or ">")
+    except ValueError as problem:
+        section.note(key, str(problem))
+        return parse_signature(">")
 
 
 def _read_sources(section: Section, figures: Collection[str]) -> tuple[FigureSource, ...]:

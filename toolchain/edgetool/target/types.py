@@ -6,14 +6,14 @@ processor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from edgetool.model.types import DType
 
 if TYPE_CHECKING:
-    from edgetool.target.signatures import KernelTypes
+    from edgetool.target.signatures import KernelTypes, TypeSignature
 
 # Fields of the same size everywhere; "pointer" (also size_t), "enum" and the alignment of "i64" depend on the ABI.
 SCALARS: dict[str, int] = {"i8": 1, "bool": 1, "i16": 2, "i32": 4, "f32": 4}
@@ -235,6 +235,30 @@ class RankLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelRegistration:
+    """A function of TFLM that registers the kernel of an operator for fewer types than the resolver's default.
+
+    kernels: the set that has such a kernel; in other sets, the function registers the default one, too. types: what the
+    kernel supports. function, header: its name in the namespace tflite, and the header that declares it.
+    """
+
+    operator: str
+    kernels: Kernels
+    types: TypeSignature
+    function: str
+    header: str
+
+    def serves(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> bool:
+        """Return whether the kernel runs an operator with these types, None for an omitted operand.
+
+        An operator that omits one of the operands in `types` may take another path through the kernel.
+        """
+        listed = (*inputs[: len(self.types.inputs)], *outputs[: len(self.types.outputs)])
+        complete = len(listed) == len(self.types.inputs) + len(self.types.outputs) and None not in listed
+        return complete and self.types.accepts(inputs, outputs)
+
+
+@dataclass(frozen=True, slots=True)
 class Runtime:
     """A version of TensorFlow Lite Micro and of its kernel library, or the code that edgetool generates.
 
@@ -242,9 +266,10 @@ class Runtime:
     "" for a version of TFLM.
 
     resolver: pairs of a built-in operator and the MicroMutableOpResolver method that registers it;
-    custom_resolver: the same for the custom operators that TFLM itself includes. kernel_types: the types that their
-    kernels support; unknown for an operator without an entry. faults: the names of the faults that its kernels have
-    (operators/entry.py); faults that it does not name are fixed, or do not exist yet.
+    custom_resolver: the same for the custom operators that TFLM itself includes. registrations: what such a method can
+    register instead of its default. kernel_types: the types that their kernels support; unknown for an operator without
+    an entry. faults: the names of the faults that its kernels have (operators/entry.py); faults that it does not name
+    are fixed, or do not exist yet.
 
     Structs are field lists for edgetool.target.types.struct_size, "" if there is none. structs: by name, each made of
     earlier ones; options: by operator, the struct that its options are parsed into; op_data: by operator, the struct
@@ -259,6 +284,7 @@ class Runtime:
     cmsis_nn_commit: str
     resolver: tuple[tuple[str, str], ...]
     custom_resolver: tuple[tuple[str, str], ...] = ()
+    registrations: tuple[KernelRegistration, ...] = ()
     limits: tuple[OperatorLimit, ...] = ()
     rank_limits: tuple[RankLimit, ...] = ()
     kernel_types: tuple[KernelTypes, ...] = ()
@@ -295,6 +321,22 @@ class Runtime:
         if code == "CUSTOM":
             return dict(self.custom_resolver).get(custom_code or "")
         return dict(self.resolver).get(code)
+
+    def registration(
+        self,
+        code: str,
+        kernels: Kernels,
+        operands: Iterable[tuple[Sequence[DType | None], Sequence[DType | None]]],
+    ) -> KernelRegistration | None:
+        """Return a registration that serves all operators of this kind in a model; None if there is none.
+
+        operands: the types of each operator's inputs and of its outputs.
+        """
+        types = tuple(operands)
+        for item in self.registrations:
+            if (item.operator, item.kernels) == (code, kernels) and all(item.serves(*each) for each in types):
+                return item
+        return None
 
     def abi(self, name: str) -> Abi:
         """Return the ABI with that name. Raises KeyError if the runtime does not describe it."""

@@ -68,6 +68,9 @@ if(NOT TARGET tflm)
     add_library(tflm INTERFACE)
     target_link_libraries(tflm INTERFACE "${built}")
     set(scope INTERFACE)
+    if("${built}" MATCHES "_cmsis_nn_[^/]*/lib/")
+      target_compile_definitions(tflm INTERFACE CMSIS_NN)
+    endif()
   else()
     set(third_party "${tflm}/third_party")
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${tflm}/tensorflow/*.cc" "${tflm}/tensorflow/*.c" "${tflm}/signal/*.cc"
@@ -76,7 +79,7 @@ if(NOT TARGET tflm)
     target_compile_features(tflm PUBLIC cxx_std_17)
     target_compile_options(tflm PRIVATE ${section_flags} "$<$<COMPILE_LANGUAGE:CXX>:${cxx_flags}>")
     if(EXISTS "${third_party}/cmsis_nn")
-      target_compile_definitions(tflm PRIVATE CMSIS_NN)
+      target_compile_definitions(tflm PUBLIC CMSIS_NN)
       target_include_directories(
         tflm PRIVATE "${third_party}/cmsis" "${third_party}/cmsis/CMSIS/Core/Include" "${third_party}/cmsis_nn"
                      "${third_party}/cmsis_nn/Include"

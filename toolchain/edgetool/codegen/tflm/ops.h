@@ -10,6 +10,22 @@
 
 #include "tensorflow/lite/micro/micro_mutable_op_resolver.h"
 
+#if MY_SPECIALIZED
+/*
+ * Kernels for only the types that the model uses: they take less flash, and compute the same. They exist if CMSIS_NN is
+ * defined, as it is when TFLM itself is compiled with CMSIS-NN; otherwise, the kernels for all types are registered.
+ * For a version of TFLM that lacks one of these functions, define MY_MODEL_GENERAL_KERNELS.
+ */
+#ifdef MY_MODEL_GENERAL_KERNELS
+#define MY_MODEL_KERNEL(function)
+#else
+#if MY_HEADERS
+#include "my_header"
+#endif
+#define MY_MODEL_KERNEL(function) tflite::function()
+#endif
+
+#endif
 #if MY_OPERATORS
 /*
  * One entry per operator.
@@ -42,6 +58,9 @@ inline TfLiteStatus my_model_register_ops(my_model_op_resolver &resolver)
     const bool added = my_calls;
     return added ? kTfLiteOk : kTfLiteError;
 }
+#if MY_SPECIALIZED
+#undef MY_MODEL_KERNEL
+#endif
 #else
 inline TfLiteStatus my_model_register_ops(my_model_op_resolver &/* resolver */)
 {

@@ -33,6 +33,7 @@ def ops_header(spec: ProgramSpec) -> str:
         if registration.method is None
     ]
     calls = [f"resolver.{_call(registration, names)} == kTfLiteOk" for registration in spec.registrations]
+    headers = dict.fromkeys(registration.header for registration in spec.registrations if registration.function)
     return fill(
         "tflm/ops.h",
         **names,
@@ -41,6 +42,8 @@ def ops_header(spec: ProgramSpec) -> str:
         my_runtime=comment_text(spec.runtime),
         my_commit=comment_text(spec.commit),
         MY_OPERATORS=bool(calls),
+        MY_SPECIALIZED=bool(headers),
+        MY_HEADERS=[{"my_header": header} for header in sorted(headers)],
         MY_COUNT=len(calls) or 1,
         MY_CUSTOM=bool(functions),
         MY_FUNCTIONS=functions,
@@ -54,7 +57,8 @@ def _function(names: dict[str, str], operator: str) -> str:
 
 def _call(registration: Registration, names: dict[str, str]) -> str:
     if registration.method is not None:
-        return f"{registration.method}()"
+        kernel = "" if registration.function is None else f"{names['MY_MODEL']}_KERNEL({registration.function})"
+        return f"{registration.method}({kernel})"
     return f"AddCustom({_literal(registration.operator)}, {_function(names, registration.operator)}())"
 
 

@@ -53,7 +53,7 @@ class MicroMutableOpResolver : public MicroOpResolver {
 #define TFLM_API_METHOD(name) \
     TfLiteStatus name(const TFLMRegistration &registration = TFLMRegistration()) \
     { \
-        (void)registration; \
+        typed_ += registration.custom_name != nullptr; \
         return Add(#name); \
     }
     TFLM_API_METHODS(TFLM_API_METHOD)
@@ -62,6 +62,9 @@ class MicroMutableOpResolver : public MicroOpResolver {
     TfLiteStatus AddMyOp() { return Add("AddMyOp"); }
 
     unsigned int GetRegistrationLength() { return length_; }
+
+    /* How many of them are kernels for only some types. */
+    unsigned int GetTypedLength() { return typed_; }
 
   private:
     TfLiteStatus Add(const char *name)
@@ -74,7 +77,7 @@ class MicroMutableOpResolver : public MicroOpResolver {
     }
 
     TFLMRegistration registrations_[tOpCount];
-    unsigned int length_ = 0;
+    unsigned int length_ = 0, typed_ = 0;
 };
 
 }  // namespace tflite

@@ -1,0 +1,11 @@
+#ifndef TFLM_API_POOLING_H
+#define TFLM_API_POOLING_H
+
+#include "tensorflow/lite/micro/kernels/registration.h"
+
+TFLM_API_REGISTRATION(Register_AVERAGE_POOL_2D_INT8)
+TFLM_API_REGISTRATION(Register_AVERAGE_POOL_2D_INT16)
+TFLM_API_REGISTRATION(Register_MAX_POOL_2D_INT8)
+TFLM_API_REGISTRATION(Register_MAX_POOL_2D_INT16)
+
+#endif
