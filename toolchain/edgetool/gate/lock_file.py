@@ -45,6 +45,7 @@ UNHASHED_FIELDS = frozenset(
         "rank_limits",
         "kernel_types",
         "registrations",
+        "reference",
         "faults",
         "vendor",
     ]
