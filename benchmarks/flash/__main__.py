@@ -1,6 +1,7 @@
 """Measure the flash of the emitted firmware of models with and without type-specific kernels of CMSIS-NN.
 
-    python -m benchmarks.flash MODEL... --tflm CHECKOUT --library LIBRARY [--third-party FOLDER] [--into CSV]
+    python -m benchmarks.flash MODEL... --tflm CHECKOUT --library LIBRARY --library-flags TEXT
+        [--third-party FOLDER] [--into CSV]
 
 CHECKOUT is TFLM at the commit of the default runtime, and LIBRARY the libtensorflow-microlite.a that is built there:
 
@@ -21,16 +22,13 @@ from benchmarks.flash.measure import MEASURED, Tflm, conditions, measure, write
 
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 
-# Those of TFLM's Makefile for cortex_m_generic, beyond the flags of the emitted files.
-LIBRARY_FLAGS = "core -Os, kernels and CMSIS-NN -O2; -funsigned-char -fomit-frame-pointer -DTF_LITE_MCU_DEBUG_LOG"
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
     parser.add_argument("--tflm", required=True, type=Path, metavar="CHECKOUT")
     parser.add_argument("--library", required=True, type=Path)
-    parser.add_argument("--library-flags", default=LIBRARY_FLAGS, metavar="TEXT")
+    parser.add_argument("--library-flags", required=True, metavar="TEXT", help="how it was compiled, for the table")
     parser.add_argument("--third-party", type=Path, metavar="FOLDER")
     parser.add_argument("--into", default=MEASURED, type=Path, metavar="CSV")
     options = parser.parse_args()

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from tests.codegen.boards import BOARDS, EXAMPLE
+from tests.codegen.boards import EXAMPLE
 
+from edgetool.execute.cores import MACHINES
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import run_model
 from edgetool.model.types import Model
@@ -30,7 +31,7 @@ CORE = "cortex-m7"
 SAMPLES, SEED = 8, 1
 SECONDS = 600
 PREFIX = "arm-none-eabi-"
-CPU = ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-d16")
+CPU = MACHINES[CORE].flags
 C_FLAGS = ("-Os", "-ffunction-sections", "-fdata-sections")
 # As in TFLM's Makefile with BUILD_TYPE=release_with_logs and OPTIMIZED_KERNEL_DIR=cmsis_nn.
 CXX_FLAGS = (
@@ -136,10 +137,8 @@ def _functions(ops_header: str) -> list[str]:
 
 
 def _emulate(program: Path) -> int:
-    machine = ["qemu-system-arm", "-M", BOARDS[CORE].name, "-display", "none", "-serial", "none", "-monitor", "none"]
-    options = ["-semihosting-config", "enable=on,target=native", "-kernel", str(program)]
-    done = subprocess.run([*machine, *options], stdin=subprocess.DEVNULL, check=False, timeout=SECONDS)
-    return done.returncode
+    command = MACHINES[CORE].emulate(program)
+    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=SECONDS).returncode
 
 
 def _run(command: Sequence[str], folder: Path) -> None:

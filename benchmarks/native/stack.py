@@ -144,7 +144,7 @@ def _pushed_bytes(name: str, mnemonic: str, operands: str) -> int:
     if moved := _MOVED.match(f"{mnemonic} {operands}"):
         step = int(moved["bytes"])
         return max(0, step if mnemonic.startswith("sub") else -step)
-    if re.match(r"(mov|msr|ldr|lw|mv)\S* sp\b", f"{mnemonic} {operands}"):
+    if re.match(r"(mov|msr|ldr|lw|mv|add|sub)\S* sp\b", f"{mnemonic} {operands}"):
         raise ValueError(f"{name} sets its stack pointer: {mnemonic} {operands}")
     return 0
 

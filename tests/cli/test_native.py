@@ -87,12 +87,13 @@ def test_plan_shows_the_same_arena_as_emit(tflite: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("command", ["plan", "emit", "convert", "verify"])
-def test_an_unsupported_operator_is_named_and_nothing_is_written(tmp_path: Path, command: str) -> None:
+def test_an_unsupported_operator_is_named_and_nothing_is_written(
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "sign.tflite").write_bytes(write_model(unary_model("SIGN")))
     target = NATIVE if command == "verify" else BOARD
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        done = captured(command, "sign.tflite", *target)
+    monkeypatch.chdir(tmp_path)
+    done = captured(command, "sign.tflite", *target)
     assert (done.returncode, done.stdout) == (3, "")
     assert "error: sign.tflite: operator 0:" in words(done)
     assert "SIGN" in words(done)

@@ -50,10 +50,7 @@ def build(directory: Path, core: str, script: str, sources: Sequence[str], *opti
 def run(core: str, program: Path) -> subprocess.CompletedProcess[str]:
     """Run a program until it ends by semihosting: its exit code, and what it wrote (on stderr, as qemu has it)."""
     done = subprocess.run(
-        [
-            *("qemu-system-arm", "-M", BOARDS[core].name, "-nographic", "-monitor", "none", "-serial", "none"),
-            *("-semihosting-config", "enable=on,target=native", "-kernel", str(program)),
-        ],
+        BOARDS[core].emulate(program),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -145,7 +145,10 @@ def test_code_also_runs_on_an_emulated_core(core: str, tmp_path: Path) -> None:
     [
         ("if (sizeof(void *) == 4) { ((void (*)(void))(uintptr_t)0xF0000000)(); }", False, "fault"),
         ("static char large[5 << 20]; large[i]++;", None, "it does not fit on QEMU's mps2-an386"),
-        ("if (sizeof(void *) == 4) { return 9; }", None, "qemu-system-arm failed: exit status 9"),
+        ("if (sizeof(void *) == 4) { return BARE_INVOKE; }", False, "it ends with exit status 5"),
+        ("if (sizeof(void *) == 4) { bare_exit(1); }", None, "qemu-system-arm failed: exit status 1"),
+        ("\n#ifdef __arm__\nnonsense;\n#endif\n", False, "arm-none-eabi-gcc failed: "),
+        ('\n#ifdef __arm__\n#include "missing.h"\n#endif\n', None, "arm-none-eabi-gcc failed: "),
     ],
 )
 def test_a_core_on_which_code_fails(work: str, equal: bool | None, why: str, tmp_path: Path) -> None:

@@ -345,6 +345,7 @@ def test_a_profile_is_identified_by_its_figures_not_its_texts() -> None:
     assert hashed == profile_hash(load_target(TARGET.name))
     assert hashed == profile_hash(replace(TARGET, sources=(), clock_source="read elsewhere"))
     assert hashed == profile_hash(replace(TARGET, runtime=replace(TARGET.runtime, kernel_types=(), registrations=())))
+    assert hashed == profile_hash(replace(TARGET, runtime=replace(TARGET.runtime, reference="another")))
     assert hashed == profile_hash(TARGET.with_overrides(kernels="reference"))  # a line of its own
     for other in (
         TARGET.with_overrides(clock_hz=1_000_000),

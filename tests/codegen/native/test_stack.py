@@ -45,7 +45,7 @@ def test_pushes_and_calls_are_found() -> None:
     assert bound(code_graph(RISC_V), "outer") == 48
 
 
-@pytest.mark.parametrize("line", ["blx\tr3", "mov\tsp, r7"])
+@pytest.mark.parametrize("line", ["blx\tr3", "mov\tsp, r7", "sub\tsp, r3", "add\tsp,sp,t0"])
 def test_what_cannot_be_bounded_is_an_error(line: str) -> None:
     with pytest.raises(ValueError, match="first"):
         code_graph(f"00008000 <first>:\n    8000:\t{line}\n")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 BARE = Path(__file__).with_name("bare")
 FAULT = 64  # BARE_FAULT
+QEMU_FAILED = 1  # the exit code of QEMU itself, which no program returns
 RISCV = "riscv32"
 
 
@@ -69,7 +70,7 @@ class Machine:
         return [self.compiler, *self.flags, *options, *places, *sources, "-o", str(program)]
 
     def emulate(self, program: Path) -> list[str]:
-        """Return the command that runs a program; its exit code is that of bare_main, or FAULT and more for a fault."""
+        """Return the command that runs a program, whose exit code it has: FAULT and more for a fault of the core."""
         firmware = () if self.is_arm else ("-bios", "none")
         console = "-nographic -monitor none -serial none -semihosting-config enable=on,target=native -kernel".split()
         return [self.emulator, "-machine", self.name, *firmware, *console, str(program)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetool import child, errors
-from edgetool.execute.cores import BARE, FAULT, MACHINES, Machine
+from edgetool.execute.cores import BARE, FAULT, MACHINES, QEMU_FAILED, Machine
 
 # The compilers that are looked for, in this order.
 COMPILERS = ("cc", "gcc", "clang")
@@ -24,6 +25,8 @@ SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0:hard_rss_limit_mb=4096", "U
 MAX_LINES = 6
 START = struct.Struct("<II")  # in front of the samples: their number, and the fill of the arena
 CORE_FILL = 0xA5
+# What a compiler prints about the code; its other errors are those of an incomplete installation.
+CODE_ERROR = re.compile(r"\.[ch]:\d+:\d+: error: |undefined reference to ")
 
 
 def find_compiler() -> str:
@@ -52,11 +55,11 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     sources = sorted(str(path) for path in (workdir / SOURCES).glob("*.c"))
     samples, fills, part = request["samples"], request["fills"], request["core_samples"]
     _run_here(sources, samples, fills, workdir, progress)
+    results = (workdir / f"{RESULTS}.{fills[0]}").read_bytes()
+    expected = results[: len(results) // max(1, samples) * part]
     cores = {}
     for core in request["cores"]:
         progress(f"running the generated code on an emulated {core}")
-        results = (workdir / f"{RESULTS}.{fills[0]}").read_bytes()
-        expected = results[: len(results) // max(1, samples) * part]
         cores[core] = _on_core(MACHINES[core], sources, part, expected, workdir / core)
     return {"cores": cores}
 
@@ -98,14 +101,15 @@ def _on_core(
     program, start = folder / "program.elf", [str(path) for path in machine.start]
     done = _run(machine.link(folder / "machine.ld", [*start, *sources], program, "-std=c99", "-O2"), folder)
     if done.returncode != 0:
-        too_large = "will not fit in region" in done.stderr
-        why = f"it does not fit on QEMU's {machine.name}" if too_large else _failure(machine.compiler, done)
-        return None, why
+        if "will not fit in region" in done.stderr:
+            return None, f"it does not fit on QEMU's {machine.name}"
+        return False if CODE_ERROR.search(done.stderr) else None, _failure(machine.compiler, done)
     done = _run(machine.emulate(program), folder)
-    if done.returncode >= FAULT:
-        return False, f"fault {done.returncode - FAULT}"
-    if done.returncode != 0:
+    if done.returncode == QEMU_FAILED or done.returncode < 0:
         return None, _failure(machine.emulator, done)
+    if done.returncode != 0:
+        fault = done.returncode - FAULT
+        return False, f"fault {fault}" if fault >= 0 else f"it ends with exit status {done.returncode}"
     equal = (folder / RESULTS).read_bytes() == expected
     return equal, "" if equal else "other outputs than on this machine"
 
@@ -130,7 +134,8 @@ def _write_start(path: Path, samples: int, fill: int) -> None:
 
 
 def _failure(tool: str, done: subprocess.CompletedProcess[str]) -> str:
-    return f"{tool} failed: {' '.join(_first_lines(done.stderr)[:1]) or f'exit status {done.returncode}'}"
+    lines = [line for line in done.stderr.splitlines() if "error" in line] or _first_lines(done.stderr)
+    return f"{tool} failed: {lines[0] if lines else f'exit status {done.returncode}'}"
 
 
 def _first_lines(text: str) -> tuple[str, ...]:
