@@ -16,10 +16,11 @@ Distances = dict[tuple[int, int], int]
 
 @st.composite
 def groups(draw: st.DrawFn) -> tuple[list[int], Distances]:
-    """Sizes of two to four buffers, and distances of some pairs."""
+    """Sizes of two to four buffers, and distances of some pairs: at the size of the other, they are apart anyway."""
     sizes = draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
     pairs = [(i, j) for i in range(len(sizes)) for j in range(len(sizes)) if i != j]
-    return sizes, draw(st.dictionaries(st.sampled_from(pairs), st.integers(-4, 4), min_size=1))
+    drawn = draw(st.dictionaries(st.sampled_from(pairs), st.integers(-4, 4), min_size=1))
+    return sizes, {(i, j): min(distance, sizes[j]) for (i, j), distance in drawn.items()}
 
 
 def smallest_union(sizes: list[int], distances: Distances) -> int:
