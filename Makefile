@@ -31,10 +31,10 @@ types: $(VENV)/.test-installed
 	$(BIN)/mypy
 
 unit: $(VENV)/.test-installed
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
 slow: $(VENV)/.test-installed
-	$(BIN)/pytest -n 2 --dist loadfile -m slow
+	$(BIN)/pytest -n 2 --dist worksteal -m "slow or hypothesis" --hypothesis-profile thorough
 
 benchmark: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/startup.py

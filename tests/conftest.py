@@ -19,9 +19,17 @@ from edgetool.convert.load_keras import ONE_THREAD
 with contextlib.suppress(ImportError):
     import ortools.sat.python.cp_model  # noqa: F401
 
-# No test fails because the machine is slow or busy.
-settings.register_profile("untimed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+# No test fails because the machine is slow or busy. The quick tests try few examples, other ones each time; make slow
+# runs the same tests again with the profile "thorough".
+settings.register_profile("thorough", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=25)
+settings.load_profile("quick")
+
+
+def examples(number: int) -> settings:
+    """Try another number of examples than 100; the quick tests try a quarter of them."""
+    return settings(max_examples=number * settings.default.max_examples // 100)
+
 
 # Where TensorFlow runs in the tests' own process, it runs as it does in the conversion's.
 os.environ.update(ONE_THREAD)

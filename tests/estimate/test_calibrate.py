@@ -16,6 +16,7 @@ from edgetool.estimate.memory_speed import speeds_of
 from edgetool.model.types import DType, Model
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
+from tests.conftest import examples
 from tests.graphs import chain
 from tests.memory.account_net import Net
 from tests.model.builders import Builder
@@ -133,7 +134,7 @@ def test_measurements_that_disagree_widen_the_band() -> None:
     assert found.timing.operator_high >= found.timing.high
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.floats(0.6, 1.7), min_size=1, max_size=3), st.sampled_from(["nucleo-l4r5zi", "rpi-pico"]))
 @example([1.25, 0.75, 1.25], "nucleo-l4r5zi")
 def test_every_measurement_lies_in_the_band_of_its_estimate(factors: list[float], board: str) -> None:
@@ -154,7 +155,7 @@ def test_every_measurement_lies_in_the_band_of_its_estimate(factors: list[float]
     assert any(f.rule == "measurements-disagree" for f in found.findings) == (worst > DISAGREEING)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.floats(0.85, 1.2), min_size=1, max_size=3), st.sampled_from(["nucleo-l4r5zi", "nucleo-f446re"]))
 def test_calibrating_again_changes_nothing(factors: list[float], board: str) -> None:
     target = load_target(board)

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.gate import junit, sarif
 from edgetool.report.document import Report
+from tests.conftest import examples
 from tests.gate.judged import FAILS, PASSES, hostile_reports, without_target
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +51,7 @@ def test_junit_is_as_pytest_has_it(junit_schema: Any, reports: tuple[Report, ...
 
 
 @given(reports=st.lists(hostile_reports(), max_size=2))
-@settings(max_examples=30)
+@examples(30)
 def test_junit_of_hostile_names(junit_schema: Any, reports: list[Report]) -> None:
     junit_schema.validate(junit.text(reports))
 
@@ -65,7 +66,7 @@ def test_sarif_is_as_its_schema_has_it(sarif_schema: Any, reports: tuple[Report,
 
 
 @given(reports=st.lists(hostile_reports(), max_size=2))
-@settings(max_examples=30)
+@examples(30)
 def test_sarif_of_hostile_names(sarif_schema: Any, reports: list[Report]) -> None:
     sarif_schema.validate(json.loads(sarif.text(reports)))
 

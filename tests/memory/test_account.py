@@ -47,6 +47,7 @@ from edgetool.pipeline.source import Source
 from edgetool.pipeline.targets import resolve_named
 from edgetool.target.load import load_target
 from edgetool.target.platform import Platform, platform_of
+from tests.conftest import examples
 from tests.execute.many_arenas import Arena, measure_arenas
 from tests.memory.account_models import MODELS
 from tests.memory.account_net import Net
@@ -361,7 +362,7 @@ def shared(*given_models: Model, build: Platform = BUILD) -> SharedAccount:
 
 
 @given(models)
-@settings(max_examples=30)
+@examples(30)
 def test_one_model_has_its_own_account(model: Model) -> None:
     together, alone = shared(model), account_model(model, BUILD)
     assert (together.bytes, together.used_bytes) == (alone.bytes, alone.used_bytes)
@@ -369,7 +370,7 @@ def test_one_model_has_its_own_account(model: Model) -> None:
 
 
 @given(st.lists(models, min_size=2, max_size=4))
-@settings(max_examples=60)
+@examples(60)
 def test_a_shared_arena_is_between_the_largest_arena_and_the_sum(several: list[Model]) -> None:
     together, alone = shared(*several), [account_model(model, BUILD) for model in several]
     assert max(account.bytes for account in alone) <= together.bytes <= sum(account.bytes for account in alone)
@@ -379,7 +380,7 @@ def test_a_shared_arena_is_between_the_largest_arena_and_the_sum(several: list[M
 
 
 @given(st.lists(models, min_size=2, max_size=4))
-@settings(max_examples=60)
+@examples(60)
 def test_tails_add_up_but_for_the_allocators_and_the_alignment(several: list[Model]) -> None:
     together, alone = shared(*several), [account_model(model, BUILD) for model in several]
     assert together.tail_bytes == sum(part.tail_bytes for part in together.parts)
@@ -389,7 +390,7 @@ def test_tails_add_up_but_for_the_allocators_and_the_alignment(several: list[Mod
 
 
 @given(st.lists(models, min_size=2, max_size=4))
-@settings(max_examples=30)
+@examples(30)
 def test_the_best_order_is_the_best_of_all(several: list[Model]) -> None:
     together = shared(*several)
     figures = {

@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
 from edgetool.memory.checker import MAX_PAIRS, Violation, check_layout, require_valid
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Overlap
+from tests.conftest import examples
 
 
 def buffer(
@@ -51,7 +52,7 @@ def painted_pairs(problem: LayoutProblem, offsets: tuple[int, ...]) -> set[tuple
     return {pair for owners in painted.values() for pair in itertools.combinations(sorted(owners), 2)}
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(placed())
 def test_overlaps_are_what_painting_the_bytes_shows(case: tuple[LayoutProblem, tuple[int, ...]]) -> None:
     problem, offsets = case
@@ -206,7 +207,7 @@ def test_the_bound_is_checked_against_the_bytes_in_use_if_buffers_may_overlap() 
     assert violation.message == "the bound is 20, but at most 16 bytes are in use at once"
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(placed(), st.data())
 def test_overlaps_are_accepted_where_painted_bytes_are_permitted(
     case: tuple[LayoutProblem, tuple[int, ...]], data: st.DataObject

@@ -29,7 +29,7 @@ def test_the_draft_removes_the_plan_that_the_writer_writes() -> None:
     assert not Draft(planned).finish().metadata
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(models())
 def test_finishing_twice_changes_nothing_more_and_reads_back_equal(model: Model) -> None:
     for graph in model.subgraphs:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.edit import in_order, renumbered, with_metadata, without_metadata
 from edgetool.model.reader import read_model
 from edgetool.model.types import Metadata, Model
 from edgetool.model.writer import write_model
+from tests.conftest import examples
 from tests.model.builders import branches_model, conv_model
 from tests.model.strategies import NAMES, models
 
@@ -66,7 +67,7 @@ def test_the_first_buffer_stays_empty() -> None:
     assert with_metadata(on_first, PLAN, b"plan").data[0] is None
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(models(), NAMES, st.binary(max_size=20))
 def test_the_result_is_a_sound_model(model: Model, name: str, data: bytes) -> None:
     changed = with_metadata(model, name, data)
@@ -96,7 +97,7 @@ def test_a_payload_that_others_use_outlives_the_entry() -> None:
     assert without_metadata(shared, PLAN) == model
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(models(), NAMES, st.binary(max_size=20))
 def test_the_remaining_model_is_valid(model: Model, name: str, data: bytes) -> None:
     for given_model in (model, with_metadata(model, name, data)):

@@ -7,7 +7,7 @@ from math import isnan
 from struct import unpack_from
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from edgetool.errors import InternalError, UnsupportedModelError
 from edgetool.model import writer
@@ -15,12 +15,13 @@ from edgetool.model.flatbuffer import Record
 from edgetool.model.reader import read_model
 from edgetool.model.types import Metadata, Model, Options, Quantization
 from edgetool.model.writer import write_model, write_root
+from tests.conftest import examples
 from tests.model.attacks import field_at, records
 from tests.model.builders import conv_model, if_model, options, residual_model
 from tests.model.strategies import models
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(models())
 def test_any_model_survives(model: Model) -> None:
     written = write_model(model)
@@ -28,7 +29,7 @@ def test_any_model_survives(model: Model) -> None:
     assert write_model(read_model(written)) == written
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(models())
 def test_payloads_start_at_multiples_of_16(model: Model) -> None:
     written = write_model(model)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.memory.bound import lower_bound
@@ -16,6 +16,7 @@ from edgetool.model.types import Model
 from edgetool.passes import lookup
 from edgetool.passes.legalize import ELEMENTWISE_RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import legalize
+from tests.conftest import examples
 from tests.passes.chains import FLOAT, INT8, REAL, TRUTH, Chain, Kind, int8_codes, legal, output
 from tests.passes.runs import codes, litert, runtime, tflm
 
@@ -71,7 +72,7 @@ steps = st.one_of(
 
 
 @given(st.lists(st.tuples(steps, kinds), max_size=5), kinds, st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_any_chain_around_an_operator_that_is_lacking_is_one_table(
     chosen: list[tuple[tuple[str, int | None], Kind]], last: Kind, data: st.DataObject
 ) -> None:

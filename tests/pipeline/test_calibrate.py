@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.codegen.c_names import model_macro
@@ -30,6 +30,7 @@ from edgetool.report.calibration import CalibrationReport, DeviceInfo
 from edgetool.target.load import list_boards, load_target, parse_target, validate_target
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Power, Target, Timing
+from tests.conftest import examples
 from tests.model.builders import Builder, chain_model, dense_model, if_model
 from tests.pipeline.device_logs import log_of, profile_lines
 
@@ -327,7 +328,7 @@ def test_another_core_keeps_the_description_of_its_memories() -> None:
 texts = st.text(st.characters(categories=("L", "N", "P", "S"), include_characters=' "\\'), min_size=1, max_size=60)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(basis=texts.filter(str.strip), cpi=st.floats(1.0, 8.0), low=st.floats(0.05, 1.0), high=st.floats(1.0, 20.0))
 def test_numbers_and_texts_come_back_as_they_were(basis: str, cpi: float, low: float, high: float) -> None:
     board = load_target("nucleo-l4r5zi")

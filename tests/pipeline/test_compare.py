@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.cli.compare import compare_view
@@ -29,6 +29,7 @@ from edgetool.report.comparison import CompareReport, FigureChange, comparison_d
 from edgetool.report.document import Band, OperatorInfo, OutputInfo, Report
 from edgetool.report.json import documents, read_reports, to_json
 from tests.cli.estimates import estimate, operator
+from tests.conftest import examples
 from tests.model.builders import branches_model, chain_model, residual_model
 from tests.pipeline.reports import arena, whole_report, write_reports
 
@@ -300,7 +301,7 @@ VALUES = (
 
 
 @given(st.lists(st.tuples(st.sampled_from(FIELDS), VALUES), max_size=4), st.booleans())
-@settings(max_examples=300)
+@examples(300)
 def test_any_report_is_shown_or_rejected(changes: list[tuple[tuple[str, str], object]], turned: bool) -> None:
     """Figures that are read never bring a figure that JSON or the terminal cannot hold."""
     document = json.loads(to_json(documents([WHOLE])))

@@ -44,6 +44,7 @@ from edgetool.report.document import (
     VerifyInfo,
 )
 from edgetool.report.json import document, documents, parse_reports, read_reports, to_json
+from tests.conftest import examples
 from tests.pipeline.reports import whole_report
 
 REPORT = Report(
@@ -263,7 +264,7 @@ def test_a_value_of_another_type_names_its_place(place: tuple[Any, ...], value: 
 
 
 @given(st.sampled_from(PLACES), JSON)
-@settings(max_examples=300)
+@examples(300)
 def test_a_document_with_any_value_anywhere_is_read_or_refused(place: tuple[Any, ...], value: Any) -> None:
     try:
         found = read_reports(changed(WHOLE, place, value))
@@ -281,7 +282,7 @@ def test_a_truncated_document_is_refused(length: int) -> None:
 
 
 @given(st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
-@settings(max_examples=200)
+@examples(200)
 def test_any_text_is_read_or_refused(blob: bytes) -> None:
     with pytest.raises(UsageError):
         parse_reports(blob.decode("utf-8", "replace"))

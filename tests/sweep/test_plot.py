@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import MissingExtraError, UsageError
@@ -35,6 +35,7 @@ from edgetool.sweep.plot import (
 )
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import SweepRecord
+from tests.conftest import examples
 from tests.sweep.made_rows import metrics
 
 pytest.importorskip("matplotlib")
@@ -351,7 +352,7 @@ def test_in_a_picture_no_label_covers_a_point_a_line_or_a_label(
 numbers = st.floats(0, 200, allow_subnormal=False)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=30), st.tuples(numbers, numbers), st.booleans())
 def test_a_label_covers_nothing(points: list[tuple[float, float]], size: tuple[float, float], upright: bool) -> None:
     inside = (0.0, 0.0, 200.0, 200.0)

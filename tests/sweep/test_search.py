@@ -22,6 +22,7 @@ from edgetool.sweep.judge import judge
 from edgetool.sweep.metrics import PRECISIONS, Metrics, Row, Variant
 from edgetool.sweep.search import OptunaProposer, constraints, grid, limit_overruns, space_of
 from edgetool.sweep.spec import Builder, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
+from tests.conftest import examples
 from tests.sweep.made_rows import metrics as made_metrics
 
 pytest.importorskip("optuna")
@@ -270,7 +271,7 @@ maybe = st.none() | st.sampled_from((0.0, 0.4, 0.5, 0.9, 0.93, 1.0))
 bands = st.none() | st.sampled_from((0.0, 10.0, 20.0, 20.000001)).map(lambda value: Band(value, value, value))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     limits=st.builds(
         SweepLimits,

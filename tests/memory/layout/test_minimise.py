@@ -8,7 +8,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.memory.layout import minimise
@@ -16,6 +16,7 @@ from edgetool.memory.layout.instance import Instance, easy_bound, is_searchable,
 from edgetool.memory.layout.kernel import FAILING, FEWEST, LOWEST, TIGHTEST
 from edgetool.memory.layout.minimise import PAIRS, PYTHON_ENGINE, PlacementSearch, SearchPlan, compiled, plans
 from edgetool.memory.problem import LayoutProblem, never
+from tests.conftest import examples
 from tests.memory.layout.problems import KNOT, minimum_peak, mixed_problems, plain
 
 ROWS = [(i // 9, i // 9 + 3, 3 + i * 7 % 11) for i in range(120)]
@@ -116,7 +117,7 @@ def find(instance: Instance, capacity: int, rule: int) -> tuple[int, ...] | None
     return found.offsets
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(mixed_problems(most=5), st.sampled_from(RULES))
 def test_the_search_finds_existing_layouts_and_exhausts_impossible_ones(problem: LayoutProblem, rule: int) -> None:
     best = minimum_peak(problem)
@@ -144,7 +145,7 @@ def test_exhaustion_proves_what_max_live_cannot(rule: int) -> None:
     assert find(part.instance, 8, rule) is not None
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(mixed_problems(most=14, moments=10), st.integers(0, 3))
 def test_machine_code_takes_the_same_decisions_as_plain_python(problem: LayoutProblem, seed: int) -> None:
     engine = compiled(never, wait_until_ready=True)

@@ -19,6 +19,7 @@ from edgetool.memory.layout.orientation import OrientationSearch
 from edgetool.memory.layout.overlapping import first_fit, requirements
 from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, NodeBudget, Overlap
+from tests.conftest import examples
 
 LARGEST = 4
 
@@ -117,7 +118,7 @@ def test_no_layout_is_smaller_than_one_that_is_proven(problem: LayoutProblem) ->
         assert layout.height == smallest_peak(problem, layout.height)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(mixed_problems())
 def test_the_proof_holds_with_alignments_and_pins_and_aliases(problem: LayoutProblem) -> None:
     layout = solve(problem)
@@ -157,7 +158,7 @@ def test_cp_sat_agrees(problem: LayoutProblem) -> None:
     assert layout.height == exact.height
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(problems(most=4))
 def test_the_exact_search_needs_no_bound(problem: LayoutProblem) -> None:
     heights = [0]

@@ -18,6 +18,7 @@ from edgetool.memory.layout.greedy import greedy_offsets
 from edgetool.memory.layout.instance import split
 from edgetool.memory.layout.solve import LayoutStrategy
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime
+from tests.conftest import examples
 from tests.memory.layout.problems import KNOT, minimum_peak, mixed_problems, plain, read
 
 # MiniMalloc's instances, and what no layout of them can beat: the most that is alive at once.
@@ -35,7 +36,7 @@ def knots(count: int) -> LayoutProblem:
     return plain(*((first + 10 * i, last + 10 * i, size * (i + 1)) for i in range(count) for first, last, size in KNOT))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(mixed_problems(most=5))
 def test_what_is_proven_is_the_best_of_all_orders(problem: LayoutProblem) -> None:
     best = minimum_peak(problem)
@@ -50,7 +51,7 @@ def test_what_is_proven_is_the_best_of_all_orders(problem: LayoutProblem) -> Non
 
 
 @given(mixed_problems(most=10))
-@settings(max_examples=60)
+@examples(60)
 def test_every_strategy_keeps_the_rules(problem: LayoutProblem) -> None:
     if minimum_peak(LayoutProblem(tuple(b for b in problem.buffers if b.pinned is not None))) is None:
         return

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
@@ -12,6 +12,7 @@ from edgetool.memory.sharing.assign import assign, memory_used
 from edgetool.memory.sharing.check import check_assignment
 from edgetool.memory.sharing.graph import fill_unknowns, interference, is_compatible
 from edgetool.memory.sharing.types import Algorithm, LiveRange, Ranges, interval, rank_sizes
+from tests.conftest import examples
 from tests.memory.sharing.graphs import ranges
 
 ALGORITHMS: list[Algorithm] = ["greedy", "dynamic-programming"]
@@ -51,7 +52,7 @@ def test_assignments_pass_the_check(drawn: Ranges, algorithm: Algorithm, in_plac
     assert sharing.optimal == (sharing.lower_bound == sharing.optimized_bytes)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(ranges(most=7), st.booleans())
 def test_dynamic_programming_is_as_good_as_brute_force(drawn: Ranges, in_place: bool) -> None:
     sharing = assign(drawn, in_place=in_place)
