@@ -29,7 +29,7 @@ from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.writer import write_model
 from tests.cli import check_models as made
-from tests.cli.program import edgetool
+from tests.cli.program import edgetool, process
 from tests.model.builders import branches_model, chain_model, conv_model, unary_model
 
 BOARD = ("--target", "nucleo-f446re")
@@ -291,8 +291,8 @@ def test_options_that_settings_must_not_contain(folder: Path, setting: str, said
 def test_concurrent_updates_are_all_kept(folder: Path) -> None:
     boards = ("nucleo-f446re", "nucleo-l4r5zi", "nucleo-l476rg", "rpi-pico")
     with ThreadPoolExecutor(len(boards)) as pool:
-        codes = list(pool.map(lambda board: run(folder, FITS, "-t", board, "--update")[0], boards))
-    assert codes == [0] * len(boards)
+        done = list(pool.map(lambda board: process("check", FITS, "-t", board, "--update", cwd=folder), boards))
+    assert [each.returncode for each in done] == [0] * len(boards)
     lock = json.loads((folder / "edgetool.lock").read_text())
     assert sorted(lock["entries"][FITS]) == sorted(boards)
 

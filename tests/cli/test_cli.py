@@ -1,4 +1,4 @@
-"""The program as a user meets it: whole processes, exit codes, stdout and stderr."""
+"""The program as a user meets it: exit codes, stdout and stderr; of each kind, one in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgetool.cli.main import COMMANDS
 from edgetool.cli.targets import target_view
 from edgetool.model.writer import write_model
 from edgetool.target.load import list_targets, load_target
-from tests.cli.program import edgetool
+from tests.cli.program import edgetool, process
 from tests.model.builders import conv_model_bytes, unary_model
 
 EXTRAS = ("convert", "cp-sat", "fast", "sweep", "verify")
@@ -34,7 +34,7 @@ def test_help_names_every_command_and_every_command_has_help() -> None:
 
 
 def test_version() -> None:
-    assert edgetool("--version").stdout.strip() == f"edgetool, version {__version__}"
+    assert process("--version").stdout.strip() == f"edgetool, version {__version__}"
 
 
 @pytest.mark.parametrize("arguments", [("--version", "-v"), ("-v", "--version")])
@@ -49,7 +49,7 @@ def test_the_verbose_version_lists_python_and_every_extra(arguments: tuple[str, 
 
 
 def test_inspect_shows_and_prints_json(tflite: Path) -> None:
-    shown = edgetool("inspect", tflite, "--tensors")
+    shown = process("inspect", tflite, "--tensors")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "CONV_2D" in shown.stdout
     document = json.loads(edgetool("inspect", tflite, "--json").stdout)
@@ -90,7 +90,7 @@ def test_emit_writes_c_files_together(tflite: Path, tmp_path: Path) -> None:
 
 def test_a_tflite_converts_to_all_files_reproducibly(tflite: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
-        result = edgetool("convert", tflite, "--target", "cortex-m7", "-o", tmp_path / name)
+        result = process("convert", tflite, "--target", "cortex-m7", "-o", tmp_path / name)
         assert result.returncode == 0, result.stderr
     first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert first == second
@@ -103,7 +103,7 @@ def test_strict_fails_a_model_that_does_not_fit(tflite: Path, tmp_path: Path) ->
     limits = ("--target", "cortex-m0plus", "--sram", "64", "--flash", "1MiB")
     relaxed = edgetool("convert", tflite, *limits, "-o", tmp_path / "relaxed")
     assert (relaxed.returncode, "too large" in relaxed.stdout) == (0, True)
-    strict = edgetool("convert", tflite, *limits, "-o", tmp_path / "strict", "--strict")
+    strict = process("convert", tflite, *limits, "-o", tmp_path / "strict", "--strict")
     assert strict.returncode == 1
     assert "too large" in strict.stdout
     assert not (tmp_path / "strict").exists()  # a build must not go on with it
@@ -156,7 +156,7 @@ def test_wrong_usage_is_exit_code_2(tmp_path: Path, arguments: tuple[str, ...]) 
 
 def test_output_that_cannot_be_written(tflite: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    result = edgetool("emit", tflite, "-o", tmp_path / "file" / "out")
+    result = process("emit", tflite, "-o", tmp_path / "file" / "out")
     assert (result.returncode, result.stdout) == (2, "")
     assert "not a directory" in result.stderr
 

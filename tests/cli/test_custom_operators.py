@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from edgetool.model.writer import write_model
+from tests.cli.program import edgetool
 from tests.model.builders import Builder
 
 DESCRIPTION = '[[operator]]\nname = "MyOp"\nmacs_per_output = 9\nscratch = [512]\ntemporary_inputs = [0]\n'
-
-
-def edgetool(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "edgetool", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=120
-    )
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.model.writer import write_model
-from tests.cli.program import edgetool
+from tests.cli.program import edgetool, process
 from tests.model.builders import chain_model
 from tests.pipeline.order_models import tangle
 
@@ -104,7 +104,7 @@ def test_a_benchmark_without_litert_names_the_extra(tflite: Path, tmp_path: Path
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise ImportError('no LiteRT here')\n")
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    result = edgetool("estimate", tflite, *BOARD, "--benchmark", "5", PYTHONPATH=path)
+    result = process("estimate", tflite, *BOARD, "--benchmark", "5", PYTHONPATH=path)
     assert (result.returncode, result.stdout) == (2, "")
     assert "edgetool[verify]" in result.stderr
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,18 +28,12 @@ from edgetool.report.document import (
     VerifiedFile,
     VerifyInfo,
 )
+from tests.cli import program
 from tests.model.builders import add_model, conv_model_bytes
 
 
 def edgetool(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "edgetool", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=dict(os.environ, COLUMNS="100"),
-        timeout=120,
-    )
+    return program.edgetool(*arguments, cwd=cwd, COLUMNS="100")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from edgetool import __version__
 from edgetool.model.writer import write_model
-from tests.cli.program import edgetool
+from tests.cli.program import process
 from tests.cmake.projects import CMAKE_DIR, GENERATORS, PROGRAM, build, configure, failed_build, needs, refusal, run
 from tests.codegen.c_compilers import TFLM_API
 from tests.model.builders import conv_model_bytes, dense_model
@@ -323,14 +323,14 @@ def project(folder: Path, version: str = "") -> Path:
 
 
 def test_the_program_prints_the_directory_of_the_package() -> None:
-    result = edgetool("--cmake-dir")
+    result = process("--cmake-dir")
     assert (result.returncode, result.stderr) == (0, "")
     assert (Path(result.stdout.strip()) / "edgetoolConfig.cmake").is_file()
 
 
 def test_settings_that_are_wrong_do_not_hide_it(tmp_path: Path) -> None:
     (tmp_path / "edgetool.toml").write_text("nonsense = 1\n", encoding="utf-8")
-    assert edgetool("--cmake-dir", cwd=tmp_path).stdout.strip() == str(CMAKE_DIR)
+    assert process("--cmake-dir", cwd=tmp_path).stdout.strip() == str(CMAKE_DIR)
 
 
 @pytest.mark.parametrize("where", [f"-Dedgetool_DIR={CMAKE_DIR}", f"-DCMAKE_PREFIX_PATH={CMAKE_DIR.parents[1]}"])
