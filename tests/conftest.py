@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.util
 import os
 import signal
@@ -69,11 +70,21 @@ def over_models(files: list[Path]) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with every model of build_models.py."""
+    """A directory with every model of build_models.py; the first of several workers builds them."""
     for name in ("tensorflow", "keras", "h5py"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"needs {name} (the extra 'convert')")
-    directory = tmp_path_factory.mktemp("models")
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return _build_models(tmp_path_factory.mktemp("models"))
+    directory = tmp_path_factory.getbasetemp().parent / "models"
+    with directory.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not directory.is_dir():
+            _build_models(tmp_path_factory.mktemp("models")).rename(directory)
+    return directory
+
+
+def _build_models(directory: Path) -> Path:
     done = subprocess.run(
         [sys.executable, str(BUILDER), str(directory)],
         env={**os.environ, "KERAS_BACKEND": "tensorflow", "KERAS_HOME": str(directory), "CUDA_VISIBLE_DEVICES": "-1"},

@@ -19,6 +19,7 @@ import pytest
 
 from edgetool.cli import main
 from edgetool.execute.cores import MACHINES
+from tests.cli.program import edgetool
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -66,14 +67,17 @@ def output_of(run: Run, folder: Path) -> str:
     for name, text in run.files:
         (folder / name).write_text(text, encoding="utf-8")
     _, *arguments = shlex.split(run.command)
-    result = subprocess.run(
-        [sys.executable, "-m", "edgetool", *arguments], cwd=folder, capture_output=True, text=True, timeout=300
-    )
+    result = edgetool(*arguments, cwd=folder)
     assert result.returncode == 0 or (result.returncode == 1 and " check " in run.command), result.stderr
     return result.stdout
 
 
-@pytest.mark.parametrize("run", RUNS, ids=[run.command for run in RUNS])
+def _marks(run: Run) -> tuple[pytest.MarkDecorator, ...]:
+    """The conversion takes TensorFlow, like those of the release and of the pipeline."""
+    return (pytest.mark.slow,) if " convert " in run.command else ()
+
+
+@pytest.mark.parametrize("run", [pytest.param(run, id=run.command, marks=_marks(run)) for run in RUNS])
 def test_console_blocks_show_what_the_command_prints(run: Run, tmp_path: Path) -> None:
     if " convert " in run.command and importlib.util.find_spec("tensorflow") is None:
         pytest.skip("needs the extra 'convert'")

@@ -30,7 +30,7 @@ RUNS = {
 LARGEST_ARRAY = 20_000  # bytes of a model whose array every compiler reads; the others differ in nothing but their rows
 RUNNERS = 75  # more than so many of the models have operators that TFLM has
 
-pytestmark = pytest.mark.skipif(not MODELS, reason="needs the folder ../shared with real models")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not MODELS, reason="needs the folder ../shared with real models")]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,6 @@ def files(directory: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.slow
 def test_two_runs_write_the_same_bytes(emitted: list[Path]) -> None:
     first, second = map(files, emitted)
     assert first.keys() == second.keys()
@@ -97,7 +96,6 @@ def with_an_arena(directory: Path, path: Path) -> str:
     return include if known else f"#define {macro}_ARENA_BYTES 500000\n{include}"
 
 
-@pytest.mark.slow
 def test_header_and_data_of_every_model_compile_as_c_and_as_cpp(emitted: list[Path], tmp_path: Path) -> None:
     directory, lines = emitted[0] / "models", []
     for name in sorted(path.name for path in directory.iterdir()):
@@ -108,7 +106,6 @@ def test_header_and_data_of_every_model_compile_as_c_and_as_cpp(emitted: list[Pa
     compile_all((directory, chosen, file) for chosen in MATRIX)
 
 
-@pytest.mark.slow
 def test_the_shared_buffers_of_every_model_compile_as_c_and_as_cpp(emitted: list[Path], tmp_path: Path) -> None:
     directory = emitted[0] / "buffers"
     found = sorted(directory.glob("*/*_buffers.c"))
@@ -117,7 +114,6 @@ def test_the_shared_buffers_of_every_model_compile_as_c_and_as_cpp(emitted: list
     compile_all((directory, chosen, file) for chosen in MATRIX)
 
 
-@pytest.mark.slow
 def test_the_runner_of_every_model_compiles(emitted: list[Path], tmp_path: Path) -> None:
     directory = emitted[0] / "models"
     found = sorted(directory.glob("*/*_runner.cc"))
@@ -133,7 +129,6 @@ def program_units(directory: Path, pattern: str, units: Path) -> list[str]:
     return [unit(units / f"{path.parent.name}_{path.name}", [with_an_arena(directory, path)]) for path in found]
 
 
-@pytest.mark.slow
 def test_the_programs_of_every_model_compile(emitted: list[Path], tmp_path: Path) -> None:
     """Each with one compiler, in turn: they differ in little but names. The profile is for the core alone."""
     directory = emitted[0] / "models"

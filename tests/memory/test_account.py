@@ -20,10 +20,10 @@ from __future__ import annotations
 import csv
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import permutations
+from itertools import islice, permutations
 from pathlib import Path
 
 import pytest
@@ -209,11 +209,12 @@ def _small(model: Model) -> bool:
     return sum(len(graph.operators) for graph in model.subgraphs) <= MAX_OPERATORS
 
 
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [name for name, make in MODELS.items() if _small(make())])
-def test_damage_is_refused_or_accounted_for(name: str) -> None:
+def test_damage_is_refused_or_accounted_for(name: str, step: int) -> None:
     model = MODELS[name]()
     refused = 0
-    for index, mutant in enumerate(damaged(model)):
+    for index, mutant in islice(enumerate(damaged(model)), 0, None, step):
         try:
             account = account_model(mutant, BUILDS[index % len(BUILDS)])
         except UnsupportedModelError:
@@ -226,6 +227,8 @@ def test_damage_is_refused_or_accounted_for(name: str) -> None:
 # Operators of the registry that no model of ours holds, and why.
 NOT_IN_A_MODEL: dict[str, str] = {}
 PLANS = ("none", "ours", "odd")
+# How verify measures real models with a plan of ours is a quick test as well.
+QUICK_AND_SLOW_PLANS = ["none", *(pytest.param(plan, marks=pytest.mark.slow) for plan in PLANS[1:])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,30 +247,34 @@ def test_the_models_hold_every_operator_that_the_account_knows() -> None:
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], Case]:
-    """Every model under every plan, all measured at once."""
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Case]]:
+    """Every model by its name, under a plan: all measured at once."""
     pytest.importorskip("tflite_micro")
     if not hasattr(os, "fork"):
         pytest.skip("measuring arenas needs fork()")
-    files = {(name, plan): planned for name, make in MODELS.items() for plan, planned in _files(name, make()).items()}
-    arenas = measure_arenas([blob for blob, _ in files.values()], tmp_path_factory.mktemp("arenas"))
-    return {key: Case(account, arena) for (key, (_, account)), arena in zip(files.items(), arenas, strict=True)}
+
+    @cache
+    def measured(plan: str) -> dict[str, Case]:
+        files = [_file(name, make(), plan) for name, make in MODELS.items()]
+        arenas = measure_arenas([blob for blob, _ in files], tmp_path_factory.mktemp("arenas"))
+        return {name: Case(account, arena) for name, (_, account), arena in zip(MODELS, files, arenas, strict=True)}
+
+    return measured
 
 
-def _files(name: str, model: Model) -> dict[str, tuple[bytes, ArenaAccount]]:
-    """The file and its account by the plan in it. What is read back from the file is what the account is made of."""
+def _file(name: str, model: Model, plan: str) -> tuple[bytes, ArenaAccount]:
+    """The file with the plan in it, and its account. What is read back is what the account is made of."""
     source = Source(name, write_model(model), model)
     host = load_target("x86-64")
     build = platform_of(host)
-    files = {"none": source, "ours": planned_source(source, plan_memory(model, build), host)}
-    odd = with_metadata(model, METADATA_NAME, encode_plan(model, _odd_plan(model)))
-    files["odd"] = Source(name, write_model(odd), odd)
-    found = {}
-    for plan, file in files.items():
-        account = plan_memory(read_model(file.blob), build, request=PlanRequest(file_plan="only")).account
-        assert account is not None
-        found[plan] = (file.blob, account)
-    return found
+    if plan == "ours":
+        source = planned_source(source, plan_memory(model, build), host)
+    elif plan == "odd":
+        odd = with_metadata(model, METADATA_NAME, encode_plan(model, _odd_plan(model)))
+        source = Source(name, write_model(odd), odd)
+    account = plan_memory(read_model(source.blob), build, request=PlanRequest(file_plan="only")).account
+    assert account is not None
+    return source.blob, account
 
 
 def _odd_plan(model: Model) -> Offsets:
@@ -291,10 +298,10 @@ def _odd_plan(model: Model) -> Offsets:
     return offsets
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("plan", QUICK_AND_SLOW_PLANS)
 @pytest.mark.parametrize("name", MODELS)
-def test_the_account_is_what_tflm_reports(cases: Mapping[tuple[str, str], Case], name: str, plan: str) -> None:
-    account, arena = cases[name, plan].account, cases[name, plan].arena
+def test_the_account_is_what_tflm_reports(cases: Callable[[str], dict[str, Case]], name: str, plan: str) -> None:
+    account, arena = cases(plan)[name].account, cases(plan)[name].arena
     assert account.unaccounted == ()
     assert arena.allocation is not None, arena.refusal
     measured = arena.allocation
@@ -308,23 +315,25 @@ def test_the_account_is_what_tflm_reports(cases: Mapping[tuple[str, str], Case],
     assert {name: figures for name, figures in own.items() if any(figures[:2])} == printed
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("plan", QUICK_AND_SLOW_PLANS)
 @pytest.mark.parametrize("name", MODELS)
 def test_the_smallest_arena_is_the_one_found_by_trying(
-    cases: Mapping[tuple[str, str], Case], name: str, plan: str
+    cases: Callable[[str], dict[str, Case]], name: str, plan: str
 ) -> None:
-    assert cases[name, plan].account.bytes == cases[name, plan].arena.smallest
+    assert cases(plan)[name].account.bytes == cases(plan)[name].arena.smallest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-def test_a_plan_changes_no_output(cases: Mapping[tuple[str, str], Case], name: str) -> None:
-    outputs = {cases[name, plan].arena.outputs for plan in PLANS}
+def test_a_plan_changes_no_output(cases: Callable[[str], dict[str, Case]], name: str) -> None:
+    outputs = {cases(plan)[name].arena.outputs for plan in PLANS}
     assert len(outputs) == 1
 
 
-def test_the_plans_differ(cases: Mapping[tuple[str, str], Case]) -> None:
+@pytest.mark.slow
+def test_the_plans_differ(cases: Callable[[str], dict[str, Case]]) -> None:
     """What was measured: files that TFLM lays out otherwise than without a plan, some lower and some higher."""
-    heads = {plan: [cases[name, plan].account.layout.offsets for name in MODELS] for plan in PLANS}
+    heads = {plan: [cases(plan)[name].account.layout.offsets for name in MODELS] for plan in PLANS}
     assert sum(a != b for a, b in zip(heads["none"], heads["ours"], strict=True)) >= 3
     assert sum(a != b for a, b in zip(heads["none"], heads["odd"], strict=True)) >= len(MODELS) / 2
 
