@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -61,11 +62,19 @@ def model_files() -> list[Path]:
 
 
 def over_models(files: list[Path]) -> pytest.MarkDecorator:
-    """Run a test of one argument, path, over real files; skipped with the reason where there are none."""
+    """Run a test of one argument, path, over real files; skipped with the reason where there are none.
+
+    Three of four are for the slow tests: neighbours in the list are much alike.
+    """
     if not files:
         reason = "needs the folder ../shared with real models"
         return pytest.mark.parametrize("path", [pytest.param(None, marks=pytest.mark.skip(reason=reason))])
-    return pytest.mark.parametrize("path", files, ids=[f"{path.parent.name}/{path.stem}" for path in files])
+    marks = ((), pytest.mark.slow, pytest.mark.slow, pytest.mark.slow)
+    cases = [
+        pytest.param(path, id=f"{path.parent.name}/{path.stem}", marks=mark)
+        for path, mark in zip(files, cycle(marks), strict=False)
+    ]
+    return pytest.mark.parametrize("path", cases)
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from edgetool.codegen.header import buffers_source, header, limit_macros, model_
 from edgetool.codegen.spec import BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, TensorSpec
 from edgetool.memory.lifetimes import RecurrentState
 from edgetool.model.types import DType
-from tests.codegen.c_compilers import C_STANDARDS, FLAGS, MATRIX, compile_in
+from tests.codegen.c_compilers import C_STANDARDS, FLAGS, MATRIX, compile_in, over_compilers
 from tests.codegen.golden_files import check_golden
 from tests.codegen.header_specs import ALL, BLOB, HOSTILE, HOSTILE_SHARED, KWS, SEQUENCE, SHARED
 
@@ -61,7 +61,7 @@ def test_the_text_is_plain(name: str) -> None:
         assert not re.search(r'/\*|//|[\\?"]', comment)
 
 
-@pytest.mark.parametrize(("compiler", "standard"), MATRIX)
+@over_compilers(MATRIX)
 def test_compiles_without_a_warning_even_twice(tmp_path: Path, compiler: str, standard: str) -> None:
     files = write(tmp_path, *ALL.values())
     (tmp_path / "unit.c").write_text(includes(files + files))
@@ -370,7 +370,7 @@ def test_golden_buffers() -> None:
     check_golden("shared_buffers.c", buffers_source(SHARED))
 
 
-@pytest.mark.parametrize(("compiler", "standard"), MATRIX)
+@over_compilers(MATRIX)
 def test_compiles_without_a_warning(tmp_path: Path, compiler: str, standard: str) -> None:
     bases = [write_with_buffers(tmp_path, spec) for spec in (SHARED, HOSTILE_SHARED, EMPTY)]
     (tmp_path / "unit.c").write_text("".join(f'#include "{base}_buffers.c"\n' for base in bases))
@@ -529,7 +529,7 @@ def test_a_program_can_walk_the_tables_of_several_models(tmp_path: Path, compile
     assert run.stdout.splitlines() == [row for spec in TABLE_SPECS for row in rows(spec)]
 
 
-@pytest.mark.parametrize(("compiler", "standard"), MATRIX)
+@over_compilers(MATRIX)
 def test_an_unused_table_takes_no_memory_and_causes_no_warning(tmp_path: Path, compiler: str, standard: str) -> None:
     (tmp_path / "unit.c").write_text(write_and_include(tmp_path, *TABLE_SPECS) + "extern int x;\nint x = 1;\n")
     strict = ("-Wunused", "-Wunused-const-variable=2", "-Wunused-function", "-O0")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from edgetool import errors
 from edgetool.codegen import c_names
 from edgetool.codegen.header import header, incbin_source, model_data
-from tests.codegen.c_compilers import MATRIX, compile_in
+from tests.codegen.c_compilers import MATRIX, compile_in, over_compilers
 from tests.codegen.golden_files import check_golden
 from tests.codegen.header_specs import BLOB, HOSTILE_NAMES, KWS
 
@@ -44,7 +44,7 @@ def test_the_array_holds_the_bytes(blob: bytes, name: str) -> None:
     assert max(map(len, (source + interface).splitlines())) <= 160
 
 
-@pytest.mark.parametrize(("compiler", "standard"), MATRIX)
+@over_compilers(MATRIX)
 def test_compiles_without_a_warning(tmp_path: Path, compiler: str, standard: str) -> None:
     bases = [write(tmp_path, name) for name in ("kws", *HOSTILE_NAMES)]
     (tmp_path / "unit.c").write_text("".join(f'#include "{base}_model.c"\n' for base in dict.fromkeys(bases)))

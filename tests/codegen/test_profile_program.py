@@ -72,7 +72,9 @@ def test_every_packaged_microcontroller_core_has_its_own_counter() -> None:
     assert {core for core in without if counter_of(core).name == "tflm"} == {"aarch64", "x86-64", "rxv2"}
 
 
-@pytest.mark.parametrize("standard", CPP_STANDARDS)
+@pytest.mark.parametrize(
+    "standard", [CPP_STANDARDS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in CPP_STANDARDS[1:])]
+)
 @pytest.mark.parametrize("name", ALL_PROGRAMS)
 def test_compiles_without_a_warning(tmp_path: Path, name: str, standard: str) -> None:
     spec = ALL_PROGRAMS[name]

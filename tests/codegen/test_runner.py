@@ -21,7 +21,7 @@ from edgetool.codegen.spec import IoSpec, ProgramSpec, Registration
 from edgetool.codegen.tflm.runner import can_reset, main_source, ops_header, runner_header, runner_source
 from edgetool.model.types import DType
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
-from tests.codegen.c_compilers import CPP_MATRIX, TFLM_API, compile_in
+from tests.codegen.c_compilers import CPP_MATRIX, TFLM_API, compile_in, over_compilers
 from tests.codegen.emitted import build, compile_cpp, write, write_main
 from tests.codegen.golden_files import check_golden, code
 from tests.codegen.header_specs import HOSTILE_NAMES, SHARED
@@ -47,7 +47,7 @@ def test_golden(name: str, suffix: str, emit: Callable[[ProgramSpec], str]) -> N
     check_golden(f"{name}_runner.{suffix}", emit(ALL_PROGRAMS[name]))
 
 
-@pytest.mark.parametrize(("compiler", "standard"), CPP_MATRIX)
+@over_compilers(CPP_MATRIX)
 def test_compiles_without_a_warning_as_one_unit(tmp_path: Path, compiler: str, standard: str) -> None:
     names = write(tmp_path, *ALL_PROGRAMS.values())
     files = [*(f"{name}_runner.cc" for name in names), *(f"{name}_runner.h" for name in names)]
@@ -370,7 +370,7 @@ def test_the_methods_and_their_number() -> None:
     assert "#define EMPTY_OP_COUNT 1\n" in ops_header(EMPTY_PROGRAM)
 
 
-@pytest.mark.parametrize(("compiler", "standard"), CPP_MATRIX)
+@over_compilers(CPP_MATRIX)
 def test_compiles_without_a_warning_even_twice(tmp_path: Path, compiler: str, standard: str) -> None:
     names = write(tmp_path, *ALL_PROGRAMS.values())
     (tmp_path / "unit.cc").write_text("".join(f'#include "{name}_ops.h"\n' for name in names * 2))
@@ -524,7 +524,7 @@ def test_golden_main(name: str) -> None:
     check_golden(f"{name}_main.cc", main_source(CASES[name]))
 
 
-@pytest.mark.parametrize(("compiler", "standard"), CPP_MATRIX)
+@over_compilers(CPP_MATRIX)
 def test_compiles_without_a_warning(tmp_path: Path, compiler: str, standard: str) -> None:
     write(tmp_path, *ALL_PROGRAMS.values())
     for programs in (*([one] for one in ALL_PROGRAMS.values()), list(ALL_PROGRAMS.values())):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from edgetool.codegen import c_names
 from edgetool.codegen.spec import SharedArenaSpec
 from edgetool.codegen.tflm.arena import arena_header, arena_source
-from tests.codegen.c_compilers import CPP_MATRIX, MATRIX, compile_in
+from tests.codegen.c_compilers import CPP_MATRIX, MATRIX, compile_in, over_compilers
 from tests.codegen.emitted import build, compile_cpp, write
 from tests.codegen.golden_files import check_golden, code
 from tests.codegen.header_specs import SEQUENCE
@@ -59,7 +59,7 @@ def test_golden(name: str, suffix: str, emit: Callable[[SharedArenaSpec], str]) 
     check_golden(f"{name}_arena.{suffix}", emit(ALL[name]))
 
 
-@pytest.mark.parametrize(("compiler", "standard"), MATRIX)
+@over_compilers(MATRIX)
 def test_the_header_compiles_as_c_and_cpp(tmp_path: Path, compiler: str, standard: str) -> None:
     names = [put(tmp_path, spec) for spec in ALL.values()]
     includes = "".join(f'#include "{name}_arena.h"\n' for name in names)
@@ -68,7 +68,7 @@ def test_the_header_compiles_as_c_and_cpp(tmp_path: Path, compiler: str, standar
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(("compiler", "standard"), CPP_MATRIX)
+@over_compilers(CPP_MATRIX)
 def test_the_source_compiles_without_a_warning(tmp_path: Path, compiler: str, standard: str) -> None:
     for spec in ALL.values():
         name = put(tmp_path, spec)

@@ -178,11 +178,9 @@ def test_synthetic_samples_have_the_range_of_the_first_layer(
 def test_same_input_same_bytes_in_any_process_and_place(
     models: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = set()
-    for seed in ("1", "2"):
-        monkeypatch.setenv("PYTHONHASHSEED", seed)
-        made.add(convert(models / "permuted.keras", fresh=True).tflite)
-    assert len(made) == 1
+    """In this process, whose hashes are others, and in a child."""
+    monkeypatch.setenv("PYTHONHASHSEED", "1")
+    assert convert(models / "permuted.keras", fresh=True).tflite == convert(models / "permuted.keras").tflite
 
 
 def test_another_seed_is_another_calibration(models: Path, convert: Convert) -> None:

@@ -56,6 +56,7 @@ from edgetool.report.document import QuantizationInfo
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.graphs import chain
+from tests.in_process import command_line
 from tests.model.builders import branches_model
 from tests.pipeline.order_models import tangle
 
@@ -80,9 +81,9 @@ def convert(*arguments: str | Path, **environment: str) -> subprocess.CompletedP
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     output = tmp_path_factory.mktemp("with a space") / "out"
-    result = convert(
-        EXAMPLE / "keyword_spotting.h5", "--target", "nucleo-l4r5zi", "--calibration", EXAMPLE / "calibration.npz",
-        "--evaluate", EXAMPLE / "evaluation.npz", "-o", output,
+    result = command_line(
+        "convert", EXAMPLE / "keyword_spotting.h5", "--target", "nucleo-l4r5zi",
+        "--calibration", EXAMPLE / "calibration.npz", "--evaluate", EXAMPLE / "evaluation.npz", "-o", output, cwd=ROOT,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""

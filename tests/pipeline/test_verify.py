@@ -180,6 +180,7 @@ def test_a_model_with_state_passes(blob: bytes, tmp_path: Path) -> None:
     assert results(verified(saved(tmp_path, blob), samples=5)) == ALL_PASS
 
 
+@pytest.mark.slow
 def test_an_original_of_another_order_may_be_named(tmp_path: Path) -> None:
     build = Builder(seed=8)
     x = build.activation([1, 8, 8, 4])
@@ -316,6 +317,7 @@ def test_an_arena_of_an_untested_tflm_fails_with_the_cause(
     )
 
 
+@pytest.mark.slow
 def test_a_tested_tflm_is_not_mentioned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify_module, "ARENA_STEP", -16)
     info = verified(saved(tmp_path, conv_model()))
@@ -345,6 +347,7 @@ def test_litert_is_at_most_a_step_from_tflm_and_not_judged(tmp_path: Path) -> No
     assert 0 < output.differing < 32  # TFLM rounds twice here, LiteRT once
 
 
+@pytest.mark.slow
 def test_samples_of_a_file_come_after_the_random_ones(tmp_path: Path) -> None:
     data = tmp_path / "data.npz"
     np.savez(data, input_0=np.linspace(-1, 1, 4 * 16, dtype=np.float32).reshape(4, 16))
@@ -378,7 +381,14 @@ def test_the_host_is_the_wheels_build() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["tflm/keyword_scrambled", "tflm/trained_lstm", "mlperf/kws_ref_model", "made/inception_mimo"]
+    "name",
+    [
+        "tflm/trained_lstm",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("tflm/keyword_scrambled", "mlperf/kws_ref_model", "made/inception_mimo")
+        ),
+    ],
 )
 def test_real_models_pass(name: str, shared: Path) -> None:
     info = verified(shared / f"data/models/{name}.tflite")

@@ -184,7 +184,21 @@ def test_every_command_has_a_job_here() -> None:
     assert sorted(commands(cli)) == sorted(name for names in JOBS.values() for name in names)
 
 
-@pytest.fixture(scope="module", params=["wheel", "wheel_of_sdist"])
+WHEELS = ("wheel", "wheel_of_sdist")
+# With TensorFlow, the second wheel is for the slow tests: test_artifacts.py compares the files of both, byte by byte.
+CASES = [
+    pytest.param(
+        wheel,
+        job,
+        id=f"{wheel}-{job.__name__}",
+        marks=pytest.mark.slow if wheel == "wheel_of_sdist" and job in (convert, sweep) else (),
+    )
+    for wheel in WHEELS
+    for job in JOBS
+]
+
+
+@pytest.fixture(scope="module", params=WHEELS)
 def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> artifacts.Installed:
     return artifacts.installed(request.getfixturevalue(request.param), tmp_path_factory.mktemp(request.param))
 
@@ -196,7 +210,7 @@ def program(installed: artifacts.Installed, tmp_path: Path) -> Program:
     return Program(installed, tmp_path)
 
 
-@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.__name__)
+@pytest.mark.parametrize(("installed", "job"), CASES, indirect=["installed"])
 def test_a_command_works_from_the_wheel(program: Program, job: Callable[[Program], None]) -> None:
     job(program)
 
