@@ -1,6 +1,6 @@
 """The fuzz run itself: nothing that a file does to a worker is lost, and what is done is not done again.
 
-Hostile files through everything that follows the reader: the first 20,000 inputs of the fuzz run.
+Hostile files through everything that follows the reader: the first 8,000 inputs of the fuzz run.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def test_long_models_are_taken_less_often() -> None:
     assert weights["chain"] < weights["conv"] / 5
 
 
-COUNT = 20_000
+COUNT = 8_000
 MAX_EXTRA_BYTES = 200_000_000
 
 

@@ -315,7 +315,9 @@ def scattered(count: int, spread: float) -> list[Row]:
 
 
 @pytest.mark.parametrize("spread", [0.7, 2.2], ids=["linear", "logarithmic"])
-@pytest.mark.parametrize("count", [5, 10, 20, 40])
+@pytest.mark.parametrize(
+    "count", [pytest.param(5, marks=pytest.mark.slow), 10, pytest.param(20, marks=pytest.mark.slow), 40]
+)
 def test_in_a_picture_no_label_covers_a_point_a_line_or_a_label(
     count: int, spread: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

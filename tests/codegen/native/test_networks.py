@@ -15,8 +15,7 @@ from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
 from tests.codegen.native.host import Trial, differences, prepare
 
-# With those of test_bands, 2,000 networks.
-QUICK, MANY, PART = 30, 1750, 250
+QUICK, MANY, PART = 15, 1000, 250
 SAMPLES, MANY_SAMPLES = 4, 40
 # Numbers of the models of each operator, by whether their rows stay apart.
 CASES = {False: (0, 1, 2), True: (3, 4, 5)}

@@ -24,6 +24,11 @@ COMPILERS = {
 }
 LANGUAGES = {"c99": ("-std=c99",), "c++11": ("-x", "c++", "-std=c++11")}
 LEVELS = ("-O2", "-O3", "-Os")
+# What a level warns of is the same in both languages, and clang generates nothing.
+CASES = [
+    *((compiler, language, LEVELS[0]) for compiler, language in product(COMPILERS, LANGUAGES)),
+    *((compiler, "c99", level) for compiler, level in product(COMPILERS, LEVELS[1:]) if compiler != "clang"),
+]
 MODELS = 8
 
 
@@ -44,8 +49,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize(("compiler", "language"), list(product(COMPILERS, LANGUAGES)))
+@pytest.mark.parametrize(("compiler", "language", "level"), CASES)
 def test_code_compiles_without_warnings(tmp_path: Path, models: Path, compiler: str, language: str, level: str) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
