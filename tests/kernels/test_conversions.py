@@ -12,6 +12,7 @@ from edgetool.execute.quantize import random_inputs
 from edgetool.operators.legality import kernel_faults
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
+from tests.in_process import no_children
 from tests.passes.runs import differ, tflm
 
 TARGETS = ("cortex-m7", "cortex-m55")
@@ -32,7 +33,8 @@ def test_every_converted_model_was_measured_and_is_right() -> None:
 def test_a_converted_model_computes_the_same_without_faults(name: str, tmp_path: Path) -> None:
     pytest.importorskip("keras", reason="needs the extra 'convert'")
     target = load_target("cortex-m7")
-    item = converted(name, NETWORKS[name], target, tmp_path)
+    with no_children():
+        item = converted(name, NETWORKS[name], target, tmp_path)
     model = item.planned.model
     assert kernel_faults(item.original.model, platform_of(target))
     assert kernel_faults(model, platform_of(target)) == ()

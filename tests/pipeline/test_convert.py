@@ -68,22 +68,16 @@ EXAMPLE = ROOT / "examples" / "keyword_spotting"
 REAL = ["ad01.h5", "pretrainedResnet.h5", "vww_96.h5"]
 
 
-def convert(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "edgetool", "convert", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env=dict(os.environ, **environment),
-    )
+def convert(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return command_line("convert", *arguments, cwd=ROOT)
 
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     output = tmp_path_factory.mktemp("with a space") / "out"
-    result = command_line(
-        "convert", EXAMPLE / "keyword_spotting.h5", "--target", "nucleo-l4r5zi",
-        "--calibration", EXAMPLE / "calibration.npz", "--evaluate", EXAMPLE / "evaluation.npz", "-o", output, cwd=ROOT,
+    result = convert(
+        EXAMPLE / "keyword_spotting.h5", "--target", "nucleo-l4r5zi", "--calibration", EXAMPLE / "calibration.npz",
+        "--evaluate", EXAMPLE / "evaluation.npz", "-o", output,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
