@@ -240,12 +240,13 @@ def test_the_program_for_tflm(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_native_code_and_its_kernels(source: Path, tmp_path: Path, generator: str) -> None:
+def test_native_code_and_its_kernels(source: Path, tmp_path: Path) -> None:
+    needs("cc")
     (source / "main.c").write_text(NATIVE_MAIN, encoding="utf-8")
     (source / "second.c").write_text(NATIVE_LIBRARY, encoding="utf-8")
     (source / "CMakeLists.txt").write_text(NATIVE_LISTS, encoding="utf-8")
     folder = tmp_path / "the build"
-    configure(source, folder, generator=generator)
+    configure(source, folder)
     said = build(folder)
     assert FIRST in said
     assert "app_edgetool_kernels" in said

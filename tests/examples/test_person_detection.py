@@ -12,7 +12,7 @@ import pytest
 
 from edgetool.pipeline.estimate import estimate_file
 from edgetool.pipeline.targets import resolve_target
-from tests.cli.program import edgetool
+from tests.in_process import command_line
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FOLDER = EXAMPLES / "person_detection"
@@ -119,7 +119,8 @@ def test_the_tflite_is_the_output_of_convert_with_the_stated_accuracy(tmp_path: 
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("needs the extra 'convert'")
     data = ("--calibration", FOLDER / "calibration.npz", "--evaluate", FOLDER / "evaluation.npz")
-    result = edgetool("convert", FOLDER / "person_detection.h5", "-t", BOARD, *data, "-o", tmp_path / "out", "-q")
+    command = ("convert", FOLDER / "person_detection.h5", "-t", BOARD, *data, "-o", tmp_path / "out", "-q")
+    result = command_line(*command, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     converted = json.loads((tmp_path / "out" / "person_detection.json").read_text(encoding="utf-8"))
     (committed,) = estimate_file(FOLDER / "person_detection.tflite", [resolve_target(BOARD)])
