@@ -104,6 +104,7 @@ def test_with_the_tree_of_tflm(project: Path, tmp_path: Path) -> None:
     assert said.startswith("kws: "), "the fake is no model, and main.cc says what is wrong"
 
 
+@pytest.mark.slow
 def test_with_a_checkout_of_tflm(project: Path, tmp_path: Path) -> None:
     none = checkout(tmp_path / "none")
     assert "has 0 libraries libtensorflow-microlite.a" in configured(project, f"-DTFLM_DIR={none}", works=False)
@@ -121,6 +122,7 @@ def definitions(project: Path) -> str:
     return next(line for line in flags.read_text().splitlines() if line.startswith("CXX_DEFINES"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "defined"), [("cortex_m_default_cmsis_nn_gcc", True), ("cmsis_nn_default_gcc", False)]
 )
@@ -146,6 +148,7 @@ def test_a_folder_that_is_not_tflm(project: Path, tmp_path: Path) -> None:
     assert f"TFLM_DIR: there is no tensorflow/lite/micro/micro_interpreter.h in {tmp_path}" in said
 
 
+@pytest.mark.slow
 def test_as_a_part_of_a_project_that_has_tflm(project: Path, tmp_path: Path) -> None:
     text = PARENT.format(api=TFLM_API, project=project)
     (tmp_path / "CMakeLists.txt").write_text(text, encoding="utf-8")
@@ -167,6 +170,7 @@ def test_several_models_in_one_arena_by_the_assembler(project: Path, tmp_path: P
     assert built(project) == {*libraries, "libjoint_arena.a", "libtflm.a", "joint_main"}
 
 
+@pytest.mark.slow
 def test_variables_that_the_user_sets(project: Path, tmp_path: Path) -> None:
     """The size of an arena that is not known, and the operators of the user's own."""
     write(project, OWN)

@@ -114,6 +114,7 @@ def test_pruning_wrappers_are_taken_off_without_their_library(tmp_path: Path) ->
         np.testing.assert_allclose(outputs(loaded.model, inputs)[0], outputs(made, inputs)[0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_clustering_wrappers_are_taken_off_without_their_library(tmp_path: Path) -> None:
     """The order of the weights is restored, and each is the value that the wrapper computes with."""
     tfmot = pytest.importorskip("tensorflow_model_optimization", reason="it makes such models")

@@ -197,6 +197,7 @@ def test_an_original_of_another_order_may_be_named(tmp_path: Path) -> None:
     assert (info.original.name, info.planned.name) == ("original.tflite", "model.tflite")
 
 
+@pytest.mark.slow
 def test_a_different_original_is_detected(tmp_path: Path) -> None:
     model = dense_model()
     bias = model.main.tensors[2]
@@ -339,6 +340,7 @@ def test_a_failure_of_litert_is_not_an_error(tmp_path: Path, monkeypatch: pytest
     assert info.runtimes[0].outputs == ()
 
 
+@pytest.mark.slow
 def test_litert_is_at_most_a_step_from_tflm_and_not_judged(tmp_path: Path) -> None:
     info = verified(saved(tmp_path, tiny_models.dense(16, 64, seed=1)), samples=50)
     assert info.passed

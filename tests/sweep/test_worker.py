@@ -149,12 +149,14 @@ def test_an_invalid_model_is_named_as_the_user_names_it(job: Job) -> None:
     assert "/" not in reason.partition(";")[0]
 
 
+@pytest.mark.slow
 def test_a_worker_with_other_packages_does_nothing(job: Job) -> None:
     versions = {**job.request["versions"], "keras": "3.0.0"}
     with pytest.raises(UsageError, match=r"this worker has different packages: keras \S+ instead of 3\.0\.0"):
         done(replace(job, request={**job.request, "versions": versions}), {})
 
 
+@pytest.mark.slow
 def test_a_worker_that_knows_another_target_refuses(job: Job, tiny: Path, tmp_path: Path) -> None:
     spec = SweepSpec("s", tmp_path / "m.h5", None, ("int8",), (TARGET,))
     chains = VariantJobs(spec, snapshot(spec, tmp_path / "again"), installed_versions())
@@ -439,6 +441,7 @@ def test_equal_is_what_has_no_noise(
     assert sqnr_of(quality) == (math.inf if equal else quality.sqnr_db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [None, np.array([0, 1, 1, 0])])
 def test_a_variant_that_overflows_is_not_equal(labels: Array | None, tmp_path: Path) -> None:
     made = of_network(network("EXP"), X * 100, np.ones_like(X), labels=labels)
@@ -475,6 +478,7 @@ def test_one_probability_has_a_class(tmp_path: Path) -> None:
     assert quality.agreement == info.outputs[0].top1_agreement == 0.75
 
 
+@pytest.mark.slow
 def test_one_number_has_a_class_where_labels_say_so(tmp_path: Path) -> None:
     """-SCORES is [-2, 1, -0.5, 3]."""
     tflite, said = network("NEG", width=1), np.array([[-2], [1], [0.2], [3]])
@@ -485,6 +489,7 @@ def test_one_number_has_a_class_where_labels_say_so(tmp_path: Path) -> None:
     assert (quality.accuracy, quality.float_accuracy) == (0.75, 1.0)
 
 
+@pytest.mark.slow
 def test_the_labelled_original_decides_what_is_a_logit(tmp_path: Path) -> None:
     """Of a logit the variant has none below 0 or above 1; the other output is a probability, and agrees in nothing."""
     x, labels = np.array([[0.9], [0.4], [0.3], [0.2]], np.float32), np.array([1, 1, 1, 1])

@@ -291,6 +291,7 @@ def _pooled_twice(x: Any) -> list[Any]:
     return [layers.MaxPooling2D()(x), layers.AveragePooling2D(2)(x)]
 
 
+@pytest.mark.slow
 def test_on_tflm_neither_reader_is_clipped(tmp_path: Path) -> None:
     model = functional((8,), lambda x: [*_smaller(x), *_joined(x)])
     samples = inputs_of(model, 40)
@@ -341,6 +342,7 @@ def test_normalization_behind_a_convolution_is_still_absorbed(tmp_path: Path) ->
     assert [operator.code for operator in read_model(content).main.operators] == ["CONV_2D"]
 
 
+@pytest.mark.slow
 def test_each_channel_of_a_normalization_has_its_scale(tmp_path: Path) -> None:
     model = _behind((10, 10, 3), layers.Flatten(), layers.Dense(4))
     samples = inputs_of(model, 40)

@@ -78,6 +78,7 @@ class ShiftingCell(keras.layers.Layer):  # type: ignore[name-defined, misc]
         return x + second, [x, first]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "io"), [("int8", "uint8"), ("float32", "float32")])
 def test_a_state_that_is_made_of_another(scheme: str, io: str, tmp_path: Path) -> None:
     model = stream_model(layers.RNN(ShiftingCell(), stateful=True))
@@ -134,6 +135,7 @@ def test_a_fused_layer_starts_every_sequence_at_zero(scheme: str, tmp_path: Path
         assert sqnr_db(values, run_stream(content, samples, "litert-reference")[1]) > 35
 
 
+@pytest.mark.slow
 def test_a_large_cell_state_is_not_clipped(tmp_path: Path) -> None:
     """TensorFlow's own fusion clips at 10."""
     model = stream_model(

@@ -125,6 +125,7 @@ def test_the_lowest_peak_does_not_depend_on_the_original_order() -> None:
     assert peaks == {solve_order(darts(), Effort()).peak_bytes}
 
 
+@pytest.mark.slow
 def test_the_result_is_the_same_each_time() -> None:
     assert solve_order(randwire(2), Effort()) == solve_order(randwire(2), Effort())
     assert list(candidates(randwire(2), Effort())) == list(candidates(randwire(2), Effort()))
