@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import importlib.util
 import os
 import signal
@@ -38,6 +39,11 @@ os.environ.update(ONE_THREAD)
 
 BUILDER = Path(__file__).parent / "convert" / "build_models.py"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: no garbage collection looks through it again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
