@@ -189,8 +189,21 @@ def models_source(trials: Sequence[host.Trial], driver: host.Driver) -> str:
     return "".join(parts)
 
 
-def build(core: str, driver: host.Driver, level: str, source: str, trials: Sequence[host.Trial], place: Path) -> Path:
-    """Return the path of a program of a source that includes the generated files of models, if any."""
+def build(
+    core: str,
+    driver: host.Driver,
+    level: str,
+    source: str,
+    trials: Sequence[host.Trial],
+    place: Path,
+    others: Mapping[str, bytes] | None = None,
+    models_level: str | None = None,
+) -> Path:
+    """Return the path of a program of a source that includes the generated files of models, if any.
+
+    others: files by name, instead of those of the models or in addition. models_level: the optimization of what is not
+    a kernel, by default the same.
+    """
     machine = MACHINES[core]
     used = (*machine.start, BARE / "bare.h", PAINT, HEAP)
     files = {path.name: path.read_bytes() for path in used}
@@ -200,6 +213,7 @@ def build(core: str, driver: host.Driver, level: str, source: str, trials: Seque
             (place / name).write_bytes(data)
     if driver == "bands":
         files.pop("edgetool_run.c", None)
+    files |= others or {}
     for name, data in files.items():
         if name.endswith(".h"):
             (place / name).write_bytes(data)
@@ -209,7 +223,7 @@ def build(core: str, driver: host.Driver, level: str, source: str, trials: Seque
     flags = (*machine.flags, *aligned)
     made = host.Build(driver, sanitize=False, level=level, flags=flags, compiler=machine.compiler)
     objects = [str(host.compile_kernel(name, files, made)) for name in files if name.endswith(".c")]
-    options = ("-std=c99", "-g1", "-I.", level, *aligned)
+    options = ("-std=c99", "-g1", "-I.", models_level or level, *aligned)
     command = machine.link(place / "machine.ld", ["models.c", *objects], place / "program.elf", *options)
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=SECONDS)
     if done.returncode != 0:
@@ -217,10 +231,10 @@ def build(core: str, driver: host.Driver, level: str, source: str, trials: Seque
     return place / "program.elf"
 
 
-def emulate(core: str, program: Path) -> int:
-    """Run a program in its folder, and return its exit code."""
+def emulate(core: str, program: Path, *options: str) -> int:
+    """Run a program in its folder, with more options of QEMU, and return its exit code."""
     done = subprocess.run(
-        MACHINES[core].emulate(program),
+        [*MACHINES[core].emulate(program), *options],
         cwd=program.parent,
         stdin=subprocess.DEVNULL,
         capture_output=True,

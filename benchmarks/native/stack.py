@@ -189,11 +189,22 @@ def measure(core: str, level: str, sources: list[Path], include: Path = KERNELS)
             command = [compiler, *flags, level, "-std=c99", "-fstack-usage", "-fcallgraph-info=su", f"-I{include}"]
             subprocess.run([*command, "-c", str(source), "-o", f"{folder}/unit.o"], check=True, cwd=folder)
             graph = unit_graph((Path(folder) / "unit.ci").read_text())
+            if MACHINES[core].is_arm and "push {" in source.read_text(encoding="ascii"):
+                _add_pushes(graph, f"{compiler.removesuffix('gcc')}objdump", Path(folder) / "unit.o")
             own = [name for name in graph.frames if not name.startswith("/") and ":" not in name]
             for callee in set().union(*graph.callees.values()) - graph.frames.keys() - {INDIRECT}:
                 graph.frames[callee] = library_bytes(core, callee)
             for name in own:
                 yield StackRow(version(compiler), core, level, name, bound(graph, name))
+
+
+def _add_pushes(graph: CallGraph, objdump: str, unit: Path) -> None:
+    """Raise the frames of a unit to all that its machine code pushes: GCC's do not include inline assembly."""
+    command = [objdump, "-d", "--no-show-raw-insn", str(unit)]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    pushed = code_graph(listing).frames
+    for name, frame in graph.frames.items():
+        graph.frames[name] = max(frame, pushed.get(name.rsplit(":", 1)[-1], 0))
 
 
 def invoke_row(core: str, level: str) -> StackRow:

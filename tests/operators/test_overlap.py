@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from edgetool.operators.overlap import Window, channelwise_distance, conv_distance, elements_distance
+from edgetool.operators.overlap import Window, banded_distance, channelwise_distance, conv_distance, elements_distance
 
 WINDOWS = 60
 
@@ -120,10 +120,32 @@ def test_the_distance_of_a_channelwise_kernel_is_the_smallest_safe_one() -> None
         _check_smallest(_conflicts(accesses), channelwise_distance(window), len(accesses))
 
 
+def test_the_distance_of_a_kernel_that_reads_rows_until_a_band_is_complete_is_the_smallest_safe_one() -> None:
+    random = Random("banded")
+    for _ in range(WINDOWS):
+        window, band = _random_window(random), random.randint(1, 4)
+        row, input_row = window.output_width * window.output_channels, window.width * window.channels
+        conflicts: set[int] = set()
+        outstanding: set[int] = set()
+        for batch, first in reversed(list(product(range(window.batches), range(0, window.output_height, band)))):
+            count = min(band, window.output_height - first)
+            for y, ty in product(range(first, first + count), range(window.taps_y)):
+                place = y * window.stride_y - window.pad_y + ty * window.dilation_y
+                if 0 <= place < window.height:
+                    start = (batch * window.height + place) * input_row
+                    outstanding |= set(range(start, start + input_row))
+            # All outputs of the band may be written before its last read.
+            start = (batch * window.output_height + first) * row
+            conflicts |= {byte - read for byte in range(start, start + count * row) for read in outstanding}
+        size = window.batches * window.output_height * row
+        _check_smallest(conflicts, banded_distance(window, band), size)
+
+
 def test_distances_grow_with_the_size_of_elements() -> None:
     window = Window(1, 4, 4, 2, 4, 4, 2, taps_y=3, taps_x=3, pad_y=1, pad_x=1)
     assert conv_distance(window, element_bytes=2) == 2 * conv_distance(window) > 0
     assert channelwise_distance(window, element_bytes=2) == 2 * channelwise_distance(window) > 0
+    assert banded_distance(window, 2, element_bytes=2) == 2 * banded_distance(window, 2) > 0
 
 
 def test_a_single_dense_row_may_overlap_only_the_first_input_byte_with_its_last_output_byte() -> None:

@@ -105,6 +105,8 @@ def prepare(
     inputs: Sequence[Array] | None = None,
     *,
     row_wise: bool = False,
+    vector: bool = False,
+    lean: bool = False,
     place: Callable[[NativeProgram], NativeMemory] = place_buffers,
 ) -> Trial:
     """Lower and place a model, and draw its samples: random ones, and those of extremes().
@@ -114,7 +116,7 @@ def prepare(
     """
     blob = write_model(model) if isinstance(model, Model) else model
     read = read_model(blob)
-    program = lowered(read, row_wise=row_wise)
+    program = lowered(read, row_wise=row_wise, vector=vector, lean=lean)
     if inputs is None:
         drawn = random_inputs(read, samples, seed)
         inputs = [
@@ -124,7 +126,7 @@ def prepare(
     return Trial(blob, program, place(program), tuple(inputs))
 
 
-def lowered(model: Model, *, row_wise: bool = False) -> NativeProgram:
+def lowered(model: Model, *, row_wise: bool = False, vector: bool = False, lean: bool = False) -> NativeProgram:
     """Return the native program of a model that TFLM's reference kernels accept.
 
     Raises:
@@ -132,7 +134,7 @@ def lowered(model: Model, *, row_wise: bool = False) -> NativeProgram:
     """
     for item in unsupported_operators(model, load_runtime(NATIVE), kernels="reference"):
         raise UnsupportedModelError(f"TFLM cannot run {item.operator.label}: {item.why}")
-    return lower(model, row_wise=row_wise)
+    return lower(model, row_wise=row_wise, vector=vector, lean=lean)
 
 
 def extremes(tensor: Tensor, drawn: Array) -> Array:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from itertools import product
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from benchmarks.kernels.cases import Case
 
-from edgetool.codegen.native.fixed_point import WIDE
+from edgetool.codegen.native.convolution import TILED_SHIFT
+from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, SIGN, WIDE
 from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.products import first_multiple
 from edgetool.codegen.native.program import Constant, RowInput, Step
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
-from tests.codegen.native.host import differences, prepare
+from tests.codegen.native.host import Build, compare_all, differences, prepare
 from tests.memory.account_net import Net
 
 
@@ -76,6 +79,105 @@ def test_networks_of_convolutions_compute_what_tflm_computes() -> None:
     assert differences({str(dtype): prepare(_network(dtype), 4) for dtype in (DType.INT8, DType.INT16)}) == []
 
 
+def _depthwise(
+    width: int,
+    taps: tuple[int, int] = (3, 3),
+    strides: tuple[int, int] = (1, 1),
+    *,
+    channels: int = 8,
+    dilation: int = 1,
+    padding: str = "SAME",
+) -> Model:
+    """Return a depthwise convolution without depth multiplier; taps, strides and the dilation of rows come first."""
+    net = Net()
+    height = 11
+    x = net.arena(2, height, width, channels, scale=1 / 16, zero_point=-5)
+    weights, bias = net.filter(1, *taps, channels, like=x, axis=3), net.biases(channels, like=x)
+    outputs = [
+        -(-(side if padding == "SAME" else side - reach) // stride)
+        for side, reach, stride in zip((height, width), ((taps[0] - 1) * dilation, taps[1] - 1), strides, strict=True)
+    ]
+    values: dict[str, Any] = {"stride_h": strides[0], "stride_w": strides[1], "dilation_w_factor": 1}
+    values |= {"dilation_h_factor": dilation, "padding": padding, "depth_multiplier": 1}
+    values |= {"fused_activation_function": "RELU"}
+    y = net.op("DEPTHWISE_CONV_2D", [x, weights, bias], 2, *outputs, channels, scale=1.0, zero_point=-128, **values)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+def _depthwises() -> list[Model]:
+    """Return layers of all kinds that the kernel with planes has: of 3 x 3 taps and others, with bands of all sizes."""
+    square = [
+        _depthwise(width, strides=(stride, stride), channels=channels, padding=padding)
+        for width, stride, channels, padding in product((9, 12, 131), (1, 2), (8, 5), ("SAME", "VALID"))
+    ]
+    others = [
+        _depthwise(width, taps, strides, channels=channels)
+        for width, taps, strides, channels in product(
+            (9, 70), ((5, 5), (4, 3), (7, 7), (1, 4)), ((1, 1), (2, 2), (1, 2), (3, 1)), (4, 7)
+        )
+    ]
+    return [*square, *others, _depthwise(9, dilation=2), _depthwise(9, (3, 5), (2, 1), dilation=2, padding="VALID")]
+
+
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_depthwise_convolutions_with_planes_compute_what_tflm_computes(
+    flags: tuple[str, ...], driver: Literal["run", "bands"]
+) -> None:
+    trials = [prepare(model, samples=2) for model in _depthwises()]
+    steps = [step for trial in trials for step in trial.program.steps]
+    assert {step.kernel for step in steps} == {"edgetool_depthwise_tiled_s8"}
+    assert {(step.band > 1, _fields(step)["is_3x3"]) for step in steps} >= {(True, 1), (True, 0), (False, 0)}
+    assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+def _convolution(
+    size: tuple[int, int, int, int, int, int], channels: tuple[int, int], scale: float, fused: str
+) -> Model:
+    """Return a convolution of (height, width, taps y, taps x, stride, dilation) and (input, output) channels."""
+    height, width, taps_y, taps_x, stride, dilation = size
+    net = Net()
+    x = net.arena(2, height, width, channels[0], scale=1 / 16, zero_point=-5)
+    shape = (2, -(-height // stride), -(-width // stride), channels[1])
+    weights, bias = net.filter(channels[1], taps_y, taps_x, channels[0], like=x), net.biases(channels[1], like=x)
+    values: dict[str, Any] = {"stride_h": stride, "stride_w": stride, "padding": "SAME"}
+    values |= {"dilation_h_factor": dilation, "dilation_w_factor": dilation, "fused_activation_function": fused}
+    y = net.op("CONV_2D", [x, weights, bias], *shape, scale=scale, zero_point=3 if fused == "NONE" else -128, **values)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+SIZES = [(5, 9, 1, 1, 1, 1), (9, 11, 3, 3, 2, 1), (4, 14, 3, 3, 1, 1), (11, 10, 10, 4, 2, 1), (9, 9, 3, 3, 1, 2)]
+FORMS = [(1.0, "NONE"), (1.0, "RELU"), (0.04, "RELU6"), (1 / 1024, "NONE")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_convolutions_of_every_form_compute_what_tflm_computes(
+    flags: tuple[str, ...], driver: Literal["run", "bands"]
+) -> None:
+    cases = product(SIZES, ((1, 2), (3, 5), (8, 6), (16, 1)), FORMS)
+    trials = [
+        prepare(_convolution(size, channels, scale, fused), samples=1, row_wise=driver == "bands")
+        for size, channels, (scale, fused) in cases
+    ]
+    steps = [step for trial in trials for step in trial.program.steps]
+    assert {step.kernel for step in steps} == {"edgetool_conv2d_tiled_s8"}
+    assert {_fields(step)["shift"] for step in steps} == {TILED_SHIFT, SIGN, DOUBLE_ROUNDING}
+    assert {_fields(step)["high"] < 127 for step in steps} == {False, True}
+    assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+@pytest.mark.parametrize("factor", [0, 1, 7, 12, 50, 63, 97, 100])
+def test_the_first_multiple_within_an_interval(factor: int) -> None:
+    for modulus, low, width in product((101, 128), range(0, 101, 3), (0, 1, 5, 40)):
+        high = min(low + width, modulus - 1)
+        expected = next((count for count in range(modulus) if low <= count * factor % modulus <= high), None)
+        assert first_multiple(factor % modulus, modulus, low, high) == expected
+
+
 def test_a_pad_in_front_becomes_the_padding_of_the_convolution() -> None:
     steps = _steps(_network(DType.INT8))
     assert [step.kernel for step in steps].count("edgetool_depthwise_s8") == 2
@@ -98,9 +200,10 @@ def test_int4_weights_are_unpacked() -> None:
     weights = model.main.tensors[model.main.operators[0].inputs[1]]
     assert weights.data is not None
     nibbles = [nibble for byte in weights.data for nibble in (byte & 15, byte >> 4)][: weights.element_count]
-    constant = _fields(_steps(model)[0])["weights"]
+    constant = _fields(_steps(model, lean=True)[0])["weights"]
     assert isinstance(constant, Constant)
-    assert list(np.frombuffer(constant.data, np.int8)) == [nibble - 16 * (nibble > 7) for nibble in nibbles]
+    codes = np.frombuffer(constant.data, np.int8)[: weights.element_count]
+    assert list(codes) == [nibble - 16 * (nibble > 7) for nibble in nibbles]
 
 
 def _filter_elements(model: Model) -> int:

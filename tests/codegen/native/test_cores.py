@@ -15,8 +15,9 @@ from tests.codegen.native.host import Driver, Trial
 # Operators that TFLM computes only in floats, as the native runtime does not.
 FLOAT_ONLY = {"EXP", "LOG", "NEG", "SQRT", "SQUARE"}
 REAL = {"ad01_int8", "kws_ref_model", "person_detect", "pretrainedResnet_quant", "vww_96_int8"}
-# How far a bound may be above the painted stack, and the largest bound of a network: a SUM alone may have more rows.
-SLACK, LARGEST = 64, 512
+# How far a bound may be above the painted stack: kernels have paths for shapes that a model lacks. The largest bound of
+# a network: a SUM alone may have more rows.
+SLACK, LARGEST = 192, 736
 QUICK = ("cortex-m0plus",)
 ALL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in COMPILERS]
 

@@ -17,7 +17,7 @@ from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.program import Constant, Step
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
-from tests.codegen.native.host import differences, prepare
+from tests.codegen.native.host import Build, compare_all, differences, prepare
 from tests.memory.account_net import Net
 
 
@@ -134,7 +134,36 @@ def test_a_constant_right_operand_makes_a_product_a_dense_layer(adj_y: bool) -> 
     assert (step.kernel, step.rows, step.row_bytes) == ("edgetool_dense_s8", 6, 5)
     weights = dict(step.op.values)["weights"]
     assert isinstance(weights, Constant)
-    assert weights.data == (codes if adj_y else codes.T).tobytes()
+    rows = (codes if adj_y else codes.T).astype(np.uint8)
+    rows[[0, 2]] += 128
+    # Four units at once, two and two, codes 0 and 2 before 1 and 3; then the last unit.
+    order = [(unit, code) for code in (0, 1) for unit in (0, 2)]
+    words = [rows[unit : unit + 2, code : code + 3 : 2].T.tobytes() for unit, code in order]
+    assert weights.data == b"".join(words) + rows[4].tobytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+def test_random_dense_layers_of_all_depths_compute_what_tflm_computes(flags: tuple[str, ...]) -> None:
+    random, trials = Random(9), []
+    for number in range(60):
+        net = Net()
+        net.random = random
+        rows, units = random.randint(1, 3), random.randint(1, 40)
+        depth = random.choice((1, 3, 8, 45, 503, 504, 509, 1100))
+        zero = random.choice((0, 0, -9))
+        x = net.arena(rows, depth, zero_point=random.randint(-128, 127))
+        data = np.random.default_rng(number).choice([-128, 127, 3, -7], units * depth).astype(np.int8).tobytes()
+        weights = net.tensor((units, depth), DType.INT8, data=data, scales=(0.01,), zero_point=zero)
+        fused = random.choice(("NONE", "RELU", "RELU6"))
+        scale, zero_point = 0.002 * depth, random.choice((-128, 5))
+        y = net.op(
+            "FULLY_CONNECTED", [x, weights, -1], rows, units, scale=scale, zero_point=zero_point,
+            fused_activation_function=fused, keep_num_dims=False,
+        )  # fmt: skip
+        net.end_graph([x], [y])
+        trials.append(prepare(net.whole(), samples=3, seed=number))
+    assert [item for item in compare_all(trials, Build(flags=flags)) if item is not None] == []
 
 
 def test_a_broadcast_operand_repeats_and_does_not_overlap_the_output() -> None:

@@ -27,6 +27,7 @@ from tests.codegen.native.models import MODELS, layer, spec_of, texts
 KERNELS = Path(templates.__file__).parent / "native" / "c"
 # Each compiler with the oldest and the newest standard.
 COMPILERS = [chosen for chosen in MATRIX if chosen[1] in ("c99", "c2x", "c++11", "c++20")]
+ARENA = 28  # of the layer, whose kernel copies its input into scratch
 # A core whose stack is not measured, so that golden files do not depend on the table.
 UNMEASURED = HeaderTarget("some-board", "some-core", "reference", sram_bytes=65536, flash_bytes=1048576)
 
@@ -47,7 +48,7 @@ def check_compiles(folder: Path, chosen: tuple[str, str], *arguments: str) -> No
     "file", ["layer.h", "layer.c", "layer_weights.h", "layer_weights.c", "main.c", "CMakeLists.txt"]
 )
 def test_text_is_that_of_the_golden_file(file: str) -> None:
-    spec = replace(spec_of("layer", layer(), 12), target=UNMEASURED)
+    spec = replace(spec_of("layer", layer(), ARENA), target=UNMEASURED)
     name = file if file.startswith("layer") else f"layer_{file}"
     check_golden(f"native_{name}", texts("layer", spec=spec)[file])
 
@@ -76,9 +77,9 @@ def test_files_compile_without_warnings(tmp_path: Path, chosen: tuple[str, str])
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
-    spec = spec_of("layer", layer(), 12)
+    spec = spec_of("layer", layer(), ARENA)
     hostile = replace(
-        HOSTILE, name="layer", inputs=HOSTILE.inputs[:1], outputs=HOSTILE.inputs[1:2], tensors=(), arena_bytes=12
+        HOSTILE, name="layer", inputs=HOSTILE.inputs[:1], outputs=HOSTILE.inputs[1:2], tensors=(), arena_bytes=ARENA
     )
     for number, changed in enumerate((hostile, replace(spec, name=HOSTILE.name, notes=HOSTILE.notes))):
         folder = tmp_path / str(number)
@@ -93,7 +94,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     [
         ("LAYER_SRAM_LIMIT_BYTES", 8, "SRAM"),
         ("LAYER_FLASH_LIMIT_BYTES", 8, "flash"),
-        ("LAYER_SRAM_LIMIT_BYTES", 12, None),
+        ("LAYER_SRAM_LIMIT_BYTES", ARENA, None),
         ("LAYER_FLASH_LIMIT_BYTES", 4096, None),
     ],
 )
@@ -109,7 +110,7 @@ def test_the_header_does_not_compile_if_a_limit_is_exceeded(
 
 def test_a_target_with_too_little_memory_does_not_compile(tmp_path: Path) -> None:
     target = replace(UNMEASURED, sram_bytes=8)
-    write(tmp_path, texts("layer", spec=replace(spec_of("layer", layer(), 12), target=target)))
+    write(tmp_path, texts("layer", spec=replace(spec_of("layer", layer(), ARENA), target=target)))
     assert compile_in(tmp_path, "gcc", "c99", "-fsyntax-only", "layer.c").returncode != 0
 
 
@@ -181,7 +182,7 @@ def test_every_kernel_has_a_measured_stack() -> None:
 
 
 def test_the_header_states_the_stack_of_its_core() -> None:
-    text = texts("layer", spec=spec_of("layer", layer(), 12))["layer.h"]
+    text = texts("layer", spec=spec_of("layer", layer(), ARENA))["layer.h"]
     bounds = stack_bounds(lower(layer()), "cortex-m7")
     assert len(bounds) == 2
     for bound in bounds:

@@ -74,7 +74,7 @@ def test_a_range_error_refuses_the_operator(monkeypatch: pytest.MonkeyPatch) -> 
     def huge(_: object) -> Sequence[Step]:
         return [replace(STEP, batches=70_000)]
 
-    monkeypatch.setattr(lowering, "lowering_of", lambda _: huge)
+    monkeypatch.setattr(lowering, "lowering_of", lambda _, vector: huge)
     with pytest.raises(UnsupportedModelError, match=r"FULLY_CONNECTED here: its number of batches of 70,000") as raised:
         lower(dense_model())
     assert raised.value.where == "operator 0"

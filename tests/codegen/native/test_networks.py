@@ -61,6 +61,7 @@ def supported(
     refused: Counter[str],
     *,
     row_wise: bool = False,
+    vector: bool = False,
     samples: int = SAMPLES,
 ) -> dict[str, Trial]:
     """Return the first models that the native runtime supports, and count the others by reason."""
@@ -69,7 +70,7 @@ def supported(
         if len(trials) == count:
             break
         try:
-            trials[name] = prepare(model, samples, len(trials), row_wise=row_wise)
+            trials[name] = prepare(model, samples, len(trials), row_wise=row_wise, vector=vector)
         except UnsupportedModelError as error:
             refused[error.what] += 1
         except OverflowError:

@@ -17,6 +17,9 @@ channels, and is written channel by channel:
   read fewer channels, for which the distance is safe but not the smallest.
 - If output channel k reads only input channel k * C // K (depthwise, pooling), then what q itself still reads after
   channel k is R(q) * C + (k + 1) * C // K, and what the pixels behind it read is L(q + 1) * C as before.
+- If a kernel computes bands of output rows and may read its input rows until the last byte of a band is written
+  (depthwise channel by channel), then S = F(b) * input row bytes during band b, where F(b) is the first input row that
+  the band or one behind it reads. Hence d = max over b of (end of b * output row bytes - F(b) * input row bytes).
 - If a pointwise kernel runs from the last pixel to the first, the pixels in front of q are outstanding. Their last byte
   is q * C - 1, that of q itself (q + 1) * C - 1, so that offset(output) - offset(input) must be at least the maximum of
   (q + 1) * C - q * K while q has channels left, and q * C - q * K - K + 1 for its last channel.
@@ -159,6 +162,30 @@ def channelwise_distance(window: Window, *, element_bytes: int = 1) -> int:
     within = np.where(reads < NEVER, q * outputs - reads * count + worst, -NEVER).max() if outputs > 1 else -NEVER
     distance = max(behind, within)
     return int(distance) * element_bytes if distance > -NEVER else -reads.size * outputs * element_bytes
+
+
+def banded_distance(window: Window, band: int, *, element_bytes: int = 1) -> int:
+    """Return the distance in bytes for a kernel that computes bands of rows, and reads rows until a band is complete.
+
+    Args:
+        window: The geometry.
+        band: The number of output rows of a band; the last one of a batch can have fewer.
+        element_bytes: The size of an element.
+    """
+    height, row = window.output_height, window.output_width * window.output_channels
+    if not window.batches * height * row:
+        return 0
+    axis = (window.taps_y, window.stride_y, window.dilation_y, window.pad_y)
+    rows = _first_inside(height, window.height, *axis)
+    firsts = np.minimum.reduceat(rows, np.arange(0, height, band))
+    ends = np.minimum(np.arange(band, height + band, band, dtype=np.int64), height)
+    starts = np.arange(window.batches, dtype=np.int64)[:, None]
+    reads = np.where(firsts < NEVER, starts * window.height + firsts, NEVER).reshape(-1)
+    later = np.minimum.accumulate(reads[::-1])[::-1]
+    written = (starts * height + ends).reshape(-1) * row
+    distance = np.where(later < NEVER, written - later * (window.width * window.channels), -NEVER).max()
+    total = window.batches * height * row
+    return int(distance if distance > -NEVER else -total) * element_bytes
 
 
 def elements_distance(firsts: npt.NDArray[np.int64], *, input_bytes: int = 1, output_bytes: int = 1) -> int:

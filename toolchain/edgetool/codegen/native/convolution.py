@@ -7,24 +7,28 @@ depthwise_conv.cc, transpose_conv.cc, their _common.cc and the kernels in intege
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
 
 import numpy as np
 
 from edgetool.codegen.native.fixed_point import (
+    SIGN,
     Multiplier,
     Scales,
     double_rounding_scales,
     layer_scales,
     quantize_multiplier,
     reach_of_weights,
+    sign_scales,
     wide_scales,
 )
+from edgetool.codegen.native.products import product_scales
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import RANGES, Array, Lowering, Site, fused_range
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import scale, zero_point
-from edgetool.operators.overlap import Window, channelwise_distance, conv_distance
+from edgetool.operators.overlap import Window, banded_distance, channelwise_distance, conv_distance
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,20 @@ class Operands:
 
 CONV = Operands(0, 1, 2, 0, (DType.INT32, DType.INT64))
 DEPTHWISE = Operands(0, 1, 2, 3, (DType.INT64,))
+# What edgetool_conv2d_tiled_s8 computes at once, and the pointers to rows that a call may have on the stack.
+CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
+# The shift of its products, with which nearly all layers have some, and the largest one of its form "sign".
+TILED_SHIFT, MAX_SIGN_SHIFT = 3, 22
+# The most bytes of a row of taps that it copies twice if some are outside the input, where it needs so many of them.
+ASIDE = 16
+# What edgetool_depthwise_tiled_s8 has at once: planes of channels, their bytes, the words of a column, output bytes of
+# a band, and what a number of columns is best a multiple of.
+PLANES, PLANE_BYTES, COLUMN, BAND_BYTES, TILE_UNIT = 4, 6656, 8, 6144, 6
+# The most pairs of tap rows unless taps are 3 x 3, the fewest outputs of a band that are worth planes, and what is in
+# scratch to keep the stack small.
+MAX_PAIRS, LEAST_OUTPUTS, SECTION_WORDS = 4, 4, 64
+
+
 TRANSPOSE = Operands(2, 1, 3, 0, (DType.INT16, DType.INT64))
 
 
@@ -120,7 +138,7 @@ def has_int32_sums(site: Site, position: int) -> bool:
     return bool(name == "INT32")
 
 
-def _weights(site: Site, operands: Operands) -> Array:
+def weights_of(site: Site, operands: Operands) -> Array:
     """Return the weights as int8, after a check of types and shapes, which TFLM's kernels rely on."""
     source, output = site.input(operands.source), site.output()
     types = (source.dtype, site.input(operands.weights).dtype)
@@ -216,7 +234,11 @@ def _suffix(site: Site) -> str:
 
 
 def _conv_2d(site: Site) -> Iterator[Step]:
-    filters = _weights(site, CONV)
+    yield _convolution(site, weights_of(site, CONV))
+
+
+def _convolution(site: Site, filters: Array) -> Step:
+    """Return the step of a convolution with weights of shape (output channels, taps y, taps x, input channels)."""
     channels, taps_y, taps_x, depth = filters.shape
     window = window_of(site, taps_y, taps_x)
     groups = window.channels // depth
@@ -224,56 +246,312 @@ def _conv_2d(site: Site) -> Iterator[Step]:
     site.require(matching, f"it cannot multiply {window.channels} channels and weights of shape {filters.shape}")
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
-    element = site.output().dtype.bits // 8
+    element, is_tiled = site.output().dtype.bits // 8, _is_tiled(site, groups)
     overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
     if window.is_pointwise and not site.row_wise:
         window = window.flattened()
         distance = conv_distance(window, descending=True, element_bytes=element)
         overlaps.append(StepOverlap(0, distance, descending=True))
-    outside: dict[str, FieldValue] = {} if element == 2 else {"zero_pixel": zero_pixel(site.input(0))}
-    yield _step(
-        site,
-        f"edgetool_conv2d_{_suffix(site)}",
-        window,
-        tuple(overlaps),
-        window_rows(site.index(0), window, element),
-        weights=Constant("int8_t", flat.tobytes(), "weights"),
-        scales=scales.constant,
-        shift=scales.shift,
-        output_channels=channels,
-        groups=groups,
-        dilation_x=window.dilation_x,
-        **outside,
+    kernel, scratch = f"edgetool_conv2d_{_suffix(site)}", 0
+    special: dict[str, FieldValue]
+    if is_tiled:
+        # The taps of four pixels as int16.
+        kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
+        shift, numbers = _tiled_scales(site, scales, flat)
+        stream = Constant("uint32_t", tiled_weights(filters, numbers), "weights and scales")
+        special = {"weights": stream, "zero_pixel": _zero_words(site, ASIDE), "shift": shift}
+    else:
+        weights = Constant("int8_t", flat.tobytes(), "weights")
+        if element == 1:
+            # In words, which are read as such if they can be.
+            weights = Constant("uint32_t", flat.tobytes().ljust(_up(flat.size, 4), b"\0"), "weights")
+        special = {"groups": groups, "weights": weights, "scales": scales.constant, "shift": scales.shift}
+        if element == 1:
+            special["zero_pixel"] = zero_pixel(site.input(0))
+    return replace(
+        _step(
+            site,
+            kernel,
+            window,
+            tuple(overlaps),
+            window_rows(site.index(0), window, element),
+            output_channels=channels,
+            dilation_x=window.dilation_x,
+            **special,
+        ),
+        scratch_bytes=scratch,
+        band=_conv_band(site, window) if is_tiled else 1,
     )
 
 
+def _conv_band(site: Site, window: Window) -> int:
+    """Return the number of rows per call, for which the kernel's groups of pixels are whole if rows are not."""
+    whole = PIXELS // gcd(PIXELS, window.output_width)
+    fits = window.output_height >= whole and whole * window.taps_y <= MAX_ROW_POINTERS
+    return whole if fits and not site.row_wise else 1
+
+
+def _is_tiled(site: Site, groups: int) -> bool:
+    """Return whether a CONV_2D has the kernel with scratch."""
+    return site.output().dtype is DType.INT8 and groups == 1 and not site.lean
+
+
+def _tiled_scales(site: Site, scales: Scales, flat: Array) -> tuple[int, Array]:
+    """Return how edgetool_conv2d_tiled_s8 scales sums, and the numbers that each channel has for it: see its header."""
+    limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
+    products = product_scales(scales, reach, *limits, shift=TILED_SHIFT)
+    if products is None:
+        reals = conv_multipliers(site, site.input(0), site.input(1), len(flat))
+        multipliers = [quantize_multiplier(real) for real in reals]
+        offsets = bias_of(site, 2, len(flat)) - zero_point(site.input(0)) * flat.astype(np.int64).sum(axis=1)
+        products = double_rounding_scales(multipliers, offsets)
+        if max(item.right for item in multipliers) <= MAX_SIGN_SHIFT:
+            products = sign_scales(multipliers, offsets, reach) or products
+    multiplier, low, high = np.frombuffer(products.constant.data, "<i4").reshape(-1, 3).T.astype(np.int64)
+    numbers = [low, multiplier, high]
+    if products.shift == SIGN:
+        numbers[2:] = [(1 << high - 1) + (zero_point(site.output()) << high), high]
+    return products.shift, np.stack(numbers, axis=1)
+
+
+def tiled_weights(filters: Array, numbers: Array) -> bytes:
+    """Return weights (channels, y, x, depth) and numbers of each channel as edgetool_conv2d_tiled_s8 reads them."""
+    rows = filters.reshape(*filters.shape[:2], -1)
+    whole = rows.shape[2] // TAPS * TAPS
+    flat = np.concatenate([part.reshape(len(rows), -1) for part in (rows[:, :, :whole], rows[:, :, whole:])], axis=1)
+    channels, taps = (_up(count, unit) for count, unit in zip(flat.shape, (CHANNELS, TAPS), strict=True))
+    padded = np.zeros((channels, taps), np.int8)
+    padded[: flat.shape[0], : flat.shape[1]] = flat
+    # Taps are counted as (tap / 4, tap / 2 % 2, tap % 2).
+    words = padded.reshape(-1, CHANNELS, taps // TAPS, 2, 2).transpose(0, 2, 4, 3, 1).reshape(channels // CHANNELS, -1)
+    words = np.ascontiguousarray(words).view("<u4")
+    table = np.zeros((channels, numbers.shape[1]), np.int64)
+    table[: len(numbers)] = numbers
+    table = (table & 0xFFFFFFFF).astype("<u4")
+    starts, ends = table[:, 0].reshape(-1, CHANNELS), table[:, 1:].reshape(len(words), -1)
+    return np.concatenate([starts, words, ends], axis=1).tobytes()
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
 def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
-    filters = _weights(site, DEPTHWISE)
+    filters = weights_of(site, DEPTHWISE)
     one, taps_y, taps_x, channels = filters.shape
     window = window_of(site, taps_y, taps_x)
     multiplier = site.option("depth_multiplier", 0)
     matching = one == 1 and channels == window.channels * multiplier
     site.require(matching, f"it cannot multiply {window.channels} channels and weights of shape {filters.shape}")
-    scales = _channel_scales(site, DEPTHWISE, filters.reshape(-1, channels).T, folded=True)
     element = site.output().dtype.bits // 8
-    outside: dict[str, FieldValue] = {} if element == 2 else {"outside": zero_point(site.input(0))}
-    yield _step(
+    if element == 1 and window.channels == 1:
+        # All outputs read the only channel.
+        yield _convolution(site, filters.transpose(3, 1, 2, 0))
+        return
+    window, filters = _without_taps_outside(window, filters)
+    flat = filters.reshape(-1, channels).T
+    scales = _channel_scales(site, DEPTHWISE, flat, folded=True)
+    source = window_rows(site.index(0), window, element)
+    if element == 2:
+        yield _step(
+            site,
+            "edgetool_depthwise_s16",
+            window,
+            (StepOverlap(0, channelwise_distance(window, element_bytes=element)),),
+            source,
+            weights=Constant("int8_t", filters.tobytes(), "weights"),
+            scales=scales.constant,
+            shift=scales.shift,
+            depth_multiplier=multiplier,
+            dilation_x=window.dilation_x,
+        )
+        return
+    limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
+    is_direct = multiplier == 1 and limits == RANGES[DType.INT8] and not site.lean
+    for is_3x3, shift in ((True, 0), (False, 2)) if is_direct else ():
+        tiling = DepthwiseTiling.of(window, row_wise=site.row_wise, is_3x3=is_3x3)
+        products = product_scales(scales, reach, *limits, shift=shift) if tiling is not None else None
+        if tiling is not None and products is not None:
+            yield _tiled_depthwise(site, window, source, filters[0], products, tiling)
+            return
+    rounded = product_scales(scales, reach, *limits, half=2**31)
+    step = _step(
         site,
-        f"edgetool_depthwise_{_suffix(site)}",
+        "edgetool_depthwise_s8",
         window,
-        (StepOverlap(0, channelwise_distance(window, element_bytes=element)),),
-        window_rows(site.index(0), window, element),
-        weights=Constant("int8_t", filters.tobytes(), "weights"),
-        scales=scales.constant,
+        (StepOverlap(0, channelwise_distance(window)),),
+        source,
+        weights=Constant("uint32_t", four_channels(flat), "weights"),
+        zero_pixel=_zero_words(site),
+        scales=(rounded or scales).constant,
+        is_rounded=int(rounded is not None),
         shift=scales.shift,
         depth_multiplier=multiplier,
         dilation_x=window.dilation_x,
-        **outside,
+    )
+    # The addresses of all taps.
+    yield replace(step, scratch_bytes=8 * window.taps_y * window.taps_x + 4)
+
+
+def _without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]:
+    """Return a window, and weights of shape (1, taps y, taps x, channels), without taps that are never in the input."""
+    first_y, end_y = _taps_inside(
+        window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y
+    )
+    first_x, end_x = _taps_inside(
+        window.output_width, window.width, window.taps_x, window.stride_x, window.dilation_x, window.pad_x
+    )
+    smaller = replace(
+        window,
+        taps_y=end_y - first_y,
+        taps_x=end_x - first_x,
+        pad_y=window.pad_y - first_y * window.dilation_y,
+        pad_x=window.pad_x - first_x * window.dilation_x,
+    )
+    return smaller, filters[:, first_y:end_y, first_x:end_x]
+
+
+def _taps_inside(outputs: int, side: int, taps: int, stride: int, dilation: int, pad: int) -> tuple[int, int]:
+    """Return the first tap along one axis that is in the input for an output, and that behind the last one."""
+    places = np.arange(taps)[:, None] * dilation + np.arange(outputs) * stride - pad
+    inside = np.flatnonzero(((places >= 0) & (places < side)).any(axis=1)).tolist()
+    # Kernels have no negative padding.
+    return (min(inside[0], pad // dilation), inside[-1] + 1) if inside else (0, taps)
+
+
+def _zero_words(site: Site, least: int = 4) -> Constant:
+    """Return a pixel outside the input, of at least so many bytes."""
+    outside = zero_pixel(site.input(0)).data
+    return Constant("uint32_t", outside[:1] * _up(max(least, len(outside)), 4), "a pixel outside the input")
+
+
+def _tiled_depthwise(
+    site: Site, window: Window, source: RowInput, filters: Array, scales: Scales, tiling: DepthwiseTiling
+) -> Step:
+    """Return the step of a layer with planes."""
+    kernel = "edgetool_depthwise_tiled_s8"
+    weights = weights_of_3x3(filters) if tiling.is_3x3 else weights_in_pairs(filters, tiling.pairs)
+    return Step(
+        operator=site.operator.index,
+        kernel=kernel,
+        op=describe(
+            kernel,
+            weights=Constant("uint32_t", weights, "weights"),
+            scales=scales.constant,
+            zero_pixel=_zero_words(site),
+            input_width=window.width,
+            output_width=window.output_width,
+            tile=tiling.tile,
+            groups=tiling.groups,
+            input_channels=window.channels,
+            words=tiling.words(window),
+            taps_y=window.taps_y,
+            taps_x=window.taps_x,
+            pairs=tiling.pairs,
+            stride_x=window.stride_x,
+            pad_x=window.pad_x,
+            advance=tiling.advance,
+            is_3x3=int(tiling.is_3x3),
+        ),
+        inputs=(source,),
+        output=site.operator.outputs[0],
+        row_bytes=window.output_width * window.output_channels,
+        rows=window.output_height,
+        batches=window.batches,
+        scratch_bytes=tiling.scratch_bytes(window),
+        band=tiling.band,
+        overlaps=(StepOverlap(0, banded_distance(window, tiling.band)),),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DepthwiseTiling:
+    """How edgetool_depthwise_tiled_s8 computes a layer: see its header. band: the number of output rows per call."""
+
+    is_3x3: bool
+    advance: int
+    pairs: int
+    groups: int
+    tile: int
+    band: int
+
+    @classmethod
+    def of(cls, window: Window, *, row_wise: bool, is_3x3: bool) -> DepthwiseTiling | None:
+        """Return as many rows in a band as planes, pointers and the cost of an overlap allow.
+
+        None if the layer has another kernel, or too few outputs. is_3x3: whether it shall have weights of 3 x 3 taps.
+        """
+        taps_y, width = window.taps_y, window.output_width
+        advance = window.stride_y if window.dilation_y == 1 and window.stride_y <= min(2, taps_y) else 0
+        rows = 2 if advance == 1 else 1
+        pairs = max(2, taps_y // 2 + 1 if advance == 1 else -(-taps_y // 2))
+        most = min(window.output_height, MAX_ROW_POINTERS // taps_y, BAND_BYTES // (width * window.output_channels))
+        most = 1 if row_wise or not advance else max(1, most)
+        has_weights = (taps_y, window.taps_x, advance) == (3, 3, window.stride_x) if is_3x3 else pairs <= MAX_PAIRS
+        if window.dilation_x != 1 or width * most < LEAST_OUTPUTS or not has_weights:
+            return None
+        # Bands of similar size, in whole groups.
+        most = min(most, (COLUMN - pairs + 1) * rows)
+        count = -(-window.output_height // most)
+        band = min(_up(-(-window.output_height // count), rows), most)
+        groups = -(-band // rows)
+        # A column of outputs has some of the planes and, unless taps are 3 x 3, of the list.
+        column = 4 * PLANES * COLUMN
+        bytes_each = column * window.stride_x + (0 if is_3x3 else 8 * groups * rows)
+        tile = (PLANE_BYTES - column * (window.taps_x - window.stride_x)) // bytes_each
+        if tile < min(width, TILE_UNIT):
+            return None
+        return cls(is_3x3, advance, pairs, groups, width if tile >= width else tile // TILE_UNIT * TILE_UNIT, band)
+
+    def words(self, window: Window) -> int:
+        """Return the words of weights of a channel."""
+        return 3 if self.is_3x3 else -(-window.taps_x * self.pairs // 2)
+
+    def scratch_bytes(self, window: Window) -> int:
+        """Return the bytes of the planes or, without DSP, of the table of addresses, whichever is larger."""
+        columns, words = (self.tile - 1) * window.stride_x + window.taps_x, self.words(window)
+        planes = SECTION_WORDS + 4 * (self.groups + self.pairs) + PLANES * columns * COLUMN
+        if self.is_3x3:
+            return 4 * planes
+        outputs = self.groups * (2 if self.advance == 1 else 1) * self.tile
+        return 4 * max(planes + 4 * words + 2 * outputs + 16, 8 * words + 1)
+
+
+def weights_of_3x3(filters: Array) -> bytes:
+    """Return weights of shape (3, 3, channels) as edgetool_depthwise_tiled_s8 reads them: see its header."""
+    words = _whole_fours(filters)[[0, 1, 1, 2]]
+    return words.reshape(4, 3, -1, PLANES).transpose(2, 1, 3, 0).tobytes()
+
+
+def weights_in_pairs(filters: Array, pairs: int) -> bytes:
+    """Return weights of shape (taps y, taps x, channels) as edgetool_depthwise_tiled_s8 reads them: see its header."""
+    filters = _whole_fours(filters)
+    taps_y, taps_x, channels = filters.shape
+    rows = np.zeros((2 * pairs, taps_x, channels), np.int8)
+    rows[:taps_y] = filters
+    # The two taps of each pair, by column and pair.
+    entries = rows.reshape(pairs, 2, taps_x, channels).transpose(2, 0, 1, 3).reshape(-1, 2, channels)
+    padded = np.zeros((_up(len(entries), 2), 2, channels), np.int8)
+    padded[: len(entries)] = entries
+    # Entries are counted as (word, first or second one of a word).
+    words = padded.reshape(-1, 2, 2, channels // PLANES, PLANES)
+    return words.transpose(3, 0, 4, 2, 1).tobytes()
+
+
+def _whole_fours(filters: Array) -> Array:
+    """Return weights with a multiple of four channels."""
+    return np.pad(filters, [(0, 0), (0, 0), (0, -filters.shape[2] % PLANES)])
+
+
+def four_channels(flat: Array) -> bytes:
+    """Return weights of shape (channels, taps) as edgetool_depthwise_s8 reads them: see its header."""
+    padded = np.zeros((_up(len(flat), 4), flat.shape[1]), np.int8)
+    padded[: len(flat)] = flat
+    return padded.reshape(-1, 4, flat.shape[1]).transpose(0, 2, 1).tobytes()
+
+
 def _transpose_conv(site: Site) -> Iterator[Step]:
-    filters = _weights(site, TRANSPOSE)
+    filters = weights_of(site, TRANSPOSE)
     channels, taps_y, taps_x, depth = filters.shape
     source, output = site.input(TRANSPOSE.source), site.output()
     site.require(depth == source.shape[3], f"it cannot multiply the shapes {source.shape} and {filters.shape}")

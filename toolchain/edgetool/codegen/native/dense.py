@@ -1,8 +1,8 @@
 """FULLY_CONNECTED and BATCH_MATMUL as native kernels.
 
-Weights of int8 and int4 become int8. The units of a layer whose weights have one scale share one edgetool_scale, and
-have one int32 each. Sources: fully_connected.cc, batch_matmul.cc, their _common.cc, integer_ops/fully_connected.h and
-batch_matmul.h.
+Weights of int8 and int4 become int8, in the order in which edgetool_dense_s8 reads those of four units at once. The
+units of a layer whose weights have one scale share one edgetool_scale, and have one int32 each. Sources:
+fully_connected.cc, batch_matmul.cc, their _common.cc, integer_ops/fully_connected.h and batch_matmul.h.
 """
 
 from __future__ import annotations
@@ -23,9 +23,14 @@ from edgetool.codegen.native.fixed_point import (
 )
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import RANGES, Array, Lowering, Site, fused_range
+from edgetool.codegen.native.vector import dense_step
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import is_per_channel, scale, zero_point
 from edgetool.operators.overlap import Window, conv_distance
+
+MAX_BAND = 8  # rows of a dense layer per call
+GROUP = 4  # units that edgetool_dense_s8 computes at once
+MAX_GROUPED_DEPTH = 2**15 - 1  # their sums without the correction for unsigned weights fit 32 bits
 
 
 def _rows_window(rows: int, depth: int, units: int) -> Window:
@@ -100,7 +105,13 @@ def _dense_s8(
     none = np.zeros(1, np.int64)
     fits = reach.fits(offsets) and all(part.fits(none) for part in parts)
     site.require(fits, "its sums may exceed 32 bits")
+    if site.vector and zero == 0:
+        step = dense_step(site, rows, filters, offsets, multipliers)
+        if step is not None:
+            return step
     code_range = (zero_point(output), *fused_range(site, output))
+    # Three units are a group with one of zeros, which takes less time than three units in none.
+    grouped = (units + 1) // GROUP * GROUP if depth <= MAX_GROUPED_DEPTH else 0
     values: dict[str, FieldValue]
     if isinstance(multipliers, list):
         scales = layer_scales(multipliers, offsets, reach, *code_range)
@@ -108,17 +119,19 @@ def _dense_s8(
     else:
         every = Reach((reach.low + offsets).min(keepdims=True), (reach.high + offsets).max(keepdims=True))
         scales = layer_scales([multipliers], none, every, *code_range)
-        values = {"offsets": Constant("int32_t", offsets.astype("<i4").tobytes(), "bias and input zero point")}
+        padded = np.pad(offsets, (0, max(0, grouped - units))).astype("<i4")
+        values = {"offsets": Constant("int32_t", padded.tobytes(), "bias and input zero point")}
     zero_of_output, low, high = code_range
     return Step(
         operator=site.operator.index,
         kernel="edgetool_dense_s8",
         op=describe(
             "edgetool_dense_s8",
-            weights=Constant("int8_t", filters.tobytes(), "weights"),
+            weights=_packed(filters, grouped),
             scales=scales.constant,
             depth=depth,
             units=units,
+            grouped=grouped,
             shift=scales.shift,
             weights_zero_point=zero,
             zero_point=zero_of_output,
@@ -130,8 +143,26 @@ def _dense_s8(
         output=site.operator.outputs[0],
         row_bytes=units,
         rows=rows,
+        scratch_bytes=2 * _padded(depth),
+        band=min(rows, MAX_BAND),
         overlaps=(StepOverlap(0, conv_distance(_rows_window(rows, depth, units))),),
     )
+
+
+def _padded(depth: int) -> int:
+    """Return the codes of a row of weights, which consists of whole words."""
+    return -(-depth // 4) * 4
+
+
+def _packed(filters: Array, grouped: int) -> Constant:
+    """Return weights of shape (units, depth) as edgetool_dense_s8.h explains, the first units in groups."""
+    units, depth = filters.shape
+    missing = max(0, grouped - units)
+    rows = np.pad(filters, ((0, missing), (0, _padded(depth) - depth))).view(np.uint8)
+    # The axes are group, pair of units, unit, four codes, half of a word, and whether the code's place is odd.
+    fours = rows[:grouped].reshape(grouped // GROUP, 2, 2, rows.shape[1] // 4, 2, 2).transpose(0, 3, 5, 1, 4, 2).copy()
+    fours[..., 0] ^= 0x80  # 128 more, without a sign
+    return Constant("uint32_t", fours.tobytes() + rows[grouped:].tobytes(), "weights")
 
 
 def _dense_s16(site: Site, rows: int, filters: Array, multipliers: list[Multiplier], zero: int) -> Step:
@@ -214,8 +245,9 @@ def _product(site: Site, terms: Array, *overlaps: StepOverlap, **values: FieldVa
         scales = layer_scales([multiplier], none, reach, zero_point(output), low, high)
         zeros = {"left": left, "right": right}
         values |= {f"{side}_zero_point": zero_point(tensor) for side, tensor in zeros.items()}
-        values["zero_point"] = zero_point(output)
-        kernel = "edgetool_batch_matmul_s8"
+        has_scratch = values["left_depth_step"] != 1 and not site.lean
+        values |= {"zero_point": zero_point(output), "has_scratch": int(has_scratch)}
+        kernel, scratch = "edgetool_batch_matmul_s8", _padded(depth) if has_scratch else 0
     else:
         symmetric = all(zero_point(tensor) == 0 for tensor in (left, right, output))
         site.require(symmetric, "a zero point is not 0")
@@ -223,7 +255,7 @@ def _product(site: Site, terms: Array, *overlaps: StepOverlap, **values: FieldVa
         wide = wide_scales([multiplier], np.zeros(1, np.int64), Reach(-limit, limit))
         if wide is None:
             site.refuse("its sums or multipliers are too large")
-        scales, kernel = wide, "edgetool_batch_matmul_s16"
+        scales, kernel, scratch = wide, "edgetool_batch_matmul_s16", 0
     return Step(
         operator=site.operator.index,
         kernel=kernel,
@@ -231,6 +263,7 @@ def _product(site: Site, terms: Array, *overlaps: StepOverlap, **values: FieldVa
         inputs=tuple(RowInput(site.index(i), row_bytes=site.input(i).size_bytes) for i in range(2)),
         output=site.operator.outputs[0],
         row_bytes=output.size_bytes,
+        scratch_bytes=scratch,
         overlaps=overlaps,
     )
 

@@ -154,12 +154,12 @@ def layer_scales(
     """
     lines = find_lines(multipliers, reach.low + offsets, reach.high + offsets, zero_point, low, high)
     if lines is None:
-        return _sign_scales(multipliers, offsets, reach) or double_rounding_scales(multipliers, offsets)
+        return sign_scales(multipliers, offsets, reach) or double_rounding_scales(multipliers, offsets)
     slopes, intercepts, shift = lines
     return Scales(_packed(slopes, intercepts + slopes * offsets), shift)
 
 
-def _sign_scales(multipliers: list[Multiplier], offsets: Integers, reach: Reach) -> Scales | None:
+def sign_scales(multipliers: list[Multiplier], offsets: Integers, reach: Reach) -> Scales | None:
     """Return the scales of a layer in the form "sign", None if it may differ or overflow."""
     # Below 2^30, the product is, and neither it nor the half of the largest divisor exceed 32 bits together.
     if not reach.fits(offsets, 31) or any(item.value < 0 or (item.value and not item.right) for item in multipliers):

@@ -85,21 +85,25 @@ class NativeProgram:
         return tuple(sorted({step.kernel for step in self.steps}))
 
 
-def lowering_of(code: str) -> Lowering | None:
-    """Return the lowering of an operator; None if the native runtime lacks it."""
+def lowering_of(code: str, *, vector: bool = False) -> Lowering | None:
+    """Return the lowering of an operator, or that for cores with Helium; None if the native runtime lacks it."""
     family = _MODULES.get(code)
     if family is None:
         return None
     lowering: Lowering | None = import_module(f"edgetool.codegen.native.{family}").LOWERINGS.get(code)
+    if vector:
+        lowering = import_module("edgetool.codegen.native.vector").LOWERINGS.get(code, lowering)
     return lowering
 
 
-def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
+def lower(model: Model, *, row_wise: bool = False, vector: bool = False, lean: bool = False) -> NativeProgram:
     """Return the steps of a model.
 
     Args:
         model: The model.
         row_wise: Whether the rows of images stay apart, for plans of rows instead of tensors.
+        vector: Whether the core has Helium, for which some operators have kernels of their own.
+        lean: Whether kernels must do without scratch that only makes them faster.
 
     Raises:
         UnsupportedModelError: The native runtime does not support an operator or its options.
@@ -115,9 +119,10 @@ def lower(model: Model, *, row_wise: bool = False) -> NativeProgram:
     for operator in graph.operators:
         if operator.index in pads or operator.index in lookups.absorbed:
             continue
-        site = _site(model, replace(graph, tensors=tuple(tensors)), operator, pads, row_wise)
+        current = replace(graph, tensors=tuple(tensors))
+        site = _site(model, current, operator, pads, row_wise=row_wise, vector=vector, lean=lean)
         lookup = lookups.by_operator.get(operator.index)
-        lowering = lowering_of(operator.code) if lookup is None else partial(lower_lookup, lookup=lookup)
+        lowering = lowering_of(operator.code, vector=vector) if lookup is None else partial(lower_lookup, lookup=lookup)
         if lowering is None:
             site.refuse("it has no native kernel")
         for item in _lowered(lowering, site):
@@ -309,17 +314,18 @@ def _amounts(tensor: Tensor) -> list[tuple[int, int]]:
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def _site(model: Model, graph: Graph, operator: Operator, pads: dict[int, Operator], row_wise: bool) -> Site:
+def _site(model: Model, graph: Graph, operator: Operator, pads: dict[int, Operator], **flags: bool) -> Site:
     """Return the operator's site; if it reads a folded PAD, with the PAD's input and padding."""
     pad = next(
         (pads[item.index] for item in graph.operators if item.index in pads and item.outputs[0] in operator.inputs),
         None,
     )
     if pad is None:
-        return Site(model, graph, operator, row_wise=row_wise)
+        return Site(model, graph, operator, **flags)
     amounts = _amounts(graph.tensors[pad.inputs[1]])
     folded = replace(operator, inputs=(pad.inputs[0], *operator.inputs[1:]))
-    return Site(model, graph, folded, pad_top=amounts[1][0], pad_left=amounts[2][0], row_wise=row_wise)
+    pad_top, pad_left = amounts[1][0], amounts[2][0]
+    return Site(model, graph, folded, pad_top=pad_top, pad_left=pad_left, **flags)
 
 
 def unsupported(model: Model) -> str | None:

@@ -27,6 +27,8 @@ from edgetool.operators.recurrent import BIASES, CELL, GATE_INPUT_SCALE, HIDDEN,
 # The positions of the weights and biases of a gate, in the kernel's order: forget, input, candidate, output.
 GATE_ORDER = (1, 0, 2, 3)
 GATES = 4
+WORD = 4  # bytes
+SOME = 8  # filters whose products edgetool_svdf_s8 computes before it writes outputs
 GATE_OUTPUT_SCALE = 2.0**-15
 CELL_UNBOUNDED = 32768
 # The cell state times 3 << MAX_TANH_LEFT stays within 32 bits, and so does the rounding of a right shift.
@@ -66,7 +68,7 @@ def _svdf(site: Site) -> Iterator[Step]:
         kernel="edgetool_svdf_s8",
         op=describe(
             "edgetool_svdf_s8",
-            weights=_array("int8_t", weights, "weights"),
+            weights=Constant("uint32_t", np.pad(weights, ((0, 0), (0, -depth % WORD))).tobytes(), "weights"),
             offsets=_array("int32_t", -zero_point(source) * weights.astype(np.int64).sum(axis=1), "offsets"),
             times_s8=None if wide else _array("int8_t", time_weights, "time weights"),
             times_s16=_array("int16_t", time_weights, "time weights") if wide else None,
@@ -86,9 +88,17 @@ def _svdf(site: Site) -> Iterator[Step]:
         inputs=(RowInput(site.index(0), row_bytes=source.size_bytes),),
         output=site.operator.outputs[0],
         row_bytes=output.size_bytes,
+        scratch_bytes=-(-depth // WORD) * WORD,
         states=(site.index(STATE),),
-        overlaps=(StepOverlap(0, _sequence_distance(source, output)),),
+        overlaps=(StepOverlap(0, _svdf_distance(source, output, rank)),),
     )
+
+
+def _svdf_distance(source: Tensor, output: Tensor, rank: int) -> int:
+    """Return the distance of a kernel that reads a batch of the input once for each SOME filters."""
+    (batches, depth), units = source.shape, output.shape[-1]
+    written = (units * rank - 1) // SOME * SOME // rank  # units of a batch before its input is read for the last time
+    return max(0, written, (batches - 1) * (units - depth) + written)
 
 
 def sigmoid_table() -> Constant:

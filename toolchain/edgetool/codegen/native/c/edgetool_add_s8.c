@@ -2,23 +2,65 @@
 #include "edgetool_add_s8.h"
 
 #include "edgetool_broadcast.h"
+#include "edgetool_dsp.h"
 
-static int32_t scaled(const edgetool_add_s8_op *op, int32_t code, uint32_t k)
+/* MultiplyByQuantizedMultiplier without a left shift, of numbers below 2^30. */
+typedef struct {
+    int32_t multiplier;
+    int32_t half;
+    int32_t sign; /* -1 if halves are rounded away from zero, 0 if nothing is */
+    uint32_t right;
+} rounding;
+
+static inline rounding rounding_of(const edgetool_add_s8_op *op, uint32_t k)
 {
-    return edgetool_multiply((code - op->zero_points[k]) * (1 << 20), op->multiplier[k], 0, op->right[k]);
+    const uint32_t right = op->right[k];
+    rounding result;
+    result.multiplier = op->multiplier[k];
+    result.half = right == 0 ? 0 : 1 << (right - 1);
+    result.sign = right == 0 ? 0 : -1;
+    result.right = right;
+    return result;
 }
 
-static int8_t result(const edgetool_add_s8_op *op, int32_t a, int32_t b)
+static inline int32_t scaled(int32_t value, const rounding *by)
 {
-    int32_t value;
-    if (op->shift != EDGETOOL_DOUBLE_ROUNDING) {
-        value = (a * op->slope[0] + b * op->slope[1] + op->intercept) >> op->shift;
-    } else {
-        const int32_t x = scaled(op, a, 0), y = scaled(op, b, 1);
-        const int32_t sum = op->subtract ? x - y : x + y;
-        value = edgetool_multiply(sum, op->multiplier[2], 0, op->right[2]) + op->zero_points[2];
+    return (edgetool_smmulr(value * 2, by->multiplier) + by->half + ((value >> 31) & by->sign)) >> by->right;
+}
+
+/* A run with TFLM's three roundings. */
+static EDGETOOL_NOINLINE void run_of_roundings(const edgetool_add_s8_op *op, const int8_t *a, uint32_t step_a,
+                                               const int8_t *b, uint32_t step_b, int8_t *out, uint32_t run)
+{
+    const rounding first = rounding_of(op, 0), second = rounding_of(op, 1), third = rounding_of(op, 2);
+    const int32_t zero_a = op->zero_points[0], zero_b = op->zero_points[1], zero_point = op->zero_points[2];
+    const int32_t low = op->low, high = op->high, minus = op->subtract != 0 ? -1 : 0;
+    for (const int8_t *end = out + run; out != end; a += step_a, b += step_b) {
+        const int32_t x = scaled((*a - zero_a) * (1 << 20), &first), y = scaled((*b - zero_b) * (1 << 20), &second);
+        const int32_t value = scaled(x + (y ^ minus) - minus, &third) + zero_point;
+        *out++ = (int8_t)edgetool_clamp(value, low, high);
     }
-    return (int8_t)edgetool_clamp(value, op->low, op->high);
+}
+
+#define ONE_LINE(i) out[i] = (int8_t)edgetool_ssat8((intercept + a[i] * first + b[i] * second) >> shift)
+
+/* A run of a line that is clamped to int8, and whose operands both have one element per output element. */
+static EDGETOOL_NOINLINE void run_of_line(const edgetool_add_s8_op *op, const int8_t *a, const int8_t *b, int8_t *out,
+                                          uint32_t run)
+{
+    const int32_t first = op->slope[0], second = op->slope[1], intercept = op->intercept;
+    const uint32_t shift = op->shift & 31U;
+    for (const int8_t *last = a + (run & ~3U); a != last; a += 4) {
+        ONE_LINE(0);
+        ONE_LINE(1);
+        ONE_LINE(2);
+        ONE_LINE(3);
+        b += 4;
+        out += 4;
+    }
+    for (uint32_t i = 0; i < (run & 3U); i++) {
+        ONE_LINE(i);
+    }
 }
 
 void edgetool_add_s8(const void *descriptor, const edgetool_band *band)
@@ -32,11 +74,19 @@ void edgetool_add_s8(const void *descriptor, const edgetool_band *band)
         do {
             const int8_t *a = (const int8_t *)band->rows[2 * row] + walk.at[0];
             const int8_t *b = (const int8_t *)band->rows[2 * row + 1] + walk.at[1];
-            for (uint32_t i = 0; i < run; i++) {
-                *out++ = result(op, *a, *b);
-                a += step_a;
-                b += step_b;
+            if (op->shift == EDGETOOL_DOUBLE_ROUNDING) {
+                run_of_roundings(op, a, step_a, b, step_b, out, run);
+            } else if (step_a == 1 && step_b == 1 && op->low == INT8_MIN && op->high == INT8_MAX) {
+                run_of_line(op, a, b, out, run);
+            } else {
+                for (uint32_t i = 0; i < run; i++) {
+                    const int32_t sum = op->intercept + *a * op->slope[0] + *b * op->slope[1];
+                    out[i] = (int8_t)edgetool_clamp(sum >> op->shift, op->low, op->high);
+                    a += step_a;
+                    b += step_b;
+                }
             }
+            out += run;
         } while (edgetool_next_run(&walk, op->loops, 2));
     }
 }

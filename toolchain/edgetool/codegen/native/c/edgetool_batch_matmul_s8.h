@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
  * BATCH_MATMUL for int8, and FULLY_CONNECTED with weights that the model computes. Rows: each whole tensor is one row,
- * left operand first; no scratch.
+ * left operand first. Scratch: if has_scratch is 1, a row of the left operand, whose elements are then apart; none
+ * otherwise.
  *
  * The output is [batches[0]][batches[1]][batches[2]][rows][columns]. Elements of the operands are found by their
  * steps: a step of 0 along a batch axis repeats an operand. `bias` is NULL or has one number for each column.
- * Outputs are written in ascending order.
+ * Elements of a row or of a column of the right operand are next to each other. Outputs are written in ascending order,
+ * each after the elements that it depends on are read.
  */
 #ifndef EDGETOOL_BATCH_MATMUL_S8_H
 #define EDGETOOL_BATCH_MATMUL_S8_H
@@ -29,6 +31,7 @@ typedef struct {
     uint32_t left_depth_step;
     uint32_t right_column_step;
     uint32_t right_depth_step;
+    uint8_t has_scratch;
     uint8_t shift;
     int8_t left_zero_point;
     int8_t right_zero_point;

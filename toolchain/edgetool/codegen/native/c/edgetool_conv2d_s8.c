@@ -1,53 +1,123 @@
 /* SPDX-License-Identifier: 0BSD */
 #include "edgetool_conv2d_s8.h"
 
-static int32_t dot(const int8_t *weights, const int8_t *codes, uint32_t count)
+#include "edgetool_dsp.h"
+
+typedef edgetool_conv2d_s8_op conv_op;
+
+/* Channels that are computed at once, as far as there are registers. */
+#if defined(__thumb__) && !defined(__thumb2__)
+#define TOGETHER 2U
+#else
+#define TOGETHER 4U
+#endif
+
+/* Adds products of the same codes with the weights of channels, which are at these distances from the first ones. */
+static EDGETOOL_NOINLINE void add_products(const int8_t *codes, uint32_t count, const int8_t *weights,
+                                           const uint32_t *distances, int32_t *sums)
 {
-    int32_t sum = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        sum += weights[i] * codes[i];
+    const int8_t *end = codes + count, *second = weights + distances[1];
+    int32_t s0 = sums[0], s1 = sums[1];
+#if !defined(__thumb__) || defined(__thumb2__)
+    const int8_t *third = weights + distances[2], *fourth = weights + distances[3];
+    int32_t s2 = sums[2], s3 = sums[3];
+#endif
+#if defined(EDGETOOL_DSP)
+#define ADD(sum, weight) \
+    sum = edgetool_smlad(edgetool_sxtb16(edgetool_load_word(weight)), even, sum); \
+    sum = edgetool_smlad(edgetool_sxtb16_odd(edgetool_load_word(weight)), odd, sum); \
+    weight += 4;
+    const uintptr_t bits = (uintptr_t)weights | (uintptr_t)second | (uintptr_t)third | (uintptr_t)fourth;
+    if ((bits | (uintptr_t)codes | count) % 4 == 0) {
+        while (codes != end) {
+            const uint32_t word = edgetool_load_word(codes), even = edgetool_sxtb16(word);
+            const uint32_t odd = edgetool_sxtb16_odd(word);
+            codes += 4;
+            ADD(s0, weights)
+            ADD(s1, second)
+            ADD(s2, third)
+            ADD(s3, fourth)
+        }
     }
-    return sum;
+#undef ADD
+#endif
+    while (codes != end) {
+        const int32_t code = *codes++;
+        s0 += *weights++ * code;
+        s1 += *second++ * code;
+#if !defined(__thumb__) || defined(__thumb2__)
+        s2 += *third++ * code;
+        s3 += *fourth++ * code;
+#endif
+    }
+    sums[0] = s0;
+    sums[1] = s1;
+#if !defined(__thumb__) || defined(__thumb2__)
+    sums[2] = s2;
+    sums[3] = s3;
+#endif
 }
 
-/* The sum of all taps of one output channel at column x; `channel` is the first input channel of its group. */
-static int32_t sum_of_taps(const edgetool_conv2d_s8_op *op, const void *const *rows, uint32_t x, const int8_t *weights,
-                           uint32_t channel, uint32_t depth)
+/* The sums of all taps of some output channels at column x; `channel` is the first input channel of their group. */
+static void sums_of_taps(const conv_op *op, const void *const *rows, uint32_t x, const int8_t *weights,
+                         const uint32_t *distances, uint32_t channel, int32_t *sums)
 {
-    int32_t sum = 0;
+    const uint32_t channels = op->input_channels, depth = channels / op->groups, taps = op->taps_x;
+    /* A column before the first one becomes a large number. */
+    const uint32_t start = x * op->stride_x - op->pad_x, width = op->input_width;
+    const int is_run = depth == channels && op->dilation_x == 1 && start < width && taps <= width - start;
+    for (uint32_t i = 0; i < TOGETHER; i++) {
+        sums[i] = 0;
+    }
     for (uint32_t ty = 0; ty < op->taps_y; ty++) {
         const int8_t *row = (const int8_t *)rows[ty];
-        for (uint32_t tx = 0; tx < op->taps_x; tx++) {
-            /* A column before the first one becomes a large number. */
-            const uint32_t column = x * op->stride_x + tx * op->dilation_x - op->pad_x;
+        if (is_run && row != NULL) {
+            add_products(row + (size_t)start * channels, taps * depth, weights, distances, sums);
+            weights += taps * depth;
+            continue;
+        }
+        for (uint32_t tx = 0; tx < taps; tx++) {
+            const uint32_t column = start + tx * op->dilation_x;
             const int8_t *pixel = op->zero_pixel;
-            if (row != NULL && column < op->input_width) {
-                pixel = row + (size_t)column * op->input_channels;
+            if (row != NULL && column < width) {
+                pixel = row + (size_t)column * channels;
             }
-            sum += dot(weights, pixel + channel, depth);
+            add_products(pixel + channel, depth, weights, distances, sums);
             weights += depth;
         }
     }
-    return sum;
 }
 
 void edgetool_conv2d_s8(const void *descriptor, const edgetool_band *band)
 {
-    const edgetool_conv2d_s8_op *op = (const edgetool_conv2d_s8_op *)descriptor;
+    const conv_op *op = (const conv_op *)descriptor;
     const uint32_t depth = op->input_channels / op->groups, filters = op->output_channels / op->groups;
-    const uint32_t pixels = band->count * op->output_width;
+    const uint32_t pixels = band->count * op->output_width, taps = (uint32_t)op->taps_y * op->taps_x * depth;
     for (uint32_t i = 0; i < pixels; i++) {
         const uint32_t pixel = op->descending != 0 ? pixels - 1 - i : i;
         const void *const *rows = band->rows + (size_t)(pixel / op->output_width) * op->taps_y;
         const uint32_t x = pixel % op->output_width;
-        const int8_t *weights = op->weights;
+        const int8_t *weights = (const int8_t *)op->weights;
         int8_t *out = (int8_t *)band->out + (size_t)pixel * op->output_channels;
-        for (uint32_t channel = 0; channel < op->output_channels; channel++) {
-            const uint32_t from = channel / filters * depth;
-            const int32_t sum = sum_of_taps(op, rows, x, weights, from, depth);
-            const int32_t value = edgetool_rescale(sum, &op->scales[channel], op->shift, op->zero_point);
-            out[channel] = (int8_t)edgetool_clamp(value, op->low, op->high);
-            weights += (size_t)op->taps_y * op->taps_x * depth;
+        for (uint32_t channel = 0, left = filters, from = 0; channel < op->output_channels;) {
+            int32_t sums[TOGETHER];
+            uint32_t distances[TOGETHER];
+            const uint32_t count = left < TOGETHER ? left : TOGETHER;
+            /* Where a group has no more channels, its last one is computed again. */
+            for (uint32_t j = 0; j < TOGETHER; j++) {
+                distances[j] = (j < count ? j : count - 1) * taps;
+            }
+            sums_of_taps(op, rows, x, weights, distances, from, sums);
+            for (uint32_t j = 0; j < count; j++) {
+                const int32_t value = edgetool_rescale(sums[j], &op->scales[channel], op->shift, op->zero_point);
+                out[channel++] = (int8_t)edgetool_clamp(value, op->low, op->high);
+            }
+            weights += (size_t)count * taps;
+            left -= count;
+            if (left == 0) {
+                left = filters;
+                from += depth;
+            }
         }
     }
 }

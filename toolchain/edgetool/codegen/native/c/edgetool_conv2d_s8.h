@@ -17,7 +17,8 @@ extern "C" {
 #endif
 
 typedef struct {
-    const int8_t *weights;
+    /* Of int8. */
+    const uint32_t *weights;
     const edgetool_scale *scales;
     const int8_t *zero_pixel;
     uint32_t input_width;

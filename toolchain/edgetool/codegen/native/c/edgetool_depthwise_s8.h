@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
- * DEPTHWISE_CONV_2D for int8. Rows: taps_y rows of the input for each output row; no scratch.
+ * DEPTHWISE_CONV_2D for int8. Rows: taps_y rows of the input for each output row; scratch: the addresses of all taps of
+ * a pixel, 8 bytes each, and 4 bytes.
  *
- * The weights are [tap y][tap x][output channel], as in the .tflite. Output channel c reads input channel
- * c / depth_multiplier. Input codes are multiplied as they are: the scales contain the input's zero point, which
- * therefore stands for taps outside the input (`outside`). Outputs are written in ascending order.
+ * The weights are [output channel / 4][tap y][tap x][output channel % 4]; channels that do not exist have weights of 0.
+ * Output channel c reads input channel c / depth_multiplier. Input codes are multiplied as they are: the scales contain
+ * the input's zero point, so that a tap outside the input counts as zero_pixel, which holds the zero point once for each
+ * input channel. With `is_rounded`, scales have the form "rounded": see edgetool_rounded.
+ *
+ * Outputs are written in ascending order, of four channels after all their taps have been read.
  */
 #ifndef EDGETOOL_DEPTHWISE_S8_H
 #define EDGETOOL_DEPTHWISE_S8_H
@@ -16,8 +20,9 @@ extern "C" {
 #endif
 
 typedef struct {
-    const int8_t *weights;
+    const uint32_t *weights;
     const edgetool_scale *scales;
+    const uint32_t *zero_pixel;
     uint32_t input_width;
     uint32_t output_width;
     uint16_t input_channels;
@@ -27,8 +32,8 @@ typedef struct {
     uint16_t stride_x;
     uint16_t dilation_x;
     uint16_t pad_x;
+    uint8_t is_rounded;
     uint8_t shift;
-    int8_t outside;
     int8_t zero_point;
     int8_t low;
     int8_t high;

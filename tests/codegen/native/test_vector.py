@@ -1,0 +1,136 @@
+"""Kernels for cores with Helium: on this machine, with its instructions in C, and on an emulated core."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.kernels.cases import Case
+from benchmarks.native import cores
+
+from edgetool.codegen import templates
+from edgetool.codegen.native.lower import lower, lowering_of
+from edgetool.execute.cores import MACHINES
+from edgetool.model.types import DType, Model
+from tests.codegen.boards import BOARDS, build, run
+from tests.codegen.c_compilers import FLAGS
+from tests.codegen.native.host import Build, Driver
+from tests.codegen.native.test_networks import cases, differences, networks, supported
+from tests.codegen.native.test_overlaps import check, detected, trials_of
+from tests.memory.account_net import Net
+
+KERNELS = Path(templates.__file__).parent / "native" / "c"
+HELIUM = Path(__file__).with_name("helium.c")
+CODES = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD")
+TYPES = [(code, "int8") for code in CODES]
+QUICK, MANY = 10, 60
+BANDS = Build(driver="bands")
+
+
+@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+def test_random_layers_compute_what_tflm_computes(build: Build) -> None:
+    trials = supported(cases(TYPES, range(300, 300 + QUICK)), None, Counter(), vector=True, row_wise=build is BANDS)
+    used = Counter(step.kernel for trial in trials.values() for step in trial.program.steps)
+    assert {name for name in used if "_vector_" in name} >= {"edgetool_conv2d_vector_s8", "edgetool_dense_vector_s8"}
+    assert differences(trials, build) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row_wise", [False, True])
+@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+@pytest.mark.parametrize("code", CODES)
+def test_many_random_layers_compute_what_tflm_computes(code: str, build: Build, row_wise: bool) -> None:
+    drawn = cases([(code, "int8")], range(400, 400 + MANY))
+    assert differences(supported(drawn, None, Counter(), vector=True, row_wise=row_wise), build) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+def test_random_networks_compute_what_tflm_computes(build: Build) -> None:
+    trials = supported(networks(50_000), MANY, Counter(), vector=True, row_wise=build is BANDS)
+    assert differences(trials, build) == []
+
+
+@pytest.mark.parametrize("row_wise", [False, True])
+def test_outputs_are_right_at_the_stated_distance(row_wise: bool) -> None:
+    trials = trials_of(cases(TYPES, range(500, 500 + QUICK)), vector=True, row_wise=row_wise)
+    # Fewer are wrong below than with other kernels: two pixels are read before one is written.
+    assert detected(check(trials)) > 0.2
+
+
+def _convolution(groups: int = 1, scale: float = 1.0) -> Model:
+    net = Net()
+    x = net.arena(1, 4, 4, 4, dtype=DType.INT8, scale=1 / 16, zero_point=3)
+    weights, bias = net.filter(8, 3, 3, 4 // groups, like=x), net.biases(8, like=x)
+    values: dict[str, Any] = {
+        "padding": "SAME",
+        "stride_h": 1,
+        "stride_w": 1,
+        "dilation_h_factor": 1,
+        "dilation_w_factor": 1,
+    }
+    y = net.op("CONV_2D", [x, weights, bias], 1, 4, 4, 8, scale=scale, **values)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+def test_grouped_convolutions_and_left_shifts_have_the_kernels_of_other_cores() -> None:
+    for model, is_vector in ((_convolution(), True), (_convolution(2), False), (_convolution(scale=1e-6), False)):
+        (step,) = lower(model, vector=True).steps
+        assert ("_vector_" in step.kernel) is is_vector
+        assert lower(model).kernels != lower(model, vector=True).kernels or not is_vector
+
+
+def test_other_operators_have_one_lowering() -> None:
+    assert lowering_of("SOFTMAX", vector=True) is lowering_of("SOFTMAX")
+    assert lowering_of("CONV_2D", vector=True) is not lowering_of("CONV_2D")
+
+
+def test_depthwise_of_one_channel_is_a_convolution() -> None:
+    models = (Case("DEPTHWISE_CONV_2D", "int8", number).model() for number in range(60))
+    single = [model for model in models if model.main.tensors[model.main.operators[0].inputs[0]].shape[3] == 1]
+    kernels = {kernel for model in single for kernel in lower(model, vector=True).kernels}
+    assert "edgetool_conv2d_vector_s8" in kernels
+
+
+def test_the_instructions_of_the_core_do_what_their_definitions_do(tmp_path: Path) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("cc is not installed")
+    command = ["cc", "-O1", "-std=c99", *FLAGS, f"-I{KERNELS}", str(HELIUM), "-o", "host"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = subprocess.run([str(tmp_path / "host")], capture_output=True, text=True, check=True, timeout=60).stdout
+    (tmp_path / "board.ld").write_text(BOARDS["cortex-m55"].script)
+    program = build(tmp_path, "cortex-m55", "board.ld", [str(HELIUM)], "-mfloat-abi=hard", f"-I{KERNELS}")
+    done = run("cortex-m55", program)
+    assert (done.returncode, done.stdout + done.stderr) == (0, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("driver", "level"), cores.VARIANTS)
+def test_random_layers_compute_on_the_core_what_tflm_computes(driver: Driver, level: str) -> None:
+    missing = MACHINES["cortex-m55"].missing_tools
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed")
+    drawn = cases(TYPES, range(600, 600 + MANY // 4))
+    subjects = cores.subjects_of(supported(drawn, None, Counter(), vector=True, row_wise=driver == "bands"))
+    assert [item.result for item in cores.run("cortex-m55", driver, level, subjects)] == [cores.EQUAL] * len(subjects)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3", "-Os"])
+@pytest.mark.parametrize("language", ["c99", "c++11"])
+def test_kernels_compile_without_warnings_for_the_core(tmp_path: Path, language: str, level: str) -> None:
+    compiler = "arm-none-eabi-gcc" if language == "c99" else "arm-none-eabi-g++"
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    sources = sorted(map(str, KERNELS.glob("*_vector_*.c")))
+    options = ["-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", level, f"-std={language}", *FLAGS, f"-I{KERNELS}"]
+    done = subprocess.run(
+        [compiler, *options, "-c", *sources], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,109 @@
+"""Lines without sums of 64 bits: ((sum + shifted) * M + half >> 32) + raised, where half is 0 or 2^31.
+
+A line is (sum * M + C) >> (32 + shift): see fixed_point.py. If C is shifted * M + half + raised * 2^32, adding
+`shifted` to the sum and `raised` to the product's upper word gives the same number with one multiplication of which
+only the upper word is needed. A line has a range of intercepts C that give the same codes, some thousandths of M wide,
+and raised can be any number: Euclid's algorithm finds the first one with a C of this form, whose `shifted` is the
+smallest. A smaller shift, with a smaller M, gives the same codes if there still is an intercept for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from edgetool.codegen.native.fixed_point import Integers, Reach, Scales
+
+# Slopes around the real one that are tried.
+TRIED = sorted(range(-4, 5), key=abs)
+
+
+def product_scales(
+    scales: Scales, reach: Reach, low: int, high: int, *, shift: int | None = None, half: int = 0
+) -> Scales | None:
+    """Return the scales of a layer in the form of products, None if a channel has none.
+
+    Args:
+        scales: The same layer's lines.
+        reach: The possible sums of weight times input code.
+        low: The lowest output code.
+        high: The highest output code.
+        shift: The shift that the products shall have; that of the lines if it is omitted.
+        half: What is added to a product before its lower word is cut off.
+    """
+    wanted = scales.shift if shift is None else shift
+    if not scales.is_line or wanted > scales.shift:
+        return None
+    table = np.frombuffer(scales.constant.data, "<u4").reshape(-1, 3).astype(np.int64)
+    intercepts = ((table[:, 2] + 2**31) % 2**32 - 2**31 << 32) + table[:, 1]
+    codes = np.arange(low + 1, high + 1, dtype=np.int64)
+    found = []
+    for row, intercept, least, most in zip(table, intercepts, reach.low, reach.high, strict=True):
+        starts = _starts(int(row[0]), int(intercept), codes << 32 + scales.shift, (int(least), int(most)))
+        real = int(row[0]) / 2 ** (scales.shift - wanted)
+        product = _product(real, starts, (codes << 32 + wanted) - half, (int(least), int(most)))
+        if product is None:
+            return None
+        found.append(product)
+    packed = (np.array(found, np.int64) & 0xFFFFFFFF).astype("<u4")
+    return Scales(replace(scales.constant, data=packed.tobytes()), wanted)
+
+
+def _starts(slope: int, intercept: int, levels: Integers, ends: tuple[int, int]) -> Integers:
+    """Return the least sum at which a line reaches each of the levels; without a slope, an end or what is behind it."""
+    if slope:
+        return -((intercept - levels) // slope)
+    return np.where(levels <= intercept, ends[0], ends[1] + 1)
+
+
+def _product(real: float, starts: Integers, levels: Integers, ends: tuple[int, int]) -> tuple[int, int, int] | None:
+    """Return slope, `shifted` and `raised` that give the codes of a line for all sums between the ends.
+
+    Args:
+        real: The line's slope.
+        starts: The least sum that has each code but the lowest.
+        levels: The value that the product has to reach there.
+        ends: The least and the greatest sum.
+    """
+    reached, missed = starts <= ends[1], starts > ends[0]
+    first, last = np.maximum(starts, ends[0])[reached], (np.minimum(starts, ends[1] + 1) - 1)[missed]
+    for slope in (round(real) + item for item in TRIED):
+        if 0 <= slope < 2**31:
+            least = int((levels[reached] - first * slope).max(initial=-(2**62)))
+            most = int((levels[missed] - 1 - last * slope).min(initial=2**62))
+            pair = _intercept(slope, least, most, max(ends[1], 0)) if least <= most else None
+            if pair is not None:
+                return slope, *pair
+    return None
+
+
+def _intercept(slope: int, least: int, most: int, greatest_sum: int) -> tuple[int, int] | None:
+    """Return `shifted` and `raised` for an intercept from least to most, None if there are none."""
+    first = most >> 32
+    if least <= first << 32:
+        return (0, first) if -(2**31) <= first < 2**31 else None
+    if not slope:
+        return None
+    # The upper word falls until a multiple of the slope is in the range.
+    low, high = -(most - (first << 32)) % slope, -(least - (first << 32)) % slope
+    falls = 0 if low > high or most - least >= slope else first_multiple(2**32 % slope, slope, low, high)
+    if falls is None:
+        return None
+    raised = first - falls
+    shifted = -((raised * 2**32 - least) // slope)
+    fits = raised >= -(2**31) and shifted + greatest_sum < 2**31
+    return (shifted, raised) if fits else None
+
+
+def first_multiple(factor: int, modulus: int, low: int, high: int) -> int | None:
+    """Return the smallest count >= 0 for which low <= count * factor % modulus <= high, None if there is none."""
+    if low == 0:
+        return 0
+    if factor == 0:
+        return None
+    count = -(-low // factor)
+    if count * factor <= high:
+        return count
+    turns = first_multiple(modulus % factor, factor, -high % factor, -low % factor)
+    return None if turns is None else -(-(low + modulus * turns) // factor)

@@ -1,0 +1,323 @@
+"""Operators of int8 on cores with Helium (MVE), whose kernels compute vectors.
+
+These kernels keep TFLM's double rounding: Helium rounds as SaturatingRoundingDoublingHighMul does, and shifts right
+with rounding half up, so that rounding half away from zero needs 1 less for negative sums. Not even that is needed
+if all negative results are clamped to the zero point, as with RELU.
+
+What the kernels do not cover has those of other cores: grouped convolutions, multipliers of one half or more, weights
+with a zero point or that are computed, depthwise convolutions with several outputs for each of several inputs or with
+windows of more than 16 rows or 64 words (see edgetool_depthwise_vector_s8.h), additions with broadcasting or without a
+line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetool.codegen.native import arithmetic, convolution
+from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, Multiplier, quantize_multiplier, reach_of_weights
+from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
+from edgetool.codegen.native.site import RANGES, Array, Lowered, Lowering, Site, fused_range
+from edgetool.model.types import DType
+from edgetool.operators.call import zero_point
+from edgetool.operators.overlap import Window, banded_distance, conv_distance
+
+WORDS, BYTES = 4, 16  # lanes of a vector
+# Of edgetool_depthwise_vector_s8: the vectors of a window, and what scratch is for, if it is to be fast or small.
+PIXELS, GROUP = 3, 6  # of edgetool_conv2d_vector_s8
+MAX_VECTORS, TILE_BYTES, LEAN_BYTES = 4, 3072, 512
+
+
+@dataclass(frozen=True, slots=True)
+class VectorScales:
+    """The bias and scales of a layer's channels.
+
+    is_signed: whether the kernel rounds negative sums.
+    """
+
+    bias: Array
+    multipliers: Array
+    shifts: Array
+    is_signed: bool
+
+    def table(self) -> Constant:
+        """Return the biases, multipliers and shifts of each block of four channels."""
+        arrays = (self.bias, self.multipliers, self.shifts)
+        return _words(np.stack([_blocks(array, WORDS) for array in arrays], axis=1), "biases, multipliers and shifts")
+
+
+def _blocks(values: Array, size: int) -> Array:
+    """Return an array in blocks of a size, the last one filled with zeros."""
+    padded = np.zeros((-(-len(values) // size) * size, *values.shape[1:]), values.dtype)
+    padded[: len(values)] = values
+    return padded.reshape(-1, size, *values.shape[1:])
+
+
+def _words(values: Array, what: str) -> Constant:
+    return Constant("int32_t", values.astype("<i4").tobytes(), what)
+
+
+def vector_scales(site: Site, multipliers: list[Multiplier], bias: Array) -> VectorScales | None:
+    """Return the scales of a layer; None if its kernel would need a left shift, or no shift for signed outputs."""
+    low, _ = fused_range(site, site.output())
+    is_signed = low < zero_point(site.output())
+    shifts = np.array([item.shift if item.value else min(item.shift, -1) for item in multipliers], np.int64)
+    if shifts.max(initial=-1) > (-1 if is_signed else 0) or any(item.value < 0 for item in multipliers):
+        return None
+    return VectorScales(bias, np.array([item.value for item in multipliers], np.int64), shifts, is_signed)
+
+
+def _convolution_scales(site: Site, operands: convolution.Operands, flat: Array) -> VectorScales | None:
+    """Return the scales of a convolution with weights of shape (output channels, products)."""
+    source, channels = site.input(operands.source), len(flat)
+    reals = convolution.conv_multipliers(site, source, site.input(operands.weights), channels)
+    offsets = convolution.bias_of(site, operands.bias, channels) - zero_point(source) * flat.astype(np.int64).sum(
+        axis=1
+    )
+    site.require(reach_of_weights(flat).fits(offsets), "its sums may exceed 32 bits")
+    return vector_scales(site, [quantize_multiplier(real) for real in reals], offsets)
+
+
+def _is_int8(site: Site) -> bool:
+    return site.output().dtype is DType.INT8
+
+
+def _clamp(site: Site) -> dict[str, FieldValue]:
+    low, high = fused_range(site, site.output())
+    return {"zero_point": zero_point(site.output()), "low": low, "high": high}
+
+
+def _rows_of_vectors(weights: Array) -> bytes:
+    """Return weights of shape (channels, products) for edgetool_conv2d_vector_s8: see its header."""
+    rows = _blocks(weights, WORDS).reshape(-1, weights.shape[1])
+    return np.pad(rows, ((0, 0), (0, -rows.shape[1] % BYTES if rows.shape[1] <= 2 * BYTES else 0))).tobytes()
+
+
+def _window_step(
+    site: Site, kernel: str, window: Window, overlaps: list[StepOverlap], scratch: int, **values: FieldValue
+) -> Step:
+    """Return the step of a kernel for windows."""
+    return Step(
+        operator=site.operator.index,
+        kernel=kernel,
+        op=describe(
+            kernel,
+            input_width=window.width,
+            output_width=window.output_width,
+            taps_y=window.taps_y,
+            taps_x=window.taps_x,
+            stride_x=window.stride_x,
+            dilation_x=window.dilation_x,
+            pad_x=window.pad_x,
+            outside=zero_point(site.input(0)),
+            **_clamp(site),
+            **values,
+        ),
+        inputs=(convolution.window_rows(site.index(0), window),),
+        output=site.operator.outputs[0],
+        row_bytes=window.output_width * window.output_channels,
+        rows=window.output_height,
+        batches=window.batches,
+        scratch_bytes=-(-scratch // WORDS) * WORDS,
+        overlaps=tuple(overlaps),
+    )
+
+
+def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales) -> Step:
+    """Return the step of a convolution with weights of shape (output channels, tap y, tap x, input channels)."""
+    channels = len(filters)
+    flat = filters.transpose(0, 2, 1, 3).reshape(channels, -1)
+    overlaps = [StepOverlap(0, conv_distance(window))]
+    if window.is_pointwise and not site.row_wise:
+        window = window.flattened()
+        overlaps.append(StepOverlap(0, conv_distance(window, descending=True), descending=True))
+    tile, scratch = _conv_tile(window, LEAN_BYTES if site.lean else TILE_BYTES)
+    if window.is_pointwise:
+        scratch = PIXELS * flat.shape[1] if flat.shape[1] > 2 * BYTES else 0
+    return _window_step(
+        site,
+        "edgetool_conv2d_vector_s8",
+        window,
+        overlaps,
+        scratch,
+        tile=tile,
+        weights=Constant("int8_t", _rows_of_vectors(flat), "weights"),
+        input_channels=window.channels,
+        output_channels=channels,
+        is_pointwise=int(window.is_pointwise),
+        scales=scales.table(),
+        is_signed=int(scales.is_signed),
+    )
+
+
+def _conv_tile(window: Window, limit: int) -> tuple[int, int]:
+    """Return the columns of a tile of edgetool_conv2d_vector_s8, whole groups of pixels, and its bytes of scratch."""
+    column = window.taps_y * window.channels
+    is_dense = window.dilation_x == 1
+    step, first = (window.stride_x, window.taps_x) if is_dense else (window.taps_x, window.taps_x)
+    most = max((limit - BYTES - first * column) // (step * column) + 1, 1)
+    tile = window.output_width if most >= window.output_width else max(most // GROUP * GROUP, min(most, PIXELS))
+    return tile, BYTES + ((tile - 1) * step + first) * column
+
+
+def _along_x(site: Site, window: Window) -> Window:
+    """Return the window of an image of one column as one of a row, if the planner does not need its rows."""
+    if site.row_wise or (window.width, window.output_width, window.taps_x, window.pad_x) != (1, 1, 1, 0):
+        return window
+    return replace(
+        window,
+        height=1,
+        width=window.height,
+        output_height=1,
+        output_width=window.output_height,
+        taps_y=1,
+        taps_x=window.taps_y,
+        stride_y=1,
+        stride_x=window.stride_y,
+        dilation_y=1,
+        dilation_x=window.dilation_y,
+        pad_y=0,
+        pad_x=window.pad_y,
+    )
+
+
+def _conv_2d(site: Site) -> Iterator[Lowered]:
+    if _is_int8(site):
+        filters = convolution.weights_of(site, convolution.CONV)
+        channels, taps_y, taps_x, depth = filters.shape
+        window = _along_x(site, convolution.window_of(site, taps_y, taps_x))
+        if depth == window.channels:
+            scales = _convolution_scales(site, convolution.CONV, filters.reshape(channels, -1))
+            if scales is not None:
+                filters = filters.reshape(channels, window.taps_y, window.taps_x, depth)
+                yield _conv_step(site, window, filters, scales)
+                return
+    yield from convolution.LOWERINGS["CONV_2D"](site)
+
+
+def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
+    if _is_int8(site):
+        filters = convolution.weights_of(site, convolution.DEPTHWISE)
+        one, taps_y, taps_x, channels = filters.shape
+        window = _along_x(site, convolution.window_of(site, taps_y, taps_x))
+        multiplier = site.option("depth_multiplier", 0)
+        if one == 1 and channels == window.channels * multiplier:
+            flat = np.ascontiguousarray(filters.reshape(-1, channels).T)
+            scales = _convolution_scales(site, convolution.DEPTHWISE, flat)
+            if scales is not None and window.channels == 1:
+                # All outputs read the only channel, as in a convolution.
+                yield _conv_step(site, window, flat.reshape(channels, window.taps_y, window.taps_x, 1), scales)
+                return
+            step = _depthwise_step(site, window, flat, scales) if scales is not None and multiplier == 1 else None
+            if step is not None:
+                yield step
+                return
+    yield from convolution.LOWERINGS["DEPTHWISE_CONV_2D"](site)
+
+
+def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScales) -> Step | None:
+    """Return the step of a depthwise convolution with weights of shape (channels, taps); None if it has too many."""
+    channels = len(flat)
+    groups = next(count for count in (1, 2, 4, 8) if window.taps_y <= WORDS * count or count == 8)
+    vectors = -(-window.taps_x * groups // WORDS)
+    vectors = 3 if vectors == 2 else vectors
+    if groups > WORDS or vectors > MAX_VECTORS:
+        return None
+    words = np.zeros((channels, vectors * WORDS, WORDS), np.int8)
+    filters = np.zeros((channels, window.taps_x, groups * WORDS), np.int8)
+    filters[:, :, : window.taps_y] = flat.reshape(channels, window.taps_y, window.taps_x).transpose(0, 2, 1)
+    words[:, : window.taps_x * groups] = filters.reshape(channels, -1, WORDS)
+    geometry = (window.taps_y, window.taps_x, window.stride_y, window.stride_x, window.dilation_y, window.dilation_x)
+    paired = geometry == (3, 3, 1, 1, 1, 1)
+    clamped = scales.is_signed or fused_range(site, site.output()) != RANGES[DType.INT8]
+    column, reach = 64 * groups, (WORDS * vectors // groups - 1) * window.dilation_x + 1
+    most = (LEAN_BYTES if site.lean else TILE_BYTES) // column - reach
+    tile = min(window.output_width, max(1, most // window.stride_x) // 2 * 2 or 1)
+    table = np.stack([scales.bias, scales.multipliers, scales.shifts], axis=1)
+    band = 2 if paired and not site.row_wise else 1
+    step = _window_step(
+        site,
+        "edgetool_depthwise_vector_s8",
+        window,
+        [StepOverlap(0, banded_distance(window, band))],
+        BYTES + column * ((tile - 1) * window.stride_x + reach),
+        weights=Constant("int8_t", bytes(WORDS) + words.tobytes(), "weights"),
+        scales=_words(table, "biases, multipliers and shifts"),
+        channels=channels,
+        tile=tile,
+        groups=groups,
+        vectors=vectors,
+        paired=int(paired),
+        clamped=int(clamped),
+    )
+    return replace(step, band=min(band, window.output_height))
+
+
+def dense_step(
+    site: Site, rows: int, filters: Array, bias: Array, multipliers: Multiplier | list[Multiplier]
+) -> Step | None:
+    """Return the step of a product with weights of shape (units, depth); None if its kernel does not cover the scales.
+
+    Args:
+        site: The operator.
+        rows: The number of rows of the first input.
+        filters: The weights, whose zero point is 0.
+        bias: What is added to the sum of each unit.
+        multipliers: One for each unit, or one of all units.
+    """
+    units, depth = filters.shape
+    shared = isinstance(multipliers, Multiplier)
+    scales = vector_scales(site, [multipliers] * WORDS if isinstance(multipliers, Multiplier) else multipliers, bias)
+    if scales is None:
+        return None
+    tables = np.stack([_blocks(array, WORDS) for array in (scales.multipliers, scales.shifts)], axis=1)
+    window = Window(
+        batches=1, height=1, width=rows, channels=depth, output_height=1, output_width=rows, output_channels=units
+    )
+    return Step(
+        operator=site.operator.index,
+        kernel="edgetool_dense_vector_s8",
+        op=describe(
+            "edgetool_dense_vector_s8",
+            weights=Constant("int8_t", _blocks(filters, WORDS).tobytes(), "weights"),
+            bias=_words(_blocks(scales.bias, WORDS), "bias and input zero point"),
+            scales=_words(tables, "multipliers and shifts"),
+            depth=depth,
+            units=units,
+            scale_step=0 if shared else 2 * WORDS,
+            is_signed=int(scales.is_signed),
+            **_clamp(site),
+        ),
+        inputs=(RowInput(site.index(0), row_bytes=depth, rows=rows),),
+        output=site.operator.outputs[0],
+        row_bytes=units,
+        rows=rows,
+        overlaps=(StepOverlap(0, conv_distance(window)),),
+    )
+
+
+def _add(site: Site) -> Iterator[Lowered]:
+    for item in arithmetic.LOWERINGS[site.operator.code](site):
+        yield _vector_add(item) if isinstance(item, Step) and item.kernel == "edgetool_add_s8" else item
+
+
+def _vector_add(step: Step) -> Step:
+    """Return the step of an addition with the kernel for vectors if it has a line and operands without broadcasting."""
+    fields = dict(step.op.values)
+    assert isinstance(fields["loops"], Constant)
+    loops, run, *steps = np.frombuffer(fields["loops"].data, "<u4").tolist()
+    if loops or steps != [1, 1] or fields["shift"] == DOUBLE_ROUNDING:
+        return step
+    values = {name: fields[name] for name in ("slope", "intercept", "shift", "low", "high")}
+    return replace(step, kernel="edgetool_add_vector_s8", op=describe("edgetool_add_vector_s8", count=run, **values))
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "ADD": _add,
+    "CONV_2D": _conv_2d,
+    "DEPTHWISE_CONV_2D": _depthwise_conv_2d,
+    "SUB": _add,
+}
