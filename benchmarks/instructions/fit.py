@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from benchmarks.instructions.cases import cases, rooms
@@ -113,7 +114,7 @@ def predicted(loops: Mapping[str, int], coefficients: Mapping[str, float]) -> fl
     return sum(coefficients.get(name, 0.0) * turns for name, turns in loops.items())
 
 
-def write_table(core: str, kernels: Kernels, table: Coefficients) -> None:
+def write_table(core: str, kernels: Kernels | Literal["native"], table: Coefficients) -> None:
     """Replace the table of a build."""
     TABLES.mkdir(exist_ok=True)
     with (TABLES / f"{core}.{kernels}.csv").open("w", encoding="utf-8", newline="") as lines:

@@ -3,6 +3,8 @@
 python -m benchmarks.native bits FILE_OR_FOLDER... [--into CSV]    outputs of models, compared with TFLM's
 python -m benchmarks.native cores --models FILE...                  the same on emulated cores, and their stack
 python -m benchmarks.native coverage [--into CSV]                  branches of the kernels that models reach
+python -m benchmarks.native instructions all                         instructions, and the tables of the estimates
+python -m benchmarks.native speed models FILE...                    instructions, compared with those of TFLM
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("bits", "cores", "coverage")
+COMMANDS = ("bits", "cores", "coverage", "instructions", "speed")
 
 
 def main() -> int:

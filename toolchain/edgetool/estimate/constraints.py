@@ -326,8 +326,8 @@ def _arena(context: AdviceContext) -> str | None:
 
 
 def _kernels(context: AdviceContext) -> str | None:
-    target = context.target
-    if target.kernels == target.core.default_kernels or target.core.default_kernels != "cmsis-nn":
+    target, best = context.target, context.target.core.default_kernels
+    if target.runtime.is_native or target.kernels == best or best != "cmsis-nn":
         return None
     return "build TFLM with CMSIS-NN (OPTIMIZED_KERNEL_DIR=cmsis_nn): the reference kernels use no SIMD"
 

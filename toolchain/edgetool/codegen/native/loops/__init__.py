@@ -1,0 +1,1 @@
+"""Loop counts of the kernels of native code, from which their executed instructions are estimated."""

@@ -1,0 +1,231 @@
+"""Loop counts of CONV_2D and TRANSPOSE_CONV."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import numpy as np
+
+from edgetool.codegen.native.loops.call import WORD, LoopRule, StepCall
+from edgetool.operators.loops import LoopCounts, check_steps
+
+TAPS, ASIDE = 4, 16  # which are copied at once, and the most of a row that are copied twice
+
+
+def _tiled_s8(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_conv2d_tiled_s8: groups of pixels, whose taps are copied to scratch."""
+    loops: Counter[str] = Counter()
+    width, channels = call["output_width"], call["output_channels"]
+    pixels = 2 if call.code.thumb1 else 4
+    turns = -(-call["taps_y"] * call["taps_x"] * call["input_channels"] // TAPS) * 2
+    check_steps(call.step.rows * width)
+    copied: dict[tuple[object, ...], Counter[str]] = {}
+    is_line = _is_line(call, pixels)
+    for band in call.bands():
+        count = len(band) * width
+        for done in range(0, count, pixels):
+            size = min(pixels, count - done)
+            first = count - done - size if call.descending else done
+            group = [(band[place // width], place % width) for place in range(first, first + size)]
+            rows = tuple(tuple(_alignment(call, row) for row in call.tap_rows(y)) for y, _ in group)
+            key = (*rows, *(x for _, x in group))
+            if key not in copied:
+                copied[key] = _copies(call, group, pixels)
+            loops.update(copied[key])
+            loops["groups in a line" if is_line and size == pixels else "groups"] += 1
+            paired = channels // 2 if size > pixels // 2 and call.form != "double" else 0
+            alone = -(-channels // 2) - paired
+            loops["pairs"] += paired
+            loops["turns"] += paired * turns
+            if call.code.dsp:
+                loops["eight turns"] += paired * -(-(turns - 1) // 8)
+            loops["pixels alone"] += size if alone else 0
+            loops["pairs alone"] += size * alone
+            loops["turns alone"] += size * alone * turns
+            if not call.is_full_range:
+                address = call.output_start + band[0] * call.step.row_bytes + first * channels
+                words = size * channels // WORD if call.code.dsp and address % WORD == 0 else 0
+                loops["clamps"] += 1
+                loops["clamped words"] += words
+                loops["clamped codes"] += size * channels - words * WORD
+    return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items()})
+
+
+def _alignment(call: StepCall, row: int | None) -> int | None:
+    return None if row is None else call.row_start(row)
+
+
+def _is_line(call: StepCall, pixels: int) -> bool:
+    """Return whether the taps of whole groups follow each other in one row, and their outputs need nothing else."""
+    is_point = (call["taps_y"], call["taps_x"], call["stride_x"], call["pad_x"]) == (1, 1, 1, 0)
+    is_plain = call["output_channels"] % 2 == 0 and call.form != "double" and call.is_full_range
+    is_long = call.step.band == 1 and call["output_width"] >= pixels
+    return is_point and is_plain and is_long and call["input_channels"] % WORD == 0
+
+
+def _copies(call: StepCall, group: list[tuple[int, int]], pixels: int) -> Counter[str]:
+    """Return the loops that copy the taps of a group of pixels."""
+    (y, x), taps, width, channels = group[0], call["taps_x"], call["input_width"], call["input_channels"]
+    stride, dilation, run = call["stride_x"], call["dilation_x"], taps * channels
+    start = x * stride - call["pad_x"]
+    reach = (pixels - 1) * stride + taps
+    one_row = call["output_width"] - x >= pixels and (dilation == 1 or taps == 1)
+    loops: Counter[str] = Counter()
+    if len(group) == pixels and one_row and start >= 0 and reach <= width - start:
+        for row in call.tap_rows(y):
+            loops["rows of groups"] += 1
+            if row is None:
+                for done in range(0, run, ASIDE):
+                    loops.update(_taps(call, (0,), min(run - done, ASIDE)))
+            else:
+                address = call.row_start(row) + start * channels
+                loops.update(_taps(call, (address, address + stride * channels), run))
+        return loops
+    is_short = run <= ASIDE and dilation == 1
+    places = [(call.tap_rows(row), (column * stride - call["pad_x"])) for row, column in group]
+    places += [places[-1]] * (pixels - len(places))
+    loops["groups anywhere"] += 1
+    for ty in range(call["taps_y"]):
+        for tx in range(1 if is_short else taps):
+            loops["rows anywhere" if is_short else "taps anywhere"] += 1
+            addresses = []
+            for rows, from_x in places:
+                row, column = rows[ty], from_x + tx * dilation
+                is_inside = column >= 0 and column + (taps if is_short else 1) <= width
+                if row is not None and is_inside:
+                    addresses.append(call.row_start(row) + column * channels)
+                else:
+                    # Taps aside are in rows of 16 bytes, and those outside in words.
+                    addresses.append(0)
+                    loops["bytes aside"] += run if is_short and row is not None else 0
+            if is_short or channels % TAPS == 0:
+                loops.update(_taps(call, tuple(addresses), run if is_short else channels))
+            else:
+                loops["copies of a tap"] += channels
+    return loops
+
+
+def _taps(call: StepCall, addresses: tuple[int, ...], count: int) -> dict[str, int]:
+    """Return the loops that copy taps of all pixels of a group: fours of them, in words or not, and single taps.
+
+    Args:
+        call: The call.
+        addresses: Those of the pixels' first taps, as far as their alignments differ.
+        count: The number of taps of a pixel.
+    """
+    if call.code.dsp and count % TAPS == 0 and all(address % WORD == 0 for address in addresses):
+        return {"copies of words": 1, "words": count // TAPS}
+    return {
+        "copies of fours": int(count >= TAPS),
+        "fours": count // TAPS,
+        "copies of taps": int(count % TAPS > 0),
+        "single taps": count % TAPS,
+    }
+
+
+def _window(call: StepCall, *, double: bool = False) -> LoopCounts:
+    """Return the loops of the plain kernels of CONV_2D: sums of all taps for each output."""
+    groups = call["groups"]
+    pixels, channels = call.rows * call["output_width"], call["output_channels"]
+    taps = call["taps_y"] * call["taps_x"]
+    inside = inside_taps(call)
+    products = pixels * channels * taps * (call["input_channels"] // groups)
+    path = call.form if not double else f"{call.form} sums"
+    return LoopCounts(
+        path,
+        {
+            "pixels": pixels,
+            "outputs": pixels * channels,
+            "tap rows": pixels * channels * call["taps_y"],
+            "taps": pixels * channels * taps,
+            "taps inside": inside * channels,
+            "products": products,
+            "products inside": inside * channels * (call["input_channels"] // groups),
+        },
+    )
+
+
+def _lean_s8(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_conv2d_s8: runs of taps that are beside each other, for several channels at once."""
+    groups, channels, width = call["groups"], call["input_channels"], call["input_width"]
+    depth, filters = channels // groups, call["output_channels"] // groups
+    together = 2 if call.code.thumb1 else 4
+    passes = groups * -(-filters // together)
+    taps, dilation = call["taps_x"], call["dilation_x"]
+    can_run = groups == 1 and dilation == 1
+    check_steps(call.step.rows * call["output_width"])
+    loops: Counter[str] = Counter()
+    starts = [x * call["stride_x"] - call["pad_x"] for x in range(call["output_width"])]
+    for y in range(call.step.rows):
+        for row in call.tap_rows(y):
+            for start in starts:
+                if can_run and row is not None and 0 <= start <= width - taps:
+                    runs = [(call.row_start(row) + start * channels, taps * depth)]
+                else:
+                    columns = [start + tx * dilation for tx in range(taps)]
+                    inside = [row is not None and 0 <= column < width for column in columns]
+                    addresses = [0 if row is None else call.row_start(row) + column * channels for column in columns]
+                    runs = [(at if is_in else 1, depth) for at, is_in in zip(addresses, inside, strict=True)]
+                for address, count in runs:
+                    is_even = call.code.dsp and count % WORD == 0 and address % WORD == 0
+                    loops["runs"] += passes
+                    loops["words" if is_even else "codes"] += passes * (count // WORD if is_even else count)
+    outputs = call.step.rows * call["output_width"] * call["output_channels"]
+    loops["passes"] += call.step.rows * call["output_width"] * passes
+    loops["tap rows"] += call.step.rows * call["output_width"] * passes * call["taps_y"]
+    loops["outputs"] += outputs
+    loops["pixels"] += call.step.rows * call["output_width"]
+    return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items()})
+
+
+def inside_taps(call: StepCall) -> int:
+    """Return the number of taps inside the input, of all pixels of all batches."""
+    columns = (
+        np.arange(call["output_width"], dtype=np.int64)[:, None] * call["stride_x"]
+        - call["pad_x"]
+        + np.arange(call["taps_x"], dtype=np.int64)[None] * call["dilation_x"]
+    )
+    across = int(((columns >= 0) & (columns < call["input_width"])).sum())
+    check_steps(call.step.rows)
+    down = sum(sum(row is not None for row in call.tap_rows(y)) for y in range(call.step.rows))
+    return across * down * call.step.batches
+
+
+def _transposed(call: StepCall, *, wide: bool = False) -> LoopCounts:
+    """Return the loops of TRANSPOSE_CONV: for each output, the taps that meet an input pixel."""
+    step, width, channels = call.step, call["output_width"], call["output_channels"]
+    stride_x, taps_x, stride_y = call["stride_x"], call["taps_x"], call["stride_y"]
+    columns = inside = 0
+    check_steps(width * taps_x)
+    for x in range(width):
+        place = x + call["pad_x"]
+        tap = range(place % stride_x, taps_x, stride_x)
+        columns += len(tap)
+        inside += sum(0 <= place // stride_x - i < call["input_width"] for i in range(len(tap)))
+    rows = 0
+    for y in range(step.rows):
+        last = (y + call["pad_y"]) % stride_y
+        taps = [last + (call["input_rows"] - 1 - i) * stride_y for i in range(call["input_rows"])]
+        rows += sum(row is not None and tap < call["taps_y"] for row, tap in zip(call.tap_rows(y), taps, strict=True))
+    rows *= step.batches
+    return LoopCounts(
+        f"{call.form} sums" if wide else call.form,
+        {
+            "outputs": call.rows * width * channels,
+            "input rows": call.rows * width * channels * call["input_rows"],
+            "rows of taps": rows * width * channels,
+            "columns": rows * channels * columns,
+            "columns inside": rows * channels * inside,
+            "products": rows * channels * inside * call["input_channels"],
+        },
+    )
+
+
+RULES: dict[str, LoopRule] = {
+    "edgetool_conv2d_s16": partial(_window, double=True),
+    "edgetool_conv2d_s8": _lean_s8,
+    "edgetool_conv2d_tiled_s8": _tiled_s8,
+    "edgetool_transpose_conv_s16": partial(_transposed, wide=True),
+    "edgetool_transpose_conv_s8": _transposed,
+}

@@ -1,0 +1,179 @@
+"""Loop counts of DEPTHWISE_CONV_2D."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from edgetool.codegen.native.loops.call import WORD, LoopRule, StepCall
+from edgetool.codegen.native.loops.convolution import inside_taps
+from edgetool.operators.loops import LoopCounts, check_steps, repeated
+
+CHANNELS = 4  # which are computed at once
+
+
+def _windows(call: StepCall, taps_y: int, taps_x: int, stride: int, dilation: int) -> Counter[str]:
+    """Return the loops of edgetool_find_taps for all pixels."""
+    width, input_width, pad = call["output_width"], call["input_width"], call["pad_x"]
+    last = (taps_x - 1) * dilation
+    inside = sum(x * stride - pad >= 0 and x * stride - pad + last < input_width for x in range(width))
+    check_steps(call.step.rows * taps_y)
+    there = sum(sum(row is not None for row in call.tap_rows(y)) for y in range(call.step.rows)) * call.step.batches
+    all_rows = call.rows * taps_y * width
+    return Counter(
+        {
+            "pixels": call.rows * width,
+            "whole rows of taps": there * inside,
+            "addresses of whole rows": there * inside * taps_x,
+            "rows of taps": all_rows - there * inside,
+            "addresses": (all_rows - there * inside) * taps_x,
+        }
+    )
+
+
+def _tiled_s8(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_depthwise_tiled_s8: sections with planes of rows with DSP, else single pixels."""
+    small = bool(call["is_3x3"])
+    kind = ("3x3 stride 2" if call["stride_x"] == 2 else "3x3") if small else "any window"
+    loops: Counter[str] = Counter()
+    if not call.code.dsp:
+        return LoopCounts(kind, repeated(call.step.batches, _single_pixels(call)))
+    check_steps(call.step.rows * -(-call["output_width"] // call["tile"]))
+    advance = call["advance"]
+    for band in call.bands():
+        rows = [call.tap_rows(y) for y in band]
+        shared = advance > 0 and all(a[advance:] == b[: len(b) - advance] for a, b in pairwise(rows))
+        most = call["groups"] * (2 if advance == 1 else 1) if shared else 1
+        for first in range(0, len(rows), most):
+            for x in range(0, call["output_width"], call["tile"]):
+                loops.update(_section(call, rows[first : first + most], x))
+    return LoopCounts(kind, repeated(call.step.batches, loops))
+
+
+def _section(call: StepCall, rows: Sequence[tuple[int | None, ...]], x: int) -> Counter[str]:
+    """Return the loops of one section: some columns of some output rows, whose tap rows are given."""
+    small, taps_y, stride, advance = bool(call["is_3x3"]), call["taps_y"], call["stride_x"], call["advance"]
+    width, channels, pairs = min(call["tile"], call["output_width"] - x), call["input_channels"], call["pairs"]
+    per_group = 2 if advance == 1 else 1
+    groups, blocks = -(-len(rows) // per_group), -(-channels // CHANNELS)
+    columns, start = (width - 1) * stride + call["taps_x"], x * stride - call["pad_x"]
+    left = min(max(0, -start), columns)
+    inside = min(columns - left, max(0, call["input_width"] - max(0, start)))
+    inputs: list[int | None] = []
+    for i in range(2 * (groups + pairs - 1)):
+        y = 0 if i < taps_y else (i - taps_y + advance) >> (advance - 1) if advance else len(rows)
+        inputs.append(rows[y][i - y * advance] if y < len(rows) and i - y * advance < taps_y else None)
+    first_column = max(0, start) * channels
+    words = channels % WORD == 0 and all(
+        row is None or (call.row_start(row) + first_column) % WORD == 0 for row in inputs
+    )
+    loops: Counter[str] = Counter({"sections": 1, "rows of sections": len(inputs), "blocks": blocks})
+    of_pairs = list(zip(inputs[::2], inputs[1::2], strict=True))
+    for pair in of_pairs:
+        loops["filled pairs"] += 1
+        loops["filled columns"] += columns if pair == (None, None) else columns - inside
+        if pair == (None, None):
+            continue
+        if words:
+            loops["copies of words"] += blocks
+            loops["copied columns"] += blocks * inside
+        else:
+            loops["copies of bytes"] += blocks
+            loops["columns of bytes"] += blocks * inside
+            loops["bytes"] += 2 * channels * inside
+    loops["channels"] = channels
+    if small:
+        tile = 3 if stride == 2 else 2
+        loops["groups"] = channels * groups
+        loops["tiles"] = channels * groups * (width // tile)
+        loops["last columns"] = channels * groups * (width % tile)
+        return loops
+    lists = [width * len(rows[row::per_group]) for row in range(per_group) if rows[row::per_group]]
+    loops["listed outputs"] = sum(lists)
+    loops["lists"] = len(lists)
+    loops["lists of channels"] = channels * len(lists)
+    loops["expanded words" if len(lists) == 1 else "words expanded twice"] = channels * call["words"]
+    fours = sum(-(-count // 4) for count in lists)
+    loops["fours"] = channels * fours
+    columns_of_fours = channels * fours * call["taps_x"]
+    loops["columns of fours"] = columns_of_fours
+    loops["turns of fours"] = columns_of_fours * (pairs // 2)
+    loops["half turns of fours"] = columns_of_fours * (pairs % 2)
+    return loops
+
+
+def _single_pixels(call: StepCall) -> Counter[str]:
+    """Return the loops without planes of one batch: the addresses of the taps of each pixel, and its channels."""
+    width, stride, channels, words = call["output_width"], call["stride_x"], call["input_channels"], call["words"]
+    starts = [x * stride - call["pad_x"] for x in range(width)]
+    inside = [start >= 0 and start + call["taps_x"] <= call["input_width"] for start in starts]
+    # Without rows outside of the input, the same addresses serve pixels of which all taps are inside.
+    moved = sum(here and before for before, here in pairwise(inside))
+    check_steps(call.step.rows)
+    whole_rows = sum(None not in call.tap_rows(y) for y in range(call.step.rows))
+    rows, pixels = call.step.rows, call.step.rows * width
+    found = pixels - whole_rows * moved
+    return Counter(
+        {
+            "rows": rows,
+            "pixels": pixels,
+            "found tables": found,
+            "found columns": found * call["taps_x"],
+            "found addresses": found * call["taps_x"] * (call["taps_y"] if call["is_3x3"] else 2 * call["pairs"]),
+            "fours": pixels * (channels // CHANNELS),
+            "words of fours": pixels * (channels // CHANNELS) * words,
+            "others": pixels * (channels % CHANNELS),
+            "words of others": pixels * (channels % CHANNELS) * words,
+        }
+    )
+
+
+def _s8(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_depthwise_s8: the addresses of the taps, then channels in fours or alone."""
+    multiplier, channels = call["depth_multiplier"], call["input_channels"]
+    outputs, taps = channels * multiplier, call["taps_y"] * call["taps_x"]
+    loops = _windows(call, call["taps_y"], call["taps_x"], call["stride_x"], call["dilation_x"])
+    rounded = bool(call["is_rounded"])
+    direct = rounded and call.is_full_range and (multiplier == 1 or multiplier % CHANNELS == 0)
+    fours = outputs // CHANNELS if direct else 0
+    aligned = 0
+    if call.code.dsp and multiplier == 1 and channels % WORD == 0:
+        aligned = sum(
+            all(row is None or call.row_start(row) == 0 for row in call.tap_rows(y)) for y in range(call.step.rows)
+        )
+    width, batches = call["output_width"], call.step.batches
+    pixels, aligned_pixels = call.rows * width, aligned * width * batches
+    others = pixels * (outputs - CHANNELS * fours)
+    kind = "copies" if multiplier != 1 else "fours"
+    loops["words of four"] = aligned_pixels * fours
+    loops["taps of words"] = aligned_pixels * fours * taps
+    loops[kind] = (pixels - aligned_pixels) * fours
+    loops[f"taps of {kind}"] = (pixels - aligned_pixels) * fours * taps
+    loops["others"] = others
+    loops["taps of others"] = others * taps
+    return LoopCounts("rounded" if rounded else call.form, loops)
+
+
+def _s16(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_depthwise_s16."""
+    outputs = call["input_channels"] * call["depth_multiplier"]
+    pixels, taps = call.rows * call["output_width"], call["taps_y"] * call["taps_x"]
+    return LoopCounts(
+        call.form,
+        {
+            "pixels": pixels,
+            "channels": pixels * call["input_channels"],
+            "outputs": pixels * outputs,
+            "tap rows": pixels * outputs * call["taps_y"],
+            "taps": pixels * outputs * taps,
+            "taps inside": inside_taps(call) * outputs,
+        },
+    )
+
+
+RULES: dict[str, LoopRule] = {
+    "edgetool_depthwise_s16": _s16,
+    "edgetool_depthwise_s8": _s8,
+    "edgetool_depthwise_tiled_s8": _tiled_s8,
+}

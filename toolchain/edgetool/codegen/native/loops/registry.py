@@ -1,0 +1,97 @@
+"""The loop counts of the steps of a program, by the rule of each step's kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgetool.codegen.native.loops import convolution, dense, depthwise, elementwise, movement, pooling, vector
+from edgetool.codegen.native.loops.call import WORD, Code, LoopRule, StepCall, run_loops
+from edgetool.codegen.native.lower import NativeProgram
+from edgetool.codegen.native.plan import NativeMemory
+from edgetool.codegen.native.program import Step
+from edgetool.operators.loops import LoopCounts, TooLongError, combined
+from edgetool.target.types import Core
+
+_MODULES = (convolution, dense, depthwise, elementwise, movement, pooling, vector)
+RULES: Mapping[str, LoopRule] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
+# The loops of kernels that read all constants in each iteration; all other kernels are taken to read them once.
+CONSTANT_READS: Mapping[str, tuple[str, ...]] = {
+    "edgetool_conv2d_s16": ("pixels",),
+    "edgetool_conv2d_s8": ("pixels",),
+    "edgetool_conv2d_tiled_s8": ("groups", "groups in a line"),
+    "edgetool_conv2d_vector_s8": ("groups",),
+    "edgetool_dense_s16": ("rows",),
+    "edgetool_dense_s8": ("rows",),
+    "edgetool_dense_vector_s8": ("rows",),
+    "edgetool_lstm": ("steps",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StepLoops:
+    """The loop counts of a step. counts: None if counting them would take too long."""
+
+    operator: int
+    kernel: str
+    counts: LoopCounts | None
+
+    @property
+    def constant_reads(self) -> int:
+        """How many times the step reads its constants in one inference."""
+        loops = {} if self.counts is None else self.counts.loops
+        return max(1, sum(loops.get(name, 0) for name in CONSTANT_READS.get(self.kernel, ())))
+
+
+def code_of(core: Core) -> Code:
+    """Return the variant of the kernels for a core."""
+    return Code.of(core.isa, dsp=core.dsp, mve=core.mve)
+
+
+def program_loops(program: NativeProgram, memory: NativeMemory, code: Code) -> tuple[StepLoops, ...]:
+    """Return the loop counts of each step in one inference."""
+    found = []
+    for position, step in enumerate(program.steps):
+        starts = tuple(_start(program, memory, item.source) for item in step.inputs)
+        output = (_start(program, memory, step.output) + step.output_offset) % WORD
+        shares = _shares_bytes(program, memory, step)
+        call = StepCall(step, code, position in memory.fields, starts, output, shares)
+        try:
+            counts: LoopCounts | None = step_loops(call)
+        except TooLongError:
+            counts = None
+        found.append(StepLoops(step.operator, step.kernel, counts))
+    return tuple(found)
+
+
+def step_loops(call: StepCall) -> LoopCounts:
+    """Return the loop counts of a step with those of edgetool_run. Raises TooLongError if there are too many steps."""
+    counts = RULES.get(call.step.kernel, _output_bytes)(call)
+    return LoopCounts(counts.path, combined(run_loops(call), counts.loops))
+
+
+def _output_bytes(call: StepCall) -> LoopCounts:
+    """Return the loop counts of a kernel without a rule."""
+    return LoopCounts("all", {"output bytes": call.elements})
+
+
+def _shares_bytes(program: NativeProgram, memory: NativeMemory, step: Step) -> bool:
+    """Return whether the output of a step has bytes of one of its inputs."""
+    start, end = _extent(program, memory, step.output)
+    sources = [item.source for item in step.inputs if isinstance(item.source, int)]
+    extents = [_extent(program, memory, i) for i in sources if program.places[i].constant is None]
+    return any(first < end and start < last for first, last in extents)
+
+
+def _extent(program: NativeProgram, memory: NativeMemory, tensor: int) -> tuple[int, int]:
+    place = program.places[tensor]
+    start = memory.tensors[place.root] + place.offset
+    return start, start + program.graph.tensors[tensor].size_bytes
+
+
+def _start(program: NativeProgram, memory: NativeMemory, source: object) -> int:
+    """Return the address of a tensor or constant, modulo 4: arrays of constants are taken to be aligned."""
+    if not isinstance(source, int) or program.places[source].constant is not None:
+        return 0
+    place = program.places[source]
+    return (memory.tensors[place.root] + place.offset) % WORD

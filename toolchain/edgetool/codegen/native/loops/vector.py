@@ -1,0 +1,143 @@
+"""Loop counts of the kernels for cores with Helium."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from edgetool.codegen.native.loops.call import LoopRule, StepCall
+from edgetool.operators.loops import LoopCounts, check_steps, repeated
+
+LANES, WORDS = 16, 4  # codes and sums of a vector
+
+
+def _vectors(count: int) -> int:
+    return -(-count // LANES)
+
+
+def _signed(call: StepCall) -> str:
+    return "signed" if call["is_signed"] else "unsigned"
+
+
+def _conv2d(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_conv2d_vector_s8: groups of pixels, whose columns are copied to scratch."""
+    width, channels = call["output_width"], call["output_channels"]
+    depth, pointwise = call["taps_y"] * call["taps_x"] * call["input_channels"], bool(call["is_pointwise"])
+    size = 3 if depth <= LANES or depth > 2 * LANES else 2
+    loops: Counter[str] = Counter({"rows": call.step.rows})
+    tiles = [width] if pointwise else [min(call["tile"], width - x) for x in range(0, width, call["tile"])]
+    groups = sum(-(-count // size) for count in tiles) * call.step.rows
+    loops["tiles"] = len(tiles) * call.step.rows
+    loops["tiles with a rest"] = sum(count % size > 0 for count in tiles) * call.step.rows
+    loops["groups"] = groups
+    loops["blocks"] = groups * -(-channels // WORDS)
+    if depth > 2 * LANES:
+        loops["vectors"] = loops["blocks"] * 2 * _vectors(depth)
+    if not pointwise:
+        loops.update(_columns(call))
+    elif depth > 2 * LANES and call.shares_bytes:
+        loops["copied pixels"] = call.step.rows * width
+        loops["copied vectors"] = call.step.rows * width * _vectors(depth)
+    kind = "one vector" if depth <= LANES else "two vectors" if depth <= 2 * LANES else "long"
+    return LoopCounts(f"{kind} {_signed(call)}", repeated(call.step.batches, loops))
+
+
+def _columns(call: StepCall) -> Counter[str]:
+    """Return the loops that copy the columns of the input of one batch to scratch."""
+    loops: Counter[str] = Counter()
+    width, taps, stride, dilation = call["output_width"], call["taps_x"], call["stride_x"], call["dilation_x"]
+    check_steps(call.step.rows * width)
+    column, input_width = call["taps_y"] * call["input_channels"], call["input_width"]
+    blocks = _vectors(call["input_channels"])
+    copies = []
+    for x in range(0, width, call["tile"]):
+        count = min(call["tile"], width - x)
+        if dilation == 1:
+            copies.append((x * stride - call["pad_x"], (count - 1) * stride + taps))
+        else:
+            copies += [((x + i) * stride - call["pad_x"], taps) for i in range(count)]
+    for start, count in copies:
+        places = range(start, start + count * dilation, dilation)
+        before, inside = sum(place < 0 for place in places), sum(0 <= place < input_width for place in places)
+        after = count - before - inside
+        loops["copies"] += 1
+        loops["fills"] += (before > 0) + (after > 0)
+        loops["filled vectors"] += _vectors(before * column) + _vectors(after * column)
+        if inside:
+            loops["copied rows"] += call["taps_y"]
+            loops["copied blocks"] += call["taps_y"] * blocks
+            loops["copied columns"] += call["taps_y"] * blocks * inside
+    return Counter(repeated(call.step.rows, loops))
+
+
+def _depthwise(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_depthwise_vector_s8: one output row, or two that share rows of taps."""
+    loops: Counter[str] = Counter()
+    check_steps(call.step.rows * -(-call["output_width"] // call["tile"]))
+    counts = Counter(pair for band in call.bands() for pair in _pairs_of_rows(call, band))
+    for is_pair, times in counts.items():
+        for name, count in _rows(call, is_pair=is_pair).items():
+            loops[name] += times * count
+    clamped = " clamped" if call["clamped"] else ""
+    return LoopCounts(f"{call['vectors']} vectors{clamped}", repeated(call.step.batches, loops))
+
+
+def _pairs_of_rows(call: StepCall, band: range) -> Iterator[bool]:
+    """Yield for each row, or pair of rows, of a call whether it is a pair."""
+    y = band.start
+    while y < band.stop:
+        is_pair = bool(call["paired"]) and y + 1 < band.stop
+        is_pair = is_pair and call.tap_rows(y + 1)[:2] == call.tap_rows(y)[1:]
+        yield is_pair
+        y += 1 + is_pair
+
+
+def _rows(call: StepCall, *, is_pair: bool) -> Counter[str]:
+    """Return the loops of one output row, or of two."""
+    width, stride, channels, groups = call["output_width"], call["stride_x"], call["channels"], call["groups"]
+    taps_y, reach = 4 if is_pair else call["taps_y"], (call["taps_x"] - 1) * call["dilation_x"] + 1
+    kind, size = ("pairs", 2) if is_pair else ("windows", 4)
+    loops: Counter[str] = Counter({f"rows of {kind}": 1})
+    lanes = [min(LANES, channels - channel) for channel in range(0, channels, LANES)]
+    for x in range(0, width, call["tile"]):
+        pixels, start = min(call["tile"], width - x), x * stride - call["pad_x"]
+        columns = (pixels - 1) * stride + reach
+        before = min(columns, max(0, -start))
+        inside = min(columns - before, max(0, call["input_width"] - start - before))
+        loops["tiles"] += 1
+        loops["filled vectors"] += (columns - inside) * 4 * groups
+        loops["blocks"] += len(lanes)
+        copies = -(-taps_y // 4) if inside else 0
+        loops["copies"] += len(lanes) * copies
+        loops["copied columns"] += len(lanes) * copies * inside
+        loops["copied words"] += sum(-(-lane // WORDS) for lane in lanes) * copies * inside
+        loops[f"channels of {kind}"] += channels
+        loops[f"groups of {kind}"] += channels * -(-pixels // size)
+        loops[f"tiles of {kind} with a rest"] += channels * (pixels % size > 0)
+        loops[f"lanes of {kind}"] += channels * pixels
+    return loops
+
+
+def _dense(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_dense_vector_s8: fours of units."""
+    fours = call.rows * -(-call["units"] // WORDS)
+    loops = {
+        "rows": call.rows,
+        "fours": fours,
+        "vectors": fours * _vectors(call["depth"]),
+        "last units": call.rows * int(call["units"] % WORDS > 0),
+    }
+    return LoopCounts(_signed(call), loops)
+
+
+def _add(call: StepCall) -> LoopCounts:
+    """Return the loop of edgetool_add_vector_s8."""
+    return LoopCounts("line", {"rows": call.rows, "vectors": call.rows * -(-call["count"] // WORDS)})
+
+
+RULES: dict[str, LoopRule] = {
+    "edgetool_add_vector_s8": _add,
+    "edgetool_conv2d_vector_s8": _conv2d,
+    "edgetool_dense_vector_s8": _dense,
+    "edgetool_depthwise_vector_s8": _depthwise,
+}
