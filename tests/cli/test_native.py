@@ -81,7 +81,7 @@ def test_plan_shows_the_same_arena_as_emit(tflite: Path, tmp_path: Path) -> None
     planned = captured("plan", tflite, *BOARD)
     emitted = captured("emit", tflite, *BOARD, "-o", tmp_path / "out")
     assert (planned.returncode, emitted.returncode) == (0, 0)
-    lines = [[line for line in done.stdout.splitlines() if "Arena" in line] for done in (planned, emitted)]
+    lines = [[line for line in done.stdout.splitlines() if line.startswith("  Arena  ")] for done in (planned, emitted)]
     assert lines[0] == lines[1]
     assert len(lines[0]) == 1
 
@@ -140,20 +140,87 @@ def test_options_that_do_not_apply_are_rejected(tflite: Path, tmp_path: Path, co
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.tflite", "operators.toml"]
 
 
-@pytest.mark.parametrize("command", ["estimate", "fit", "check"])
-def test_commands_without_native_code_say_so(tflite: Path, command: str) -> None:
-    limits = ("--max-arena", "1MiB") if command == "check" else ()
-    options = NATIVE if command == "fit" else BOARD
-    done = captured(command, tflite, *options, *limits)
+@pytest.mark.parametrize("command", ["estimate", "plan", "check", "convert"])
+def test_documents_have_the_time(tflite: Path, tmp_path: Path, command: str) -> None:
+    options = {"check": ("--lock", tmp_path / "lock"), "convert": ("-o", tmp_path / "out")}.get(command, ())
+    done = captured(command, tflite, *BOARD, "--json", *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    estimate = document["estimate"]
+    assert document["runtime"]["name"] == "native"
+    assert estimate["instructions"] == sum(item["instructions"] for item in estimate["operators"]) > 0
+    assert estimate["latency_ms"]["low"] < estimate["latency_ms"]["value"] < estimate["latency_ms"]["high"]
+    assert estimate["validation"] != "calibrated"
+    assert estimate["not_modelled"] == []
+    assert estimate["precision_tradeoffs"] == {}
+
+
+def test_estimates_are_those_of_the_core(tflite: Path) -> None:
+    done = captured("estimate", tflite, "-t", "rpi-pico", "-t", "teensy41", *NATIVE, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    slow, fast = (item["estimate"] for item in json.loads(done.stdout)["reports"])
+    assert slow["instructions"] > fast["instructions"]
+    done = captured("estimate", tflite, "-t", "rpi-pico", *NATIVE)
+    assert (done.returncode, done.stderr) == (0, "")
+    for text in ("native code", "not measured on the board", "constants"):
+        assert text in " ".join(done.stdout.split())
+    assert "CMSIS-NN (OPTIMIZED" not in done.stdout
+
+
+@pytest.mark.parametrize("command", ["estimate", "sweep"])
+def test_cores_without_counted_instructions_are_refused(tflite: Path, tmp_path: Path, command: str) -> None:
+    (tmp_path / "sweep.toml").write_text('[[targets]]\nname = "esp32-s3"\nruntime = "native"\n', encoding="utf-8")
+    given = (tflite, "-t", "esp32-s3", *NATIVE) if command == "estimate" else ("run", tmp_path / "sweep.toml")
+    done = captured(command, *given)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"'edgetool {command}' does not support the runtime 'native'" in words(done)
+    assert "the time of native code on xtensa-lx7 is unknown" in words(done)
 
 
-def test_a_sweep_without_native_code_says_so(tmp_path: Path) -> None:
-    (tmp_path / "sweep.toml").write_text('[[targets]]\nname = "cortex-m7"\nruntime = "native"\n', encoding="utf-8")
-    done = captured("sweep", "run", tmp_path / "sweep.toml")
+def test_check_compares_native_code_with_limits_and_the_lock_file(tflite: Path, tmp_path: Path) -> None:
+    lock = ("--lock", tmp_path / "edgetool.lock")
+    done = captured("check", tflite, *BOARD, *lock, "--update", "--json")
+    assert (done.returncode, done.stderr) == (0, f"wrote {tmp_path / 'edgetool.lock'}\n")
+    document = json.loads(done.stdout)
+    (entry,) = json.loads((tmp_path / "edgetool.lock").read_text(encoding="ascii"))["entries"].values()
+    figures = entry["cortex-m7"]["figures"]
+    assert figures["arena_bytes"] == document["arena"]["bytes"]
+    assert figures["model_bytes"] == document["flash"]["model_bytes"]
+    assert figures["tail_bytes"] == 0
+    done = captured("check", tflite, *BOARD, *lock, "--locked")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "native code" in done.stdout
+    done = captured("check", tflite, *BOARD, *lock, "--max-latency", "1ns")
+    assert done.returncode == 1
+    assert "max-latency" in done.stdout
+    done = captured("check", tflite, "-t", "cortex-m7", *lock)
+    assert done.returncode == 1
+    assert "the runtime changed from native" in " ".join(done.stdout.split())
+
+
+def test_fit_judges_native_code(tflite: Path) -> None:
+    done = captured("fit", tflite, *NATIVE, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = json.loads(done.stdout)["fit"]["boards"]
+    assert len({row["arena_bytes"] for row in rows}) <= 2  # with Helium, and without it
+    assert {row["target"]["runtime"] for row in rows} == {"native"}
+    unknown = {row["target"]["core"] for row in rows if row["latency_ms"] is None}
+    assert {"xtensa-lx6", "xtensa-lx7"} <= unknown
+    assert not [core for core in unknown if core.startswith(("cortex", "riscv"))]
+
+
+def test_a_plan_that_does_not_fit_notes_what_native_code_needs(tflite: Path) -> None:
+    arena = json.loads(captured("plan", tflite, *BOARD, "--json").stdout)["arena"]["bytes"]
+    for size, expected in ((arena, True), (arena - 4, False), (2**20, False)):
+        done = captured("plan", tflite, "-t", "cortex-m7", "--sram", str(size), "--json")
+        findings = [item for item in json.loads(done.stdout)["findings"] if item["rule"] == "native-code-smaller"]
+        assert len(findings) == expected
+        assert all(f"an arena of {arena:,} bytes" in item["message"] for item in findings)
+
+
+def test_calibrate_measures_only_tflm(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("", encoding="utf-8")
+    done = captured("calibrate", tmp_path / "log", *BOARD)
     assert done.returncode == 2
-    assert "native" in words(done)
 
 
 def test_an_arena_that_does_not_fit_fails_a_strict_conversion(tflite: Path, tmp_path: Path) -> None:

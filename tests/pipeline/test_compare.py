@@ -351,4 +351,6 @@ def test_native_code_has_its_own_arena_and_flash(folder: Path) -> None:
         assert described.flash is not None
         values = [getattr(figure(compared, item), side) for item in ("arena_bytes", "model_bytes", "tail_bytes")]
         assert values == [described.arena.bytes, described.flash.model_bytes, 0]
-    assert figure(compared, "latency_ms").a is None
+        assert described.estimate is not None
+        assert described.estimate.latency_ms is not None
+        assert getattr(figure(compared, "latency_ms"), side) == described.estimate.latency_ms.value

@@ -76,7 +76,7 @@ def test_emit_writes_the_model_the_kernels_and_what_is_requested(
     kernels = [name for name in written if name.startswith("edgetool_")]
     assert sorted([*OWN, *more, *kernels]) == written
     assert set(RUN) < set(kernels)
-    assert "edgetool_conv2d_s8.c" in kernels
+    assert "edgetool_conv2d_tiled_s8.c" in kernels
     for name, data in contents(emitted).items():
         assert data.isascii(), name
         assert str(tmp_path).encode() not in data, name
@@ -281,7 +281,7 @@ def test_verify_finds_a_wrong_output(tmp_path: Path, monkeypatch: pytest.MonkeyP
         text = files[weights].decode()
         start = text.index("{\n") + 2
         number = text[start:].split(",")[0].strip()
-        changed = text[:start] + text[start:].replace(number, str((int(number) + 64 + 128) % 256 - 128), 1)
+        changed = text[:start] + text[start:].replace(number, f"{int(number.rstrip('U')) ^ 0x00400040}U", 1)
         return compiled({**files, weights: changed.encode()}, *rest, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr("edgetool.pipeline.native.run_native", wrong)

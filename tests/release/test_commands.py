@@ -113,7 +113,9 @@ def verify(edgetool: Program) -> None:
 def native(edgetool: Program) -> None:
     """Native code is written with its kernels, and compiled and compared by the installed program."""
     edgetool("emit", MODEL, *BOARD, "--runtime", "native", "-o", "native")
-    assert {"keyword_spotting.h", "edgetool_conv2d_s8.c"} <= {p.name for p in (edgetool.folder / "native").iterdir()}
+    assert {"keyword_spotting.h", "edgetool_conv2d_tiled_s8.c"} <= {
+        p.name for p in (edgetool.folder / "native").iterdir()
+    }
     pytest.importorskip("tflite_micro", reason="needs the extra 'verify'")
     command = ("verify", MODEL, *BOARD, "--runtime", "native", "--samples", "1")
     assert edgetool.document(*command)["verify"]["passed"] is True

@@ -25,6 +25,7 @@ from edgetool.report.document import (
     GateInfo,
     HostArena,
     JudgementInfo,
+    KernelChoiceInfo,
     LinkedRuntime,
     LockInfo,
     MemoryInfo,
@@ -71,12 +72,13 @@ REPORT = Report(
     runtime=LinkedRuntime("native", "tflm-2024-01", ("no interpreter",)),
     flash=FlashInfo(4000),
     stack=(StackInfo("gcc", "cortex-m7", "-O2", 120),),
+    kernel_choices=(KernelChoiceInfo(32, 8, 1000, True),),
 )  # fmt: skip
 
 # The names that other programs build on.
 NAMES = {
     "": "schema provenance model quantization target arena plan memory estimate verify check findings runtime flash "
-    "stack",
+    "stack kernel_choices",
     "provenance": "tool versions options trust_model_code",
     "model": "name sha256 bytes operators tensors parameters output",
     "target": "name core board runtime kernels",
@@ -108,6 +110,7 @@ def test_operators_and_tensors_have_their_names() -> None:
     )
     assert set(value["findings"][0]) == set("rule level message where".split())
     assert list(value["stack"][0]) == "compiler core level bytes".split()
+    assert list(value["kernel_choices"][0]) == "arena_bytes scratch_bytes instructions chosen".split()
 
 
 def test_the_parts_of_verify_have_their_names() -> None:

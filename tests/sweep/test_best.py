@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ from edgetool.sweep.best import TIE_BREAKERS, best_row, write_best
 from edgetool.sweep.front import AXES, front
 from edgetool.sweep.jobs import Outcome
 from edgetool.sweep.metrics import Judged, Metrics, Row
+from edgetool.sweep.spec import TargetSpec
 from edgetool.sweep.store import open_store
 from edgetool.sweep.table import rows
 from edgetool.sweep.worker import measured_cost
 from edgetool.target.load import load_target
 from tests.graphs import chain as chain_model
-from tests.model.builders import branches_model
+from tests.model.builders import branches_model, residual_model
 from tests.sweep.made_rows import QUALITY, QUANTIZATION, REJECTED, chain, outcomes, record, row, variant, write_store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,14 +129,34 @@ def test_if_none_is_accepted_the_nearest_variants_give_reasons() -> None:
     assert caught.value.exit_code == 1
 
 
-def stored(path: Path, tflite: bytes, target: str, **value: Any) -> None:
+def stored(path: Path, tflite: bytes, target: str, *, runtime: str | None = None, **value: Any) -> None:
     """A store with one variant, of which these are the .tflite and what its conversion says."""
     entry = chain(1, variant(target=target))
-    cost = measured_cost(tflite, load_target(target))
+    cost = measured_cost(tflite, load_target(target).with_overrides(runtime=runtime))
     results = outcomes(entry, Metrics(QUALITY, cost))
     convert = dict(results["convert 0.0 int8"].value) | value
     results["convert 0.0 int8"] = Outcome(value=convert, blobs={"model.tflite": tflite})
-    write_store(path, record(targets=(target,)), [entry], results)
+    overrides = () if runtime is None else (("runtime", runtime),)
+    sweep = replace(record(targets=(target,)), targets=(TargetSpec(target, target, overrides=overrides),))
+    write_store(path, sweep, [entry], results)
+
+
+def test_the_files_of_native_code(tmp_path: Path) -> None:
+    stored(tmp_path / "s.sqlite", write_model(residual_model()), "cortex-m7", runtime="native")
+    with open_store(tmp_path / "s.sqlite") as store:
+        best = best_row(rows(store), "cortex-m7")
+        made = write_best(store, best, output=tmp_path / "out")
+        with pytest.raises(UsageError, match="--profile needs TFLM"):
+            write_best(store, best, output=tmp_path / "other", firmware=FirmwareRequest(profile=True))
+    assert {path.name for path in made.files} > {"words.tflite", "words.json", "words.h", "words.c", "words_weights.c"}
+    assert best.metrics is not None
+    assert made.report.arena is not None
+    assert made.report.flash is not None
+    cost = best.metrics.cost
+    assert (cost.arena_bytes, cost.model_bytes) == (made.report.arena.bytes, made.report.flash.model_bytes)
+    assert made.report.runtime is not None
+    assert made.report.runtime.name == "native"
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_files_of_the_chosen_variant(tmp_path: Path) -> None:

@@ -226,6 +226,21 @@ def test_a_cost_is_what_convert_reports(tflite: bytes, target: str, tmp_path: Pa
     assert bool(cost.errors) == any(operator.code == "SEGMENT_SUM" for operator in read_model(tflite).main.operators)
 
 
+def test_the_cost_of_native_code_is_what_convert_reports(tmp_path: Path) -> None:
+    (tmp_path / "model.tflite").write_bytes(TFLITE)
+    device = load_target("cortex-m7").with_overrides(runtime="native")
+    reported = convert_file(ConvertRequest(tmp_path / "model.tflite"), device, output=tmp_path / "out").report
+    cost = measured_cost(TFLITE, device)
+    assert reported.arena is not None
+    assert reported.estimate is not None
+    assert reported.flash is not None
+    assert (cost.arena_bytes, cost.model_bytes) == (reported.arena.bytes, reported.flash.model_bytes)
+    assert cost.latency_ms == reported.estimate.latency_ms
+    assert cost.arena_bytes is not None
+    assert cost.arena_bytes < (measured_cost(TFLITE, load_target("cortex-m7")).arena_bytes or 0)
+    assert measured_memory(TFLITE, device).model_bytes == cost.model_bytes
+
+
 def test_costs_do_not_depend_on_the_name_and_are_the_same_again() -> None:
     assert measured_cost(TFLITE, BOARD, name="other.tflite") == measured_cost(TFLITE, BOARD)
 

@@ -156,6 +156,7 @@ RULES: Mapping[str, FindingRule] = {
     "model-too-large": FindingRule(_ERROR, "The model does not fit in flash."),
     "models-too-large": FindingRule(_ERROR, "Together, the models do not fit in flash."),
     "name-changed": FindingRule(_NOTE, "The model's name is not a valid C name and is changed in files and in C."),
+    "native-code-smaller": FindingRule(_NOTE, "The arena does not fit, but that of native code would."),
     "never-written": FindingRule(_WARNING, "Tensors are read but never written."),
     "no-cache": FindingRule(_NOTE, "The flash has wait states, and the profile does not describe a cache for it."),
     "no-plan": FindingRule(_NOTE, "The file has no memory plan, so that the header has no offsets."),

@@ -258,7 +258,8 @@ def _figures(report: Report) -> list[str]:
     elif arena is not None:
         qualifier = "at least " if arena.bytes is None or arena.is_lower_bound else ""
         parts.append(f"arena {qualifier}{short_size(arena.layout_bytes if arena.bytes is None else arena.bytes)}")
-    parts.append(f"model {short_size(report.model.bytes) if used.flash == NO_LIMIT else f'{used.flash} of flash'}")
+    flash = short_size(report.model_bytes_in_flash) if used.flash == NO_LIMIT else f"{used.flash} of flash"
+    parts.append(f"model {flash}")
     limited = any(item.rule == "max-latency" for item in gate_of(report).judgements)
     latency = report.estimate.latency_ms if limited and report.estimate is not None else None
     return parts if latency is None else [*parts, f"about {duration(latency.value)}"]
@@ -346,7 +347,8 @@ def _device(report: Report) -> list[str]:
     if target is None:
         return []
     board = f"{printable(target.board)}, " if target.board else ""
-    return wrapped(f"{board}{target.core}, {target.kernels} kernels, {target.runtime}", "  ")
+    build = f"{target.kernels} kernels, {target.runtime}" if report.runtime is None else "native code"
+    return wrapped(f"{board}{target.core}, {build}", "  ")
 
 
 def _judgement(item: JudgementInfo, shown: set[tuple[str, ...]]) -> list[str]:
@@ -497,7 +499,7 @@ def command(
     from edgetool.gate.limits import ModelLimits, largest_allowance
     from edgetool.pipeline.check import CheckRequest, check_models
     from edgetool.pipeline.output import check_writable
-    from edgetool.pipeline.targets import require_tflm, resolve_named
+    from edgetool.pipeline.targets import resolve_named
 
     files = paths or tuple(file for path in models for file in _matching(path))
     if not files:
@@ -505,8 +507,6 @@ def command(
             "no model is given", fix='name a .tflite file, or set models = ["..."] in [check] of edgetool.toml'
         )
     targets = [device for device in (resolve_named(name, **overrides) for name in target) if device is not None]
-    for device in targets:
-        require_tflm(device, "check")
     request = CheckRequest(
         limits=ModelLimits(
             reserve_bytes=reserve,

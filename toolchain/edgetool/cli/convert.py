@@ -253,7 +253,10 @@ def command(
 
     if options["calibration"] is not None:
         _reject_synthetic_options(click.get_current_context())
-    overrides = {key: options.pop(key) for key in ("sram", "flash", "clock", "arena_region", "kernels", "runtime")}
+    overrides = {
+        key: options.pop(key)
+        for key in ("sram", "flash", "clock", "arena_region", "kernels", "runtime", "scratch_budget")
+    }
     device = resolve_named(target, **overrides)
     assert device is not None
     request = ConvertRequest(path=model, limits=ProcessLimits(memory_limit, time_limit), **options)

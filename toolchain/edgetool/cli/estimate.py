@@ -186,7 +186,8 @@ def fit_facts(report: Report) -> list[str]:
     qualifier = "at least " if arena.bytes is None or arena.is_lower_bound else ""
     parts = (
         f"arena {qualifier}{filled(needed, memory.sram_bytes, printable(memory.region or 'SRAM', 20))}",
-        f"model {filled(report.model.bytes, memory.flash_bytes, 'flash')}",
+        f"{'model' if report.flash is None else 'constants'} "
+        f"{filled(report.model_bytes_in_flash, memory.flash_bytes, 'flash')}",
     )
     return [*runs_fact(report), *fits_fact(report), *fact("", ", ".join(parts))]
 
@@ -419,12 +420,10 @@ def command(
     from edgetool.cli.view import closing, joint_verdict
     from edgetool.pipeline.estimate import estimate_file
     from edgetool.pipeline.estimate_report import EstimateRequest
-    from edgetool.pipeline.targets import require_tflm, resolve_named
+    from edgetool.pipeline.targets import resolve_named
     from edgetool.report.json import documents, to_json
 
     targets = [device for device in (resolve_named(name, **overrides) for name in target) if device is not None]
-    for device in targets:
-        require_tflm(device, "estimate")
     request = EstimateRequest(
         measured_ms=measured_ms,
         benchmark_runs=benchmark,

@@ -88,6 +88,12 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             metavar="NAME",
             help="TFLM version that the firmware links, or native for generated C without a runtime.",
         ),
+        target(
+            "--scratch-budget",
+            type=SIZE,
+            metavar="SIZE",
+            help="How much larger faster kernels may make the arena of native code; by default, edgetool chooses.",
+        ),
     )
 
 

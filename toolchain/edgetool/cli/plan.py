@@ -24,6 +24,8 @@ from edgetool.cli.view import (
     finding_lines,
     fits_fact,
     heading,
+    kernels_fact,
+    latency_facts,
     layout_proof,
     order_facts,
     runs_fact,
@@ -188,7 +190,9 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
         )
     else:
         lines += arena_facts(report.arena, report.memory, native=report.runtime is not None)
-    lines += [*constants_fact(report), *stack_fact(report)]
+    lines += [*constants_fact(report), *stack_fact(report), *kernels_fact(report)]
+    if report.estimate is not None:
+        lines += latency_facts(report.estimate)
     lines += order_facts(report.plan, report.arena)
     if report.plan.sharing is not None:
         lines += sharing_facts(report.plan.sharing)

@@ -454,6 +454,19 @@ def stack_fact(report: Report) -> list[str]:
     return fact("Stack", f"at most {', '.join(texts)}")
 
 
+def kernels_fact(report: Report) -> list[str]:
+    """Show what faster kernels of native code need, for each choice between lean and tuned kernels."""
+    lines: list[str] = []
+    for choice in report.kernel_choices:
+        budget = choice.arena_bytes - report.kernel_choices[0].arena_bytes
+        text = f"arena {grouped(choice.arena_bytes, 'B')}"
+        if choice.instructions is not None:
+            text += f", {choice.instructions / 1e6:.2f} M instructions"
+        text += " (this plan)" if choice.chosen else f" with --scratch-budget {budget}"
+        lines += fact("" if lines else "Kernels", text)
+    return lines
+
+
 def _model_size(report: Report) -> str:
     memory = report.memory if report.flash is None else None
     size, limit = size_and_limit(model_bytes(report), memory.flash_bytes if memory is not None else None)

@@ -15,13 +15,17 @@ from edgetool.target.types import Target
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether arena and model fit; None means unknown: the memory has no size, or the arena is only a lower bound."""
+    """Whether arena and model fit; None means unknown: the memory has no size, or the arena is only a lower bound.
+
+    model_bytes: what the model takes in flash.
+    """
 
     region: str | None
     sram_bytes: int | None
     flash_bytes: int | None
     arena_fits: bool | None
     model_fits: bool | None
+    model_bytes: int
 
 
 def judge_fit(
@@ -57,7 +61,8 @@ def judge_fit(
                 where=target.name,
             )
         )
-    return Fit(region.name if region else None, sram_bytes, flash_bytes, arena_fits, model_fits), tuple(findings)
+    name = region.name if region else None
+    return Fit(name, sram_bytes, flash_bytes, arena_fits, model_fits, model_bytes), tuple(findings)
 
 
 NAME_A_BOARD = "name a board, or specify {option}"
@@ -91,7 +96,7 @@ def figures_of(report: Report) -> JudgedFigures:
         arena_bytes=report.arena.bytes,
         layout_bytes=report.arena.layout_bytes,
         arena_is_lower_bound=report.arena.is_lower_bound,
-        model_bytes=report.model.bytes,
+        model_bytes=report.model_bytes_in_flash,
         memory=report.memory,
         runtime=report.target.runtime,
         latency_ms=None if report.estimate is None else report.estimate.latency_ms,

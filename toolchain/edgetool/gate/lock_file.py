@@ -79,9 +79,11 @@ class LockEntry:
 def profile_hash(target: Target) -> str:
     """Return the SHA-256 of every figure of the target as it is used, in a canonical form.
 
-    Descriptive strings are excluded, as is the selected kernel set, which has its own line.
+    Descriptive strings are excluded, as is the selected kernel set, which has its own line. Without a scratch budget,
+    the hash is that of before the field existed.
     """
-    figures = {key: value for key, value in _figures_only(plain(target)).items() if key != "kernels"}
+    omitted = {"kernels"} if target.scratch_budget_bytes is not None else {"kernels", "scratch_budget_bytes"}
+    figures = {key: value for key, value in _figures_only(plain(target)).items() if key not in omitted}
     text = json.dumps(figures, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -114,7 +116,10 @@ def entry_of(
 def _figures(report: Report) -> dict[str, FigureValue]:
     """Return every figure by its name in the document."""
     arena, estimate = report.arena, report.estimate
-    figures: dict[str, FigureValue] = {"model_bytes": report.model.bytes, "parameters": report.model.parameters}
+    figures: dict[str, FigureValue] = {
+        "model_bytes": report.model_bytes_in_flash,
+        "parameters": report.model.parameters,
+    }
     if arena is not None:
         # Growth of a lower bound is meaningless.
         figures["arena_bytes"] = None if arena.is_lower_bound else arena.bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgetool.finding import Finding
@@ -230,6 +230,7 @@ def analyse(
     *,
     plan: Plan | None = None,
     with_estimate: bool = True,
+    counted: tuple[CountedOperator, ...] | None = None,
     flash_bytes: int | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
 ) -> Analysis:
@@ -242,6 +243,7 @@ def analyse(
         effort: How long to search for a plan.
         plan: The plan to use instead of a new one.
         with_estimate: Whether to estimate the model; without a target, it is never estimated.
+        counted: The counted operators of native code; by default, those of TFLM's kernels are counted.
         flash_bytes: What the model takes in flash; by default, the size of its file.
         custom: Operators that the user describes, by custom code.
 
@@ -253,7 +255,9 @@ def analyse(
     if plan is None:
         platform = None if target is None else platform_of(target)
         plan = plan_memory(model, platform, request, effort, custom=custom)
-    build = _build(model, target, custom, plan, with_estimate=with_estimate)
+    build = _build(model, target, custom, plan, with_estimate=with_estimate and counted is None)
+    if counted is not None:
+        build = replace(build, operators=counted)
     return _on_board(source, target, custom, build, flash_bytes)
 
 
@@ -311,9 +315,7 @@ def _on_board(
     findings = [*build.findings, *arena_findings(plan, target, reported=build.refused)]
     estimate = fit = None
     if target is not None and build.operators is not None:
-        from edgetool.estimate.latency import estimate_model
-
-        estimate = estimate_model(model, target, custom, counted=build.operators)
+        estimate = _estimate(model, target, custom, build.operators)
         findings += _ignored_error_findings(estimate, target)
     if target is not None:
         fit, judged = judge_fit(
@@ -325,6 +327,21 @@ def _on_board(
         findings.extend(judged)
         findings.extend(_target_findings(target))
     return Analysis(model, target, plan, estimate, fit, tuple(findings))
+
+
+def _estimate(
+    model: Model,
+    target: Target,
+    custom: Mapping[str, OperatorEntry] | None,
+    counted: tuple[CountedOperator, ...],
+) -> Estimate:
+    if target.runtime.is_native:
+        from edgetool.estimate.native import estimate_native
+
+        return estimate_native(model, target, counted)
+    from edgetool.estimate.latency import estimate_model
+
+    return estimate_model(model, target, custom, counted=counted)
 
 
 def _cost_findings(costs: Iterable[OperatorCost]) -> list[Finding]:

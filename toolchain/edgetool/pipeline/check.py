@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgetool import __version__
 from edgetool.errors import OutputError, TargetError, UsageError
@@ -36,6 +37,9 @@ from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom
 from edgetool.report.document import QuantizationInfo, Report
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
+
+if TYPE_CHECKING:
+    from edgetool.pipeline.native import NativeModel
 
 LOCK_NAME = "edgetool.lock"
 PLAN_SECONDS = 2.0  # for the search for a smaller arena
@@ -99,7 +103,9 @@ def check_models(paths: Sequence[Path], targets: Sequence[Target], request: Chec
     for path, source, quantization in zip(paths, sources, accuracies, strict=True):
         shared = SharedAnalysis(source, custom)
         for target in targets:
-            checked = _CheckedModel(path, source, shared.on(target), target, request, custom, quantization)
+            native = _native(source, target)
+            analysis = shared.on(target) if native is None else native.analysis
+            checked = _CheckedModel(path, source, analysis, target, request, custom, quantization, native)
             judged, entry = checked.judged(store)
             reports.append(judged)
             entries.setdefault(store.name_of(path), {})[target.name] = entry
@@ -108,6 +114,15 @@ def check_models(paths: Sequence[Path], targets: Sequence[Target], request: Chec
     inputs = (*paths, *request.reports, *(() if request.custom_operators is None else (request.custom_operators,)))
     written, notices = write_lock(store, entries, inputs=inputs)
     return Checked(tuple(reports), request.lock if written else None, notices)
+
+
+def _native(source: Source, target: Target) -> NativeModel | None:
+    """Return the model as native code, if that is the target's runtime."""
+    if not target.runtime.is_native:
+        return None
+    from edgetool.pipeline.native import native_model  # imports numpy, which checks of TFLM do not need
+
+    return native_model(source, target)
 
 
 def _check_request(paths: Sequence[Path], targets: Sequence[Target], request: CheckRequest) -> None:
@@ -134,11 +149,12 @@ class _CheckedModel:
     request: CheckRequest
     custom: Mapping[str, OperatorEntry]
     quantization: QuantizationInfo | None
+    native: NativeModel | None = None
 
     def judged(self, store: LockStore) -> tuple[Report, LockEntry]:
         """Return the report with its judgement, and the model's entry for the lock file."""
         source, target, analysis = self.source, self.target, self.analysis
-        findings = plan_findings(source.model, analysis.plan, target)
+        findings = () if self.native is not None else plan_findings(source.model, analysis.plan, target)
         unjudged = report(
             source,
             analysis,
@@ -146,6 +162,10 @@ class _CheckedModel:
             quantization=self.quantization,
             findings=tuple(item for item in findings if item.rule not in OMITTED),
         )
+        if self.native is not None:
+            from edgetool.pipeline.native import native_report
+
+            unjudged = native_report(self.native, unjudged)
         converter = converter_of(source.model)
         entry = entry_of(unjudged, target, self._exact_breakdown(), tool=__version__, converter=converter)
         judged = judge_model(
@@ -185,7 +205,7 @@ class _CheckedModel:
         """Replan the model, and plan it with the other kernels that run on the core."""
         model, target, custom = self.analysis.model, self.target, self.custom
         saving = best_saving(model, account, self.analysis.plan.timeline)
-        if account.is_lower_bound:
+        if account.is_lower_bound or self.native is not None:
             return Alternatives(saving=saving)
         planned = None
         if not keeps_own_plan(model):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from edgetool.estimate.hardware import (
     hardware_totals_csv,
     operator_profile_csv,
 )
+from edgetool.estimate.native import require_estimated
 from edgetool.estimate.types import positive
 from edgetool.figure import in_text
 from edgetool.pipeline.analysis import analyse
@@ -177,13 +179,28 @@ def estimate_file(
     }
     reports = []
     for target in targets:
+        if target.runtime.is_native:
+            require_estimated(target)
+    finish: Callable[[Report], Report]
+    for target in targets:
         throttled = target if scale == 1 else target.with_overrides(clock_hz=round(target.clock_hz * scale))
         deadline = Deadline(request.time_limit)
-        analysis = analyse(source, throttled, effort=deadline.effort(), custom=custom)
+        if target.runtime.is_native:
+            from edgetool.pipeline.native import native_model, native_report  # imports numpy, which TFLM's do not need
+
+            native = native_model(source, throttled, deadline=deadline)
+            analysis, finish = native.analysis, partial(native_report, native)
+        else:
+            analysis, finish = analyse(source, throttled, effort=deadline.effort(), custom=custom), _unchanged
         findings = search_findings(analysis.plan, deadline, "allow more time with --time-limit")
         measured = None if measured_run is None else measured_run(throttled)
-        reports.append(report(source, analysis, options=options, findings=findings, request=request, measured=measured))
+        item = report(source, analysis, options=options, findings=findings, request=request, measured=measured)
+        reports.append(finish(item))
     return tuple(reports)
+
+
+def _unchanged(item: Report) -> Report:
+    return item
 
 
 def _measured(

@@ -129,7 +129,8 @@ def estimate_info(
         traffic=_traffic(estimate, target),
         factors=_factors(target, situation.precision),
         not_modelled=estimate.not_modelled,
-        precision_tradeoffs=plain(tradeoffs),
+        # Native code has one precision; other types of the model would have other kernels.
+        precision_tradeoffs={} if target.runtime.is_native else plain(tradeoffs),
         constraints=_constraints(model, plan, estimate, target, model_bytes),
         operators=tuple(_operator(item) for item in estimate.operators),
     )
@@ -222,7 +223,7 @@ def _limit(limit: Limit) -> Mapping[str, object]:
 
 def _factors(target: Target, precision: PrecisionName | None) -> tuple[doc.FactorInfo, ...]:
     """Return the speeds of other runtimes, measured on int8 models relative to the core's default kernels."""
-    if precision != "int8" or target.kernels != target.core.default_kernels:
+    if precision != "int8" or target.runtime.is_native or target.kernels != target.core.default_kernels:
         return ()
     return tuple(
         doc.FactorInfo(item.runtime, item.factor, item.low, item.high, item.rows, item.basis) for item in target.factors

@@ -19,7 +19,7 @@ from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, unsupported_operators
 from edgetool.pipeline.reporting import finding_infos, model_info, target_info
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
-from edgetool.pipeline.targets import all_targets, require_tflm
+from edgetool.pipeline.targets import all_targets
 from edgetool.report.document import Band, MemoryInfo, Provenance
 from edgetool.report.fit import BoardFit, FitInfo, FitReport
 from edgetool.target.load import load_core
@@ -64,10 +64,8 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
         for target in selected
         if target.bandwidth_gbps is None
     ]
-    for target in boards[:1]:
-        require_tflm(target, "fit")
-    shared = SharedAnalysis(source, custom)
-    rows = [_board_fit(source, shared.on(target), target, request.limits, custom) for target in boards]
+    analyse = _native(source) if boards and boards[0].runtime.is_native else SharedAnalysis(source, custom).on
+    rows = [_board_fit(source, analyse(target), target, request.limits, custom) for target in boards]
     fitting = [row for row in rows if row.fits]
     smallest = min(fitting, key=_memory, default=None)
     ordered = sorted(fitting, key=SORTS[request.sort])
@@ -90,6 +88,13 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
             boards=tuple(ordered[: request.max_rows]),
         ),
     )
+
+
+def _native(source: Source) -> Callable[[Target], Analysis]:
+    """Return the function that analyses the model as native code."""
+    from edgetool.pipeline.native import SharedNative  # imports numpy, which fits of TFLM do not need
+
+    return SharedNative(source).on
 
 
 def _selected(targets: Sequence[Target], request: FitRequest) -> list[Target]:
@@ -168,7 +173,7 @@ def _figures(source: Source, analysis: Analysis, target: Target) -> JudgedFigure
         arena_bytes=None if account is None else account.bytes,
         layout_bytes=analysis.plan.layout.height,
         arena_is_lower_bound=account is None or account.is_lower_bound,
-        model_bytes=len(source.blob),
+        model_bytes=fit.model_bytes,
         memory=MemoryInfo(fit.region, fit.sram_bytes, fit.flash_bytes, fit.arena_fits, fit.model_fits),
         runtime=target.runtime.name,
         latency_ms=None if latency is None else Band(latency.value, latency.low, latency.high),

@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetool.codegen.native.files import constant_bytes, native_files, run_source
+from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, native_problem, place_buffers
+from edgetool.codegen.native.scratch import kernel_choices
 from edgetool.codegen.native.stack import stack_bounds
-from edgetool.errors import ConversionError, UnsupportedModelError, UsageError
+from edgetool.errors import ConversionError, EdgetoolError, UnsupportedModelError, UsageError
+from edgetool.estimate.latency import CountedOperator
+from edgetool.estimate.native import StepWork, count_native_operators, is_estimated
 from edgetool.execute.cores import MACHINES
 from edgetool.execute.native import CoreRun, run_native
+from edgetool.figure import in_text
+from edgetool.finding import Finding
 from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import require_valid
@@ -48,6 +54,7 @@ from edgetool.report.document import (
     CheckInfo,
     FlashInfo,
     HostArena,
+    KernelChoiceInfo,
     LinkedRuntime,
     OutputInfo,
     Report,
@@ -55,9 +62,12 @@ from edgetool.report.document import (
     VerifyInfo,
 )
 from edgetool.report.json import document, to_json
-from edgetool.target.load import load_runtime
+from edgetool.target.load import load_runtime, load_target
 from edgetool.target.types import Target
 
+ALTERNATIVE_SECONDS = 2.0  # for the search for a plan that is only an alternative
+MAX_SLOWDOWN = 0.04  # the share of the instructions that less memory may cost, unless the user sets a budget
+TYPICAL_CORE = "cortex-m4"  # decides between kernels for cores without counts
 CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
 
 
@@ -73,8 +83,8 @@ class NativePlan:
     plan: Plan
 
 
-def require_native(model: Model, name: str) -> NativeProgram:
-    """Return the steps of a model that TFLM's reference kernels accept.
+def require_native(model: Model, name: str, target: Target | None = None) -> NativeProgram:
+    """Return the steps of a model that TFLM's reference kernels accept, with the kernels for the target's core, if any.
 
     Raises:
         UnsupportedModelError: TFLM rejects an operator, or the native runtime lacks it.
@@ -94,7 +104,7 @@ def require_native(model: Model, name: str) -> NativeProgram:
                 fix="use one of TFLM's runtimes",
             )
     try:
-        return lower(model)
+        return lower(model, vector=target is not None and target.core.mve)
     except UnsupportedModelError as error:
         raise UnsupportedModelError(error.what, where=f"{name}: {error.where}", fix=error.fix) from error
 
@@ -175,11 +185,16 @@ def _plan(program: NativeProgram, memory: NativeMemory, order: tuple[int, ...], 
 
 @dataclass(frozen=True, slots=True)
 class NativeModel:
-    """A .tflite as native code for a target, if any, with its analysis."""
+    """A .tflite as native code for a target, if any, with its analysis.
+
+    choices: plans with more and more tuned kernels, each of which takes more memory than the one before; one of them is
+    `planned`.
+    """
 
     source: Source
     planned: NativePlan
     analysis: Analysis
+    choices: tuple[NativePlan, ...] = ()
 
 
 def native_model(
@@ -203,12 +218,128 @@ def native_model(
         raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
     effort = Effort(seed=request.seed) if deadline is None else deadline.effort(request.seed)
     plain = without_metadata(source.model, METADATA_NAME)
-    program = require_native(plain, source.name)
-    planned = plan_program(program, request, effort)
-    analysis = analyse(
-        source, target, plan=planned.plan, with_estimate=False, flash_bytes=constant_bytes(planned.program)
+    choices = plan_choices(plain, source.name, target, request, effort)
+    planned = choose(choices, target, request, effort)
+    counted = None if target is None else counted_operators(planned, target)
+    return NativeModel(source, planned, _analysis(source, target, planned, counted), choices)
+
+
+def plan_choices(
+    model: Model, name: str, target: Target | None, request: PlanRequest, effort: Effort
+) -> tuple[NativePlan, ...]:
+    """Return plans with more and more tuned kernels, each of which takes more memory than the one before.
+
+    The last has all tuned kernels. Raises UnsupportedModelError as require_native does.
+    """
+    tuned = plan_program(require_native(model, name, target), request, effort)
+    lean = lower(model, vector=target is not None and target.core.mve, lean=True)
+    order, proven = tuned.plan.order, tuned.plan.order_proof != "none"
+    first = replace(effort, node_limit=min(FIRST_NODES, effort.node_limit or FIRST_NODES))
+    plans = [tuned]
+    for program in reversed(kernel_choices(tuned.program, in_program_order(lean, order))[:-1]):
+        memory = place_buffers(program, first, strategy=request.strategy or "optimal")
+        if memory.arena_bytes < plans[0].memory.arena_bytes:
+            require_valid(memory.problem, memory.layout)
+            plans.insert(0, NativePlan(program, memory, _plan(program, memory, order, single=proven)))
+    return tuple(plans)
+
+
+def choose(choices: tuple[NativePlan, ...], target: Target | None, request: PlanRequest, effort: Effort) -> NativePlan:
+    """Return the choice with the fewest instructions within the target's scratch budget, its layout searched in full.
+
+    Without a budget, it is the one that takes the least memory of those with hardly more than the fewest instructions.
+    """
+    counts = [instructions_of(choice, _counted_target(target)) for choice in choices]
+    budget = None if target is None else target.scratch_budget_bytes
+    if budget is None:
+        most = min(counts) * (1 + MAX_SLOWDOWN)
+        chosen = next(choice for choice, count in zip(choices, counts, strict=True) if count <= most)
+    else:
+        limit = choices[0].memory.arena_bytes + budget
+        within = [pair for pair in zip(counts, choices, strict=True) if pair[1].memory.arena_bytes <= limit]
+        chosen = min(within, key=lambda pair: pair[0])[1]
+    if chosen.memory.layout.optimal:
+        return chosen
+    memory = place_buffers(chosen.program, effort, strategy=request.strategy or "optimal")
+    if memory.arena_bytes > chosen.memory.arena_bytes:
+        return chosen
+    proven = chosen.plan.order_proof != "none"
+    return NativePlan(chosen.program, memory, _plan(chosen.program, memory, chosen.plan.order, single=proven))
+
+
+def _counted_target(target: Target | None) -> Target:
+    """Return the target, or one that stands for it because the instructions of native code are unknown on it."""
+    if target is not None and is_estimated(target):
+        return target
+    return load_target(TYPICAL_CORE).with_overrides(runtime=NATIVE)
+
+
+def instructions_of(planned: NativePlan, target: Target) -> int:
+    """Return the known executed instructions of an inference on a target for which is_estimated is true."""
+    return sum(item.executed.instructions or 0 for item in counted_operators(planned, target) or ())
+
+
+def _analysis(
+    source: Source, target: Target | None, planned: NativePlan, counted: tuple[CountedOperator, ...] | None
+) -> Analysis:
+    return analyse(
+        source,
+        target,
+        plan=planned.plan,
+        with_estimate=False,
+        counted=counted,
+        flash_bytes=constant_bytes(planned.program),
     )
-    return NativeModel(source, planned, analysis)
+
+
+class SharedNative:
+    """Analyse one model as native code on many targets: those with the same kernels or the same core share a plan."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._choices: dict[bool, tuple[NativePlan, ...]] = {}
+        self._plans: dict[tuple[str, int | None], tuple[NativePlan, tuple[CountedOperator, ...] | None]] = {}
+
+    def on(self, target: Target) -> Analysis:
+        """Analyse the model on the target, as native_model does; raise the same errors."""
+        key = target.core.name, target.scratch_budget_bytes
+        if key not in self._plans:
+            request, effort = PlanRequest(), Effort()
+            choices = self._choices.get(target.core.mve)
+            if choices is None:
+                plain = without_metadata(self._source.model, METADATA_NAME)
+                choices = plan_choices(plain, self._source.name, target, request, effort)
+                self._choices[target.core.mve] = choices
+            planned = choose(choices, target, request, effort)
+            self._plans[key] = planned, counted_operators(planned, target)
+        return _analysis(self._source, target, *self._plans[key])
+
+
+def counted_operators(planned: NativePlan, target: Target) -> tuple[CountedOperator, ...] | None:
+    """Return the executed instructions of each operator; None if they are unknown on the target's core."""
+    if not is_estimated(target):
+        return None
+    loops = program_loops(planned.program, planned.memory, code_of(target.core))
+    works = [StepWork(item.operator, item.kernel, item.counts, item.constant_reads) for item in loops]
+    return count_native_operators(operator_costs(planned.program.model), works, target)
+
+
+def smaller_findings(source: Source, target: Target) -> tuple[Finding, ...]:
+    """Report what the model would need as native code, if that is supported and its arena fits the target."""
+    try:
+        model = native_model(source, target.with_overrides(runtime=NATIVE), deadline=Deadline(ALTERNATIVE_SECONDS))
+    except EdgetoolError:
+        return ()
+    fit, account, estimate = model.analysis.fit, model.analysis.plan.account, model.analysis.estimate
+    if fit is None or fit.arena_fits is False or account is None:
+        return ()
+    latency = None if estimate is None else estimate.latency_ms
+    time = "" if latency is None else f", and an inference takes about {in_text(latency.value)} ms"
+    text = (
+        f"native code (--runtime native) needs an arena of {account.bytes:,} bytes and {fit.model_bytes:,} bytes of "
+        f"constants{time}"
+    )
+    return (Finding("native-code-smaller", text, where=target.name),)
 
 
 def plan_native(
@@ -242,7 +373,22 @@ def native_report(model: NativeModel, planned: Report) -> Report:
         runtime=runtime,
         flash=FlashInfo(constant_bytes(model.planned.program)),
         stack=tuple(StackInfo(item.compiler, item.core, item.level, item.stack_bytes) for item in bounds),
+        kernel_choices=_choice_infos(model),
     )
+
+
+def _choice_infos(model: NativeModel) -> tuple[KernelChoiceInfo, ...]:
+    """Return the choices by their memory, without those that are not faster than a smaller one; none if one is left."""
+    target = model.analysis.target
+    infos: list[KernelChoiceInfo] = []
+    for choice in model.choices:
+        is_chosen = choice.program is model.planned.program
+        instructions = instructions_of(choice, target) if target is not None and is_estimated(target) else None
+        fewest = min((info.instructions for info in infos if info.instructions is not None), default=None)
+        if is_chosen or fewest is None or instructions is None or instructions < fewest:
+            scratch = max((step.scratch_bytes for step in choice.program.steps), default=0)
+            infos.append(KernelChoiceInfo(choice.memory.arena_bytes, scratch, instructions, is_chosen))
+    return tuple(infos) if len(infos) > 1 else ()
 
 
 def native_contents(

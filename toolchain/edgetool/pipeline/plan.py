@@ -74,6 +74,10 @@ def plan_model(
         *plan_findings(source.model, analysis.plan, target),
         *search_findings(analysis.plan, deadline, "see --time-limit"),
     )
+    if target is not None and analysis.fit is not None and analysis.fit.arena_fits is False:
+        from edgetool.pipeline.native import smaller_findings  # imports numpy, which most plans do not need
+
+        findings += smaller_findings(source, target)
     if output is not None:
         inputs = (path,) if custom_operators is None else (path, custom_operators)
         if target is None and analysis.plan.planner == "edgetool":

@@ -143,7 +143,7 @@ def report(
             analysis.model,
             analysis.plan,
             analysis.target,
-            model_bytes=len(source.blob),
+            model_bytes=len(source.blob) if analysis.fit is None else analysis.fit.model_bytes,
             request=request or EstimateRequest(),
             measured=measured,
         )

@@ -43,6 +43,7 @@ def resolve_named(
     arena_region: str | None = None,
     kernels: str | None = None,
     runtime: str | None = None,
+    scratch_budget: int | None = None,
 ) -> Target | None:
     """Return the target with the overrides of the command line; None if no target is named.
 
@@ -53,7 +54,8 @@ def resolve_named(
         clock: The clock of the core, in Hz.
         arena_region: The name of the memory region for the arena.
         kernels: The kernels that TFLM is built with.
-        runtime: The version of TFLM.
+        runtime: The version of TFLM, or native code.
+        scratch_budget: The bytes of the arena that native code may spend on scratch for faster kernels.
 
     Raises:
         TargetError: The target cannot be loaded, or overrides are specified without a target.
@@ -66,10 +68,12 @@ def resolve_named(
             arena_region=arena_region,
             kernels=kernels,
             runtime=runtime,
+            scratch_budget_bytes=scratch_budget,
         )
-    if any(value is not None for value in (sram, flash, clock, arena_region, kernels, runtime)):
+    if any(value is not None for value in (sram, flash, clock, arena_region, kernels, runtime, scratch_budget)):
         raise TargetError(
-            "--sram, --flash, --clock, --arena-region, --kernels and --runtime override a target", fix="add --target"
+            "--sram, --flash, --clock, --arena-region, --kernels, --runtime and --scratch-budget override a target",
+            fix="add --target",
         )
     return None
 
@@ -88,7 +92,7 @@ def require_tflm(target: Target | None, command: str) -> None:
         raise UsageError(
             f"'edgetool {command}' does not support the runtime {target.runtime.name!r} yet",
             where="--runtime",
-            fix="use convert, emit, plan, compare or verify with it, or one of TFLM's runtimes here",
+            fix="use one of TFLM's runtimes: a profile's timing is that of TFLM's kernels",
         )
 
 

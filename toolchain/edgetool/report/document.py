@@ -592,6 +592,20 @@ class StackInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelChoiceInfo:
+    """Native code with the tuned kernels that an arena has room for, and lean kernels of the other operators.
+
+    arena_bytes: the arena. scratch_bytes: the most scratch of a kernel. instructions: of one inference, null if they
+    are unknown. chosen: whether the report describes it.
+    """
+
+    arena_bytes: int
+    scratch_bytes: int
+    instructions: int | None
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The document of one model on one target. Sections that a command does not compute are null."""
 
@@ -609,6 +623,12 @@ class Report:
     runtime: LinkedRuntime | None = None
     flash: FlashInfo | None = None
     stack: tuple[StackInfo, ...] = ()
+    kernel_choices: tuple[KernelChoiceInfo, ...] = ()
+
+    @property
+    def model_bytes_in_flash(self) -> int:
+        """What the model takes in flash: its file, or the constants of native code."""
+        return self.model.bytes if self.flash is None else self.flash.model_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from edgetool.pipeline.delivery import (
     deliver,
 )
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
+from edgetool.pipeline.native import check_native, deliver_native
 from edgetool.pipeline.planning import without_faults
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
@@ -139,6 +140,8 @@ def write_best(
     findings_on_name = name_findings(_named_after(record), name)
     name = output_name(_named_after(record), name)
     firmware_request = firmware or FirmwareRequest()
+    if target.runtime.is_native:
+        check_native(firmware_request)
     directory = output or default_directory(name)
     destination = Destination(name, directory, firmware_request, force=force, inputs=(store.path,))
     destination.check()
@@ -146,6 +149,10 @@ def write_best(
     source = Source(f"{name}.tflite", blob, read_model(blob, name=f"{name}.tflite"))
     request = PlanRequest(seed=int(record.options.get("seed", 0)))
     origin = _origin(store, record, row, keys, source)
+    options = _options(record, row, request, destination)
+    if target.runtime.is_native:
+        named = replace(origin, findings=(*origin.findings, *findings_on_name))
+        return deliver_native(source, named, target, destination, options=options, request=request, progress=progress)
     rewritten, sentences = without_faults(source, target)
     notes = tuple(Finding("conversion", sentence) for sentence in sentences)
     return deliver(
@@ -153,7 +160,7 @@ def write_best(
         replace(origin, findings=(*origin.findings, *notes, *findings_on_name)),
         target,
         destination,
-        options=_options(record, row, request, destination),
+        options=options,
         renumber=True,
         request=request,
         progress=progress,

@@ -25,9 +25,10 @@ from edgetool.convert.request import (
     PruningMethod,
 )
 from edgetool.errors import EdgetoolError, SettingsError, UsageError, did_you_mean, problems_as_error
+from edgetool.estimate.native import require_estimated
 from edgetool.gate.limits import MemoryBudget, parse_budget, parse_percent
 from edgetool.pipeline.output import check_readable, read_file
-from edgetool.pipeline.targets import is_path, require_tflm
+from edgetool.pipeline.targets import is_path
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import PRECISIONS
 from edgetool.target.load import load_target, parse_target
@@ -417,6 +418,7 @@ OVERRIDES: Mapping[str, str] = {
     "flash": "flash_bytes",
     "kernels": "kernels",
     "runtime": "runtime",
+    "scratch_budget": "scratch_budget_bytes",
 }
 
 
@@ -477,7 +479,7 @@ def _read(section: Section, folder: Path) -> _ParsedTarget | None:
 def _override(section: Section, key: str) -> int | str | None:
     if key == "clock":
         return value_of(section, key, _clock_hz)
-    if key in ("sram", "flash"):
+    if key in ("sram", "flash", "scratch_budget"):
         return value_of(section, key, size_bytes)
     return section.text(key, required=False) or None
 
@@ -508,7 +510,8 @@ def _overridden(section: Section, key: str, target: Target, value: int | str) ->
     override: dict[str, Any] = {OVERRIDES[key]: value}
     try:
         overridden = target.with_overrides(**override)
-        require_tflm(overridden, "sweep")
+        if overridden.runtime.is_native:
+            require_estimated(overridden)
         return overridden
     except EdgetoolError as error:
         section.note(key, error.what, error.fix)

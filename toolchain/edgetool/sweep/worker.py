@@ -25,16 +25,19 @@ from edgetool.convert.request import NORMALISATION, Conversion, ConvertRequest
 from edgetool.errors import ConversionError, InternalError, UsageError
 from edgetool.execute.run import DEFAULT_LIMITS
 from edgetool.gate.limits import BudgetedMemory, memory_use
+from edgetool.memory.planner import PlanRequest
 from edgetool.memory.problem import Effort
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
+from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.convert import convert_for, hash_of_path
-from edgetool.pipeline.planning import PlannedModel, planned_for, without_faults
+from edgetool.pipeline.native import native_model, native_report
+from edgetool.pipeline.planning import planned_for, without_faults
 from edgetool.pipeline.quality import classifies, run_quantized
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
 from edgetool.pipeline.versions import installed_versions
-from edgetool.report.document import Accuracy, OutputQuality, QuantizationInfo
+from edgetool.report.document import Accuracy, OutputQuality, QuantizationInfo, Report
 from edgetool.report.json import plain
 from edgetool.sweep.executor import BLOBS
 from edgetool.sweep.jobs import (
@@ -213,11 +216,12 @@ def measured_memory(tflite: bytes, target: Target, *, seed: int = 0) -> MemoryUs
 
     Raises ModelError for a file that is not a model, or that cannot be planned.
     """
-    planned = _planned(tflite, target, seed)
-    plan = planned.analysis.plan
+    analysis, _ = _described(tflite, target, seed)
+    plan = analysis.plan
+    assert analysis.fit is not None
     return MemoryUse(
         arena_bytes=plan.account.bytes if plan.account is not None else plan.layout.height,
-        model_bytes=len(planned.source.blob),
+        model_bytes=analysis.fit.model_bytes,
         exact=plan.account is not None and not plan.account.is_lower_bound,
     )
 
@@ -229,19 +233,19 @@ def measured_cost(tflite: bytes, target: Target, *, name: str = MODEL_NAME, seed
 
     Raises ModelError for a file that is not a model, or that cannot be planned.
     """
-    planned = _planned(tflite, target, seed, name=name)
-    document = report(planned.source, planned.analysis, options={}, findings=planned.unwritten)
+    analysis, document = _described(tflite, target, seed, name=name)
     arena, memory, estimate = document.arena, document.memory, document.estimate
     assert arena is not None
     assert memory is not None
     assert estimate is not None
+    assert analysis.fit is not None
     lower_bound = arena.bytes if arena.bytes is not None else arena.layout_bytes
     findings = [(item.level, item.message) for item in document.findings if item.rule not in JUDGED_BY_SWEEP]
     return Cost(
         arena_bytes=None if arena.is_lower_bound else arena.bytes,
         arena_least_bytes=lower_bound,
         arena_proof=arena.proof,
-        model_bytes=len(planned.source.blob),
+        model_bytes=analysis.fit.model_bytes,
         parameters=document.model.parameters,
         macs=estimate.macs,
         latency_ms=estimate.latency_ms,
@@ -316,10 +320,15 @@ def variant_metrics(
     return Metrics(quality, measured_cost(conversion.tflite, target, seed=seed))
 
 
-def _planned(tflite: bytes, target: Target, seed: int, *, name: str = MODEL_NAME) -> PlannedModel:
-    """Plan a .tflite as `convert` does, which rewrites it for the kernels of the target."""
-    source, _ = without_faults(Source(name, tflite, read_model(tflite, name=name)), target)
-    return planned_for(source, target, effort=Effort(seed=seed))
+def _described(tflite: bytes, target: Target, seed: int, *, name: str = MODEL_NAME) -> tuple[Analysis, Report]:
+    """Plan a .tflite as `convert` does, which rewrites it for the kernels of the target, and describe it."""
+    source = Source(name, tflite, read_model(tflite, name=name))
+    if target.runtime.is_native:
+        native = native_model(source, target, PlanRequest(seed=seed))
+        return native.analysis, native_report(native, report(source, native.analysis, options={}))
+    rewritten, _ = without_faults(source, target)
+    planned = planned_for(rewritten, target, effort=Effort(seed=seed))
+    return planned.analysis, report(planned.source, planned.analysis, options={}, findings=planned.unwritten)
 
 
 def _run(

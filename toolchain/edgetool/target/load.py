@@ -415,6 +415,7 @@ def override_target(
     arena_region: str | None,
     kernels: str | None,
     runtime: str | None,
+    scratch_budget_bytes: int | None,
 ) -> Target:
     """Return the target with each value that is not None; see Target.with_overrides."""
     if clock_hz is not None:
@@ -449,6 +450,14 @@ def override_target(
                 fix="omit --kernels or --runtime",
             )
         target = replace(target, kernels=NATIVE_KERNELS, usual_kernels=None)
+    if scratch_budget_bytes is not None:
+        if not target.runtime.is_native:
+            raise TargetError(
+                "--scratch-budget applies to native code, which has lean and tuned kernels",
+                where=target.name,
+                fix="add --runtime native, or omit --scratch-budget",
+            )
+        target = replace(target, scratch_budget_bytes=scratch_budget_bytes)
     return target
 
 

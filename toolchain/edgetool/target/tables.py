@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from edgetool.errors import TargetError
-from edgetool.target.types import Kernels, RuntimeFactor
+from edgetool.target.types import Core, Kernels, RuntimeFactor
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -60,13 +60,14 @@ ROWS_RANGE = (1, 10**6)
 
 
 @cache
-def load_instructions(core_name: str, kernels: Kernels) -> LoopInstructions:
+def load_instructions(core_name: str, kernels: Kernels | Literal["native"]) -> LoopInstructions:
     """Return the executed instructions per iteration of each loop, by (operator, path) and then by loop.
 
     Raises TargetError if there is no such table.
 
     Args:
-        core_name: the core of the table, Core.instructions.
+        core_name: the core of the table, Core.instructions; for native code, native_core.
+        kernels: the kernel set, or native code, whose operators are its kernels.
     """
     where = f"targets/cores/instructions/{core_name}.{kernels}.csv"
     if core_name not in profile_names("cores"):
@@ -75,6 +76,20 @@ def load_instructions(core_name: str, kernels: Kernels) -> LoopInstructions:
     if not file.is_file():
         raise TargetError(f"there is no table for {core_name} with {kernels} kernels", where=where)
     return parse_instructions(file.read_text(encoding="utf-8"), where=where)
+
+
+def native_core(core: Core) -> str | None:
+    """Return the core whose table of native code applies to a core: its own, or else that of a core with its ABI.
+
+    None if no instructions of native code were counted on any such core.
+    """
+    folder = targets_folder().joinpath("cores", "instructions")
+    if folder.joinpath(f"{core.name}.native.csv").is_file():
+        return core.name
+    other = core.instructions
+    if other is None or profile_document("cores", other)["abi"] != core.abi:
+        return None
+    return other if folder.joinpath(f"{other}.native.csv").is_file() else None
 
 
 @cache

@@ -375,7 +375,8 @@ class Target:
 
     timings: the board's own timings, if it was measured; otherwise the core's apply. bandwidth_gbps: the memory
     bandwidth of a device that is described by nothing else; such a device has no memory regions and no timing. power is
-    None if it is unknown. vendor: the manufacturer of the board.
+    None if it is unknown. vendor: the manufacturer of the board. scratch_budget_bytes: how much larger scratch for
+    faster kernels may make the arena of native code; None leaves the choice to edgetool.
     """
 
     name: str
@@ -395,13 +396,18 @@ class Target:
     vendor: str | None = None
     factors: tuple[RuntimeFactor, ...] = ()
     sources: tuple[FigureSource, ...] = ()
+    scratch_budget_bytes: int | None = None
 
     @property
     def timing(self) -> Timing | None:
-        """The timing of the chosen kernels: the board's own, or else the core's; None if there is neither."""
+        """The timing of the chosen kernels: the board's own, or else the core's; None if there is neither.
+
+        Native code, which was not measured, has that of the core's usual kernels: it uses the same instructions.
+        """
         if self.bandwidth_gbps is not None:
             return None
-        return next((t for t in (*self.timings, *self.core.timings) if t.kernels == self.kernels), None)
+        kernels = self.core.default_kernels if self.runtime.is_native else self.kernels
+        return next((t for t in (*self.timings, *self.core.timings) if t.kernels == kernels), None)
 
     @property
     def is_calibrated(self) -> bool:
@@ -448,6 +454,7 @@ class Target:
         arena_region: str | None = None,
         kernels: str | None = None,
         runtime: str | None = None,
+        scratch_budget_bytes: int | None = None,
     ) -> Target:
         """Return this target with the user's values; None keeps a value.
 
@@ -466,6 +473,7 @@ class Target:
             arena_region=arena_region,
             kernels=kernels,
             runtime=runtime,
+            scratch_budget_bytes=scratch_budget_bytes,
         )
 
 
