@@ -1,10 +1,12 @@
 """Branch coverage of the native kernels: gcov over random networks and models of each operator.
 
-    python -m benchmarks.native coverage [--networks 150] [--cases 12] [--into CSV]
+    python -m benchmarks.native coverage [--networks 20] [--cases 12] [--into CSV]
 
 Each model runs on all its samples with whole tensors and in bands of random heights, without optimization; operators
-also run with the rows of images apart. What random models do not reach is in tests/codegen/native/rare.py. Lines of
-branches that were never taken are printed with the kernel's share, and stored in the CSV.
+also run with the rows of images apart, with the kernels for Helium, and without scratch that only makes kernels faster.
+All of them run with the kernels' plain C and with their C for DSP processors; a branch is taken if either run takes it.
+What random models do not reach is in tests/codegen/native/rare.py. Lines of branches that were never taken are printed
+with the kernel's share, and stored in the CSV.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from tests.codegen.native import host, rare
+from tests.codegen.native.test_convolution import convolutions, depthwises
 from tests.codegen.native.test_networks import cases, networks, supported, supported_types
+from tests.codegen.native.test_vector import TYPES as VECTOR_TYPES
 
 from edgetool.codegen.native.emit import kernel_files
 
@@ -31,6 +36,10 @@ GOAL = 0.95
 FIRST_NETWORK = 60_000
 GROUP = 40
 SECONDS = 900
+# The variants of the kernels' C: plain, and for DSP processors, which only kernels of int8 have.
+VARIANTS: tuple[tuple[str, ...], ...] = ((), ("-DEDGETOOL_DSP=1",))
+# How often each branch was taken, by file, line and number; files without branches have None as their line.
+Counts = Counter[tuple[str, int | None, int]]
 
 
 @dataclass
@@ -48,7 +57,27 @@ class Covered:
 
 
 def measure(trials: Sequence[host.Trial]) -> dict[str, Covered]:
-    """Run all models with both drivers, and return the branches of each file of the kernels."""
+    """Run all models with all variants of the kernels, and return the branches of each file of the kernels.
+
+    A branch that only one variant has counts, too.
+    """
+    counts: Counts = Counter()
+    for flags in VARIANTS:
+        chosen = [trial for trial in trials if not flags or any("_s8" in kernel for kernel in trial.program.kernels)]
+        counts.update(_run_variant(chosen, flags))
+    covered: dict[str, Covered] = {}
+    for (file, line, _), count in counts.items():
+        kernel = covered.setdefault(file, Covered())
+        if line is not None:
+            kernel.total += 1
+            kernel.taken += count > 0
+            if not count:
+                kernel.missed.add(line)
+    return covered
+
+
+def _run_variant(trials: Sequence[host.Trial], flags: Sequence[str]) -> Counts:
+    """Run all models with both drivers, and return how often they took each branch."""
     files: dict[str, bytes] = {}
     for trial in trials:
         files |= kernel_files(trial.program)
@@ -58,7 +87,8 @@ def measure(trials: Sequence[host.Trial]) -> dict[str, Covered]:
             (folder / file).write_bytes(data)
         (folder / "bands.c").write_bytes(host.BANDS.read_bytes())
         sources = [file for file in files if file.endswith(".c")]
-        _run(["gcc", "-std=c99", "-O0", "--coverage", "-fprofile-update=atomic", "-c", *sources, "bands.c"], folder)
+        options = ["-std=c99", "-O0", *flags, "--coverage", "-fprofile-update=atomic"]
+        _run(["gcc", *options, "-c", *sources, "bands.c"], folder)
         kernels = [f"{Path(file).stem}.o" for file in sources if file != "edgetool_run.c"]
         for start in range(0, len(trials), GROUP):
             for driver, unit in (("run", "edgetool_run.o"), ("bands", "bands.o")):
@@ -83,29 +113,22 @@ def _run_group(trials: Sequence[host.Trial], folder: Path, driver: host.Driver, 
         _run(["./program"], place)
 
 
-def _branches(folder: Path, objects: Sequence[str]) -> dict[str, Covered]:
+def _branches(folder: Path, objects: Sequence[str]) -> Counts:
     """Return what gcov reports for each file with code.
 
     A branch in an inline function of a header counts once, and is taken if any kernel takes it.
     """
     command = ["gcov", "--json-format", "--branch-probabilities", *objects]
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"})
-    covered: dict[str, Covered] = {}
-    counts: dict[tuple[str, int, int], int] = {}
+    counts: Counts = Counter()
     for path in folder.glob("*.gcov.json.gz"):
         for item in json.loads(gzip.decompress(path.read_bytes()))["files"]:
-            covered[Path(item["file"]).name] = Covered()
+            file = Path(item["file"]).name
+            counts[file, None, 0] = 0
             for line in item["lines"]:
                 for number, branch in enumerate(line["branches"]):
-                    key = (Path(item["file"]).name, line["line_number"], number)
-                    counts[key] = counts.get(key, 0) + branch["count"]
-    for (file, line_number, _), count in counts.items():
-        kernel = covered[file]
-        kernel.total += 1
-        kernel.taken += count > 0
-        if not count:
-            kernel.missed.add(line_number)
-    return covered
+                    counts[file, line["line_number"], number] += branch["count"]
+    return counts
 
 
 def write(path: Path, covered: Mapping[str, Covered]) -> None:
@@ -128,19 +151,38 @@ def read(path: Path = MEASURED) -> dict[str, Covered]:
         }
 
 
+def drawn(count: int, numbers: int) -> list[host.Trial]:
+    """Return random networks, random models of each operator in all forms, convolutions of all kinds, and rare models.
+
+    Only layers of int8 have kernels for Helium, and kernels that do without scratch.
+    """
+    refused: Counter[str] = Counter()
+    types = supported_types()
+    bytes_only = [(code, kind) for code, kind in types if kind == "int8"]
+    ends = (0, numbers, numbers + numbers // 2, 2 * numbers)
+    plain, apart, lean = (range(start, end) for start, end in pairwise(ends))
+    groups = [
+        supported(networks(FIRST_NETWORK), count, refused),
+        supported(cases(types, plain), None, refused),
+        supported(cases(types, apart), None, refused, row_wise=True),
+        supported(cases(bytes_only, lean), None, refused, lean=True),
+        supported(cases(VECTOR_TYPES, range(4 * numbers)), None, refused, vector=True),
+        rare.defined(),
+        rare.undefined(),
+    ]
+    trials = [trial for group in groups for trial in group.values()]
+    layers = [*depthwises(), *convolutions()]
+    return trials + [host.prepare(model, 1, vector=vector) for model in layers for vector in (False, True)]
+
+
 def main() -> int:
     """Print the share of each kernel, and return 1 if one is below the goal."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.native coverage")
-    parser.add_argument("--networks", type=int, default=150)
+    parser.add_argument("--networks", type=int, default=20)
     parser.add_argument("--cases", type=int, default=12, help="models of each operator and type")
     parser.add_argument("--into", type=Path, metavar="CSV")
     options = parser.parse_args()
-    refused: Counter[str] = Counter()
-    trials = supported(networks(FIRST_NETWORK), options.networks, refused)
-    trials |= supported(cases(supported_types(), range(options.cases)), None, refused)
-    apart = supported(cases(supported_types(), range(options.cases, 2 * options.cases)), None, refused, row_wise=True)
-    groups = (trials, apart, rare.defined(), rare.undefined())
-    covered = measure([trial for group in groups for trial in group.values()])
+    covered = measure(drawn(options.networks, options.cases))
     if options.into is not None:
         write(options.into, covered)
     for file, kernel in sorted(covered.items()):

@@ -4,9 +4,9 @@
     python -m benchmarks.native speed operators [--only CORE...]         by rows per call: measured/operators.csv
 
 TFLM's counts of whole models are in measured/tflm.csv, and of operators in benchmarks/instructions/measured. They were
-counted once on the same machines of QEMU, with CMSIS-NN on Arm cores, and with TFLM's reference kernels on RISC-V. Those
-of native code are counted now, as for the estimates (instructions.py). Instructions are not cycles: ratios of time need
-a board.
+counted once on the same machines of QEMU, with CMSIS-NN on Arm cores, and with reference kernels on RISC-V. Those of
+native code are counted now, as for the estimates (instructions.py). Instructions are not cycles: ratios of time need a
+board.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,9 @@ def defined() -> dict[str, Trial]:
     """Return models with samples of which TFLM defines the results."""
     return {
         "divided planes": _divided_planes(),
+        "planes of int16": _planes_of_int16(),
+        "planes of floats": _planes_of_floats(),
+        "large pool": _large_pool(),
         "quotients": _quotients([(a, b) for a, b in product(INTEGERS, repeat=2) if b != 0 and (a, b) != (LOWEST, -1)]),
         "compared floats": _compared_floats(),
         "product of the lowest numbers": _product_of_lowest(),
@@ -48,11 +52,38 @@ def _trial(net: Net, inputs: Sequence[int], outputs: Sequence[int], samples: Seq
 
 
 def _divided_planes() -> Trial:
-    """Divide int8 that are broadcast along different axes."""
+    """Divide, multiply and compare int8 that are broadcast along different axes."""
     net = Net()
     a = net.arena(3, 1, 4, scale=0.05, zero_point=-7)
     b = net.arena(1, 2, 1, scale=0.04, zero_point=20)
-    return _trial(net, [a, b], [net.op("DIV", [a, b], 3, 2, 4, scale=0.0123, zero_point=4)])
+    outputs = [net.op("DIV", [a, b], 3, 2, 4, scale=0.0123, zero_point=4)]
+    outputs.append(net.op("SQUARED_DIFFERENCE", [a, b], 3, 2, 4, scale=0.1, zero_point=-128))
+    for fused, scale in product(("NONE", "RELU"), (0.1, 0.003, 0.00001)):
+        outputs.append(net.op("MUL", [a, b], 3, 2, 4, scale=scale, zero_point=4, fused_activation_function=fused))
+    return _trial(net, [a, b], outputs)
+
+
+def _planes_of_int16() -> Trial:
+    """Multiply int16 that are broadcast along different axes."""
+    net = Net()
+    a, b = net.arena(3, 1, 4, dtype=DType.INT16), net.arena(1, 2, 1, dtype=DType.INT16)
+    return _trial(net, [a, b], [net.op("MUL", [a, b], 3, 2, 4)])
+
+
+def _planes_of_floats() -> Trial:
+    """Compare floats that are broadcast along different axes."""
+    net = Net()
+    a, b = net.arena(3, 1, 4, dtype=DType.FLOAT32), net.arena(1, 2, 1, dtype=DType.FLOAT32)
+    return _trial(net, [a, b], [net.op("LESS", [a, b], 3, 2, 4, dtype=DType.BOOL)])
+
+
+def _large_pool() -> Trial:
+    """Average more codes than can be multiplied by a reciprocal."""
+    net = Net()
+    x = net.arena(1, 40, 40, 5, zero_point=-3)
+    values: dict[str, Any] = {"filter_height": 40, "filter_width": 40, "stride_h": 1, "stride_w": 1}
+    y = net.op("AVERAGE_POOL_2D", [x], 1, 1, 1, 5, zero_point=-3, padding="VALID", **values)
+    return _trial(net, [x], [y])
 
 
 def _quotients(pairs: Sequence[tuple[int, int]]) -> Trial:

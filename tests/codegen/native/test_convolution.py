@@ -105,7 +105,7 @@ def _depthwise(
     return net.whole()
 
 
-def _depthwises() -> list[Model]:
+def depthwises() -> list[Model]:
     """Return layers of all kinds that the kernel with planes has: of 3 x 3 taps and others, with bands of all sizes."""
     square = [
         _depthwise(width, strides=(stride, stride), channels=channels, padding=padding)
@@ -125,7 +125,7 @@ def _depthwises() -> list[Model]:
 def test_depthwise_convolutions_with_planes_compute_what_tflm_computes(
     flags: tuple[str, ...], driver: Literal["run", "bands"]
 ) -> None:
-    trials = [prepare(model, samples=2) for model in _depthwises()]
+    trials = [prepare(model, samples=2) for model in depthwises()]
     steps = [step for trial in trials for step in trial.program.steps]
     assert {step.kernel for step in steps} == {"edgetool_depthwise_tiled_s8"}
     assert {(step.band > 1, _fields(step)["is_3x3"]) for step in steps} >= {(True, 1), (True, 0), (False, 0)}
@@ -152,17 +152,21 @@ SIZES = [(5, 9, 1, 1, 1, 1), (9, 11, 3, 3, 2, 1), (4, 14, 3, 3, 1, 1), (11, 10, 
 FORMS = [(1.0, "NONE"), (1.0, "RELU"), (0.04, "RELU6"), (1 / 1024, "NONE")]
 
 
+def convolutions() -> list[Model]:
+    """Return layers of all sizes, numbers of channels and forms of scales that the kernel with scratch has."""
+    return [
+        _convolution(size, channels, scale, fused)
+        for size, channels, (scale, fused) in product(SIZES, ((1, 2), (3, 5), (8, 6), (16, 1)), FORMS)
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
 @pytest.mark.parametrize("driver", ["run", "bands"])
 def test_convolutions_of_every_form_compute_what_tflm_computes(
     flags: tuple[str, ...], driver: Literal["run", "bands"]
 ) -> None:
-    cases = product(SIZES, ((1, 2), (3, 5), (8, 6), (16, 1)), FORMS)
-    trials = [
-        prepare(_convolution(size, channels, scale, fused), samples=1, row_wise=driver == "bands")
-        for size, channels, (scale, fused) in cases
-    ]
+    trials = [prepare(model, samples=1, row_wise=driver == "bands") for model in convolutions()]
     steps = [step for trial in trials for step in trial.program.steps]
     assert {step.kernel for step in steps} == {"edgetool_conv2d_tiled_s8"}
     assert {_fields(step)["shift"] for step in steps} == {TILED_SHIFT, SIGN, DOUBLE_ROUNDING}

@@ -62,6 +62,7 @@ def supported(
     *,
     row_wise: bool = False,
     vector: bool = False,
+    lean: bool = False,
     samples: int = SAMPLES,
 ) -> dict[str, Trial]:
     """Return the first models that the native runtime supports, and count the others by reason."""
@@ -70,7 +71,7 @@ def supported(
         if len(trials) == count:
             break
         try:
-            trials[name] = prepare(model, samples, len(trials), row_wise=row_wise, vector=vector)
+            trials[name] = prepare(model, samples, len(trials), row_wise=row_wise, vector=vector, lean=lean)
         except UnsupportedModelError as error:
             refused[error.what] += 1
         except OverflowError:

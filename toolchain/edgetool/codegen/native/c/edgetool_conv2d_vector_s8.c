@@ -283,15 +283,15 @@ static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from
     }
 #define SHORT_GROUPS(is_signed) \
     for (; g.groups != 0; g.groups--) { \
-        const uint32_t size = g.depth <= LANES ? 3 : 2; \
+        const uint32_t each = g.depth <= LANES ? 3 : 2; \
         int8_t copies[PIXELS][2 * LANES]; \
-        for (uint32_t i = 0; i < size; i++) { \
+        for (uint32_t i = 0; i < each; i++) { \
             memcpy(copies[i], g.taps, g.depth); \
-            g.taps += g.tap_steps[i == size - 1 ? 2 : i]; \
+            g.taps += g.tap_steps[i == each - 1 ? 2 : i]; \
         } \
-        for (uint32_t i = 0; i < size; i++) { \
+        for (uint32_t i = 0; i < each; i++) { \
             ONE_PIXEL(copies[i], g.out, is_signed, (g.depth + LANES - 1) / LANES * LANES) \
-            g.out += g.out_steps[i == size - 1 ? 2 : i]; \
+            g.out += g.out_steps[i == each - 1 ? 2 : i]; \
         } \
     }
 #define LONG_GROUP(is_signed) \
