@@ -346,12 +346,20 @@ def main() -> int:
     return int(wrong)
 
 
+def kernels_note() -> str:
+    """Return the state of the kernels that were measured."""
+    texts = [path.name.encode() + path.read_bytes() for path in sorted(KERNELS.iterdir())]
+    return f"SHA-256 of the kernels' C files: {hashlib.sha256(b''.join(texts)).hexdigest()[:16]}"
+
+
+def compilers_note() -> str:
+    """Return the compilers that built them."""
+    return ", ".join(map(version, sorted({compiler for compiler, *_ in COMPILERS.values()})))
+
+
 def notes() -> list[str]:
     """Return the lines in front of the table, with what it depends on."""
-    compilers = sorted({compiler for compiler, *_ in COMPILERS.values()})
-    texts = [path.name.encode() + path.read_bytes() for path in sorted(KERNELS.iterdir())]
-    digest = hashlib.sha256(b"".join(texts)).hexdigest()[:16]
-    lines = (*NOTES, f"{', '.join(map(version, compilers))}; SHA-256 of the kernels' C files: {digest}")
+    lines = (*NOTES, f"{compilers_note()}; {kernels_note()}")
     return [f"# {line}\n" for line in lines]
 
 

@@ -30,9 +30,8 @@ from benchmarks.instructions.cases import cases, rooms
 from benchmarks.instructions.fit import Coefficients, Point, fit, predicted, write_table
 from benchmarks.kernels.cases import Case, generators
 from benchmarks.kernels.random_network import random_network
-from benchmarks.native.cores import MAX_ARENA, MAX_CONSTANTS, build, emulate, notes
+from benchmarks.native.cores import MAX_ARENA, MAX_CONSTANTS, build, compilers_note, emulate, kernels_note
 from benchmarks.native.layers import LAYERS, layer
-from benchmarks.native.stack import COMPILERS, version
 from tests.codegen.native import host
 
 from edgetool.codegen.native.emit import kernel_files
@@ -266,11 +265,10 @@ def read(path: Path = MEASURED) -> list[Counted]:
 
 def write(path: Path, found: Mapping[tuple[str, int, str], Mapping[str, int]]) -> None:
     """Write the CSV, with what it depends on."""
-    compilers = sorted({COMPILERS[core][0] for core in CORES})
     lines = [
         "Executed instructions of the steps of generated native code on emulated cores, written by instructions.py.",
-        f"{', '.join(map(version, compilers))} at {LEVEL}; the mean of {SAMPLES} samples; {SEEDS}",
-        notes()[-1].split("; ")[-1].strip(),
+        f"{compilers_note()} at {LEVEL}; the mean of {SAMPLES} samples; {SEEDS}",
+        kernels_note(),
         *(f"{core}: {MACHINES[core].name}, {' '.join(MACHINES[core].flags)}" for core in CORES),
     ]
     with path.open("w", newline="", encoding="ascii") as file:

@@ -23,9 +23,8 @@ from pathlib import Path
 
 from benchmarks.instructions.cases import cases
 from benchmarks.instructions.measured import read_counts
-from benchmarks.native.cores import notes
+from benchmarks.native.cores import compilers_note, kernels_note
 from benchmarks.native.instructions import CORES, LARGE_SHIFTS, SAMPLES, SHIFTS, count_all, trial_of
-from benchmarks.native.stack import COMPILERS, version
 from tests.codegen.native.host import Trial
 
 from edgetool.execute.quantize import random_inputs
@@ -137,13 +136,6 @@ def operator_speeds(core: str) -> Iterator[OperatorSpeed]:
                 yield OperatorSpeed(case, core, kernel, scratch, rows, native, number)
 
 
-def conditions(cores: Sequence[str]) -> list[str]:
-    """Return the lines in front of a table."""
-    compilers = sorted({COMPILERS[core][0] for core in cores})
-    digest = notes()[-1].split("; ")[-1].strip()
-    return [f"# {', '.join(map(version, compilers))} at -O2; {digest}"]
-
-
 def _rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="ascii") as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
@@ -170,10 +162,10 @@ def read_operators(path: Path = OPERATORS) -> list[OperatorSpeed]:
     ]
 
 
-def _write(path: Path, found: Sequence[ModelSpeed] | Sequence[OperatorSpeed], cores: Sequence[str]) -> None:
+def _write(path: Path, found: Sequence[ModelSpeed] | Sequence[OperatorSpeed]) -> None:
     names = list(type(found[0]).__dataclass_fields__)
     with path.open("w", newline="", encoding="ascii") as file:
-        file.writelines(line + "\n" for line in conditions(cores))
+        file.write(f"# {compilers_note()} at -O2; {kernels_note()}\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*names, "ratio"])
         writer.writerows([*(getattr(item, name) for name in names), f"{item.ratio:.3f}"] for item in found)
@@ -206,7 +198,7 @@ def main() -> int:
         for core, (mean, largest) in summary(models).items():
             print(f"{core:14} geometric mean {mean:.3f}, largest {largest:.3f}")
         kept = [item for item in read_models() if item.core not in options.only] if MODELS.exists() else []
-        _write(MODELS, [*kept, *models], CORES)
+        _write(MODELS, [*kept, *models])
         return 0
     operators = [] if not OPERATORS.exists() else [item for item in read_operators() if item.core not in options.only]
     for core in options.only:
@@ -221,5 +213,5 @@ def main() -> int:
                         flush=True,
                     )
         operators += counted
-    _write(OPERATORS, operators, CORES)
+    _write(OPERATORS, operators)
     return 0

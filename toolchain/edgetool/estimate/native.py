@@ -52,18 +52,12 @@ def require_estimated(target: Target) -> None:
 
 
 def step_instructions(kernel: str, counts: LoopCounts | None, table: InstructionTable) -> int | None:
-    """Return the instructions of a step in one inference; None if none of its kernel's paths was counted."""
-    per_iteration = None if counts is None else table.get((kernel, counts.path)) or _most_similar(kernel, counts, table)
+    """Return the instructions of a step in one inference; None if its path through the kernel was not counted."""
+    per_iteration = None if counts is None else table.get((kernel, counts.path))
     if counts is None or per_iteration is None:
         return None
     in_loops = sum(per_iteration.get(loop, 0.0) * iterations for loop, iterations in counts.loops.items())
     return round(per_iteration.get(CALL, 0.0) + in_loops)
-
-
-def _most_similar(kernel: str, counts: LoopCounts, table: InstructionTable) -> Mapping[str, float] | None:
-    """Return the counted path of a kernel that has the most loops of one that was not; None if there is none."""
-    paths = [table[key] for key in sorted(table) if key[0] == kernel]
-    return max(paths, key=lambda loops: len(loops.keys() & counts.loops.keys()), default=None)
 
 
 def count_native_operators(

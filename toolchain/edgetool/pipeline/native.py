@@ -248,16 +248,17 @@ def choose(choices: tuple[NativePlan, ...], target: Target | None, request: Plan
     """Return the choice with the fewest instructions within the target's scratch budget, its layout searched in full.
 
     Without a budget, it is the one that takes the least memory of those with hardly more than the fewest instructions.
+    If the instructions of a choice are unknown, it is the one with the most tuned kernels.
     """
-    counts = [instructions_of(choice, _counted_target(target)) for choice in choices]
     budget = None if target is None else target.scratch_budget_bytes
-    if budget is None:
-        most = min(counts) * (1 + MAX_SLOWDOWN)
-        chosen = next(choice for choice, count in zip(choices, counts, strict=True) if count <= most)
-    else:
-        limit = choices[0].memory.arena_bytes + budget
-        within = [pair for pair in zip(counts, choices, strict=True) if pair[1].memory.arena_bytes <= limit]
-        chosen = min(within, key=lambda pair: pair[0])[1]
+    limit = None if budget is None else choices[0].memory.arena_bytes + budget
+    allowed = [choice for choice in choices if limit is None or choice.memory.arena_bytes <= limit]
+    counts = [instructions_of(choice, _counted_target(target)) for choice in allowed]
+    known = [count for count in counts if count is not None]
+    chosen = allowed[-1]
+    if len(known) == len(counts):
+        most = min(known) * (1 + (MAX_SLOWDOWN if budget is None else 0))
+        chosen = next(choice for choice, count in zip(allowed, known, strict=True) if count <= most)
     if chosen.memory.layout.optimal:
         return chosen
     memory = place_buffers(chosen.program, effort, strategy=request.strategy or "optimal")
@@ -274,9 +275,11 @@ def _counted_target(target: Target | None) -> Target:
     return load_target(TYPICAL_CORE).with_overrides(runtime=NATIVE)
 
 
-def instructions_of(planned: NativePlan, target: Target) -> int:
-    """Return the known executed instructions of an inference on a target for which is_estimated is true."""
-    return sum(item.executed.instructions or 0 for item in counted_operators(planned, target) or ())
+def instructions_of(planned: NativePlan, target: Target) -> int | None:
+    """Return the executed instructions of an inference; None if those of an operator are unknown on the target."""
+    numbers = [item.executed.instructions for item in counted_operators(planned, target) or ()]
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known and len(known) == len(numbers) else None
 
 
 def _analysis(
@@ -383,7 +386,7 @@ def _choice_infos(model: NativeModel) -> tuple[KernelChoiceInfo, ...]:
     infos: list[KernelChoiceInfo] = []
     for choice in model.choices:
         is_chosen = choice.program is model.planned.program
-        instructions = instructions_of(choice, target) if target is not None and is_estimated(target) else None
+        instructions = None if target is None else instructions_of(choice, target)
         fewest = min((info.instructions for info in infos if info.instructions is not None), default=None)
         if is_chosen or fewest is None or instructions is None or instructions < fewest:
             scratch = max((step.scratch_bytes for step in choice.program.steps), default=0)

@@ -51,7 +51,8 @@ DEPTHWISE = Operands(0, 1, 2, 3, (DType.INT64,))
 CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
 # The shift of its products, with which nearly all layers have some, and the largest one of its form "sign".
 TILED_SHIFT, MAX_SIGN_SHIFT = 3, 22
-# The most bytes of a row of taps that it copies twice if some are outside the input, where it needs so many of them.
+# Rows of taps of at most this many bytes are first put together if some are outside the input, for which the pixel
+# outside has as many.
 ASIDE = 16
 # What edgetool_depthwise_tiled_s8 has at once: planes of channels, their bytes, the words of a column, output bytes of
 # a band, and what a number of columns is best a multiple of.
@@ -191,6 +192,12 @@ def int16_scales(site: Site, multipliers: list[Multiplier], offsets: Array, flat
     return scales
 
 
+def window_fields(window: Window) -> dict[str, FieldValue]:
+    """Return the fields that the descriptors of all kernels with windows have."""
+    names = "output_width", "taps_y", "taps_x", "stride_x", "pad_x"
+    return {"input_width": window.width, **{name: getattr(window, name) for name in names}}
+
+
 def _step(
     site: Site,
     kernel: str,
@@ -209,15 +216,10 @@ def _step(
         kernel=kernel,
         op=describe(
             kernel,
-            input_width=window.width,
-            output_width=window.output_width,
             input_channels=window.channels,
-            taps_y=window.taps_y,
-            taps_x=window.taps_x,
-            stride_x=window.stride_x,
-            pad_x=window.pad_x,
             low=low,
             high=high,
+            **window_fields(window),
             **values,
         ),
         inputs=(source,),
@@ -420,7 +422,7 @@ def _taps_inside(outputs: int, side: int, taps: int, stride: int, dilation: int,
 
 
 def _zero_words(site: Site, least: int = 4) -> Constant:
-    """Return a pixel outside the input, of at least so many bytes."""
+    """Return a pixel outside the input, repeated to whole words of at least `least` bytes."""
     outside = zero_pixel(site.input(0)).data
     return Constant("uint32_t", outside[:1] * _up(max(least, len(outside)), 4), "a pixel outside the input")
 
@@ -439,19 +441,14 @@ def _tiled_depthwise(
             weights=Constant("uint32_t", weights, "weights"),
             scales=scales.constant,
             zero_pixel=_zero_words(site),
-            input_width=window.width,
-            output_width=window.output_width,
             tile=tiling.tile,
             groups=tiling.groups,
             input_channels=window.channels,
             words=tiling.words(window),
-            taps_y=window.taps_y,
-            taps_x=window.taps_x,
             pairs=tiling.pairs,
-            stride_x=window.stride_x,
-            pad_x=window.pad_x,
             advance=tiling.advance,
             is_3x3=int(tiling.is_3x3),
+            **window_fields(window),
         ),
         inputs=(source,),
         output=site.operator.outputs[0],

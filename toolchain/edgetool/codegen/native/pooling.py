@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from edgetool.codegen.native.convolution import window_of, window_rows
+from edgetool.codegen.native.convolution import window_fields, window_of, window_rows
 from edgetool.codegen.native.program import Step, StepOverlap, describe
 from edgetool.codegen.native.site import RANGES, Lowering, Site, fused_range
 from edgetool.model.rules import windows
@@ -67,15 +67,10 @@ def _pool(kind: str) -> Lowering:
             kernel=kernel,
             op=describe(
                 kernel,
-                input_width=window.width,
-                output_width=window.output_width,
                 channels=window.channels,
-                taps_x=window.taps_x,
-                stride_x=window.stride_x,
-                pad_x=window.pad_x,
-                taps_y=window.taps_y,
                 low=low,
                 high=high,
+                **window_fields(window),
             ),
             inputs=(window_rows(site.index(0), window, element),),
             output=site.operator.outputs[0],

@@ -26,9 +26,9 @@ from edgetool.operators.call import zero_point
 from edgetool.operators.overlap import Window, banded_distance, conv_distance
 
 WORDS, BYTES = 4, 16  # lanes of a vector
-# Of edgetool_depthwise_vector_s8: the vectors of a window, and what scratch is for, if it is to be fast or small.
-PIXELS, GROUP = 3, 6  # of edgetool_conv2d_vector_s8
-MAX_VECTORS, TILE_BYTES, LEAN_BYTES = 4, 3072, 512
+PIXELS, GROUP = 3, 6  # which edgetool_conv2d_vector_s8 computes at once, and what its tiles are best multiples of
+MAX_VECTORS = 4  # of a window of edgetool_depthwise_vector_s8
+TILE_BYTES, LEAN_BYTES = 3072, 512  # the most scratch of a tile, of tuned and of lean kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +105,9 @@ def _window_step(
         kernel=kernel,
         op=describe(
             kernel,
-            input_width=window.width,
-            output_width=window.output_width,
-            taps_y=window.taps_y,
-            taps_x=window.taps_x,
-            stride_x=window.stride_x,
             dilation_x=window.dilation_x,
-            pad_x=window.pad_x,
             outside=zero_point(site.input(0)),
+            **convolution.window_fields(window),
             **_clamp(site),
             **values,
         ),

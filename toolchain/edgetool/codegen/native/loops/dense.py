@@ -8,7 +8,7 @@ from math import prod
 from edgetool.codegen.native.loops.call import WORD, LoopRule, StepCall
 from edgetool.operators.loops import LoopCounts, repeated
 
-MANY, GROUP = 16, 4  # as in edgetool_dense_s8.c
+MANY, GROUP, SHARE = 16, 4, 504  # as in edgetool_dense_s8.c
 TOGETHER = 4  # as in edgetool_batch_matmul_s8.c
 
 
@@ -45,12 +45,12 @@ def _groups(call: StepCall, depth: int, grouped: int) -> Counter[str]:
     groups = grouped // GROUP
     loops = Counter({"blocks": len(blocks), "pairs of sums": grouped // 2})
     if call.code.dsp:
-        shares = _shares(padded, 504)
+        shares = [min(SHARE, padded - at) for at in range(0, padded, SHARE)]
         loops += Counter({"words": padded // WORD, "last words": last})
         loops["eights"] = sum(share // 8 for share in shares) * groups
         loops["fours"] = sum(share // WORD % 2 for share in shares) * groups
     else:
-        shares = _shares(whole, depth if call.code.thumb1 or call.code.riscv else 256) + [WORD] * (last > 0)
+        shares = [whole] * (whole > 0) + [WORD] * (last > 0)
         loops += Counter({"summed fours": depth // WORD, "summed codes": last})
         eights = sum(block // 8 for block in blocks) if call.code.riscv else 0
         loops["codes of eights"] = eights * padded // WORD
@@ -58,11 +58,6 @@ def _groups(call: StepCall, depth: int, grouped: int) -> Counter[str]:
     loops["shares"] = len(shares) * len(blocks)
     loops["groups"] = len(shares) * groups
     return loops
-
-
-def _shares(count: int, most: int) -> list[int]:
-    """Return how many codes are multiplied before their products are added to the sums."""
-    return [min(most, count - at) for at in range(0, count, max(most, 1))]
 
 
 def _others(call: StepCall, depth: int, units: int) -> Counter[str]:
