@@ -1,0 +1,167 @@
+"""Judge a plan of rows by executing it symbolically. Nothing here is shared with the planner.
+
+The memory is an array with the row that each byte belongs to. A step may read a row only if the row is complete and
+still owns all of its bytes. What it writes takes over the bytes, so that a row that is overwritten too early is noticed
+when it is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetool.errors import InternalError
+from edgetool.memory.streaming.problem import Firing, RowPlan, RowProblem
+
+NOTHING = -1  # the owner of a byte that no row has
+SCRATCH_ALIGNMENT = 4
+
+
+def row_plan_problems(problem: RowProblem, plan: RowPlan) -> list[str]:
+    """Return what is wrong with a plan: nothing if it is valid. The first error ends the execution."""
+    if len(plan.offsets) != problem.row_count or len(plan.scratch) != len(problem.operators):
+        return ["the plan is of another problem"]
+    placed = _placement_problems(problem, plan)
+    return placed[:1] or _Execution(problem, plan).problems()
+
+
+def require_valid_rows(problem: RowProblem, plan: RowPlan) -> None:
+    """Raise InternalError if a plan is not valid."""
+    problems = row_plan_problems(problem, plan)
+    if problems:
+        raise InternalError(f"a plan of rows is invalid: {problems[0]}")
+
+
+def _placement_problems(problem: RowProblem, plan: RowPlan) -> list[str]:
+    """Return what is outside the memory, not aligned, or not behind the row that it must be behind."""
+    problems = []
+    # So much is enough for all rows and scratch side by side. No plan needs more, and a damaged one may have 2**60.
+    enough = sum(tensor.rows * (tensor.row_bytes + tensor.alignment) for tensor in problem.tensors)
+    enough += sum(operator.scratch_bytes + SCRATCH_ALIGNMENT for operator in problem.operators)
+    if not 0 <= plan.memory_bytes <= enough:
+        problems.append(f"{plan.memory_bytes} bytes of memory are not between 0 and {enough}")
+    for index, tensor in enumerate(problem.tensors):
+        for i, row in enumerate(problem.rows_of(index)):
+            offset = plan.offsets[row]
+            if not 0 <= offset <= plan.memory_bytes - tensor.row_bytes:
+                problems.append(f"row {i} of {tensor.name} is outside the memory")
+            elif i % tensor.group and offset != plan.offsets[row - 1] + tensor.row_bytes:
+                problems.append(f"row {i} of {tensor.name} is not behind row {i - 1}")
+            elif i % tensor.group == 0 and offset % tensor.alignment:
+                problems.append(f"row {i} of {tensor.name} is not aligned")
+    for operator, offset in zip(problem.operators, plan.scratch, strict=True):
+        if not operator.scratch_bytes:
+            continue
+        if not 0 <= offset <= plan.memory_bytes - operator.scratch_bytes or offset % SCRATCH_ALIGNMENT:
+            problems.append(f"the scratch of {operator.name} is outside the memory or not aligned")
+    return problems
+
+
+class _Execution:
+    """The memory while a schedule runs."""
+
+    def __init__(self, problem: RowProblem, plan: RowPlan) -> None:
+        self._problem, self._plan = problem, plan
+        self._sizes = problem.row_sizes()
+        self._owner: npt.NDArray[np.int64] = np.full(plan.memory_bytes, NOTHING)
+        self._fired = [0] * len(problem.operators)
+        self._given = [row for i, tensor in enumerate(problem.tensors) if tensor.given for row in problem.rows_of(i)]
+        self._kept = [row for i, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(i)]
+        # How many firings have yet to write a row, and which rows have been written. Given rows are always complete.
+        self._missing = Counter(row for item in problem.operators for firing in item.firings for row in firing.writes)
+        self._written: set[int] = set()
+        for row in self._given:
+            del self._missing[row]
+
+    def problems(self) -> list[str]:
+        """Run the schedule and return the first error."""
+        self._take(self._given)
+        for row in self._overwritten(self._given):
+            return [f"{self._name(row)} shares bytes with another input"]
+        for step, number in enumerate(self._plan.schedule):
+            error = self._step(number)
+            if error:
+                return [f"step {step}: {error}"]
+        for operator, fired in zip(self._problem.operators, self._fired, strict=True):
+            if fired != len(operator.firings):
+                return [f"{operator.name} fires {fired} times instead of {len(operator.firings)}"]
+        for row in self._overwritten(self._kept):
+            return [f"{self._name(row)}, which is kept, is not there after the last step"]
+        return []
+
+    def _step(self, number: int) -> str | None:
+        """Fire an operator; return what is wrong."""
+        if not 0 <= number < len(self._problem.operators):
+            return f"operator {number} does not exist"
+        operator, count = self._problem.operators[number], self._fired[number]
+        if count == len(operator.firings):
+            return f"{operator.name} fires once too often"
+        if self._problem.sequential and any(
+            done != len(item.firings)
+            for item, done in zip(self._problem.operators[:number], self._fired[:number], strict=True)
+        ):
+            return f"{operator.name} fires before an operator that must come first"
+        firing = operator.firings[count]
+        for row in firing.reads:
+            if self._missing[row] > 0:
+                return f"{operator.name} reads {self._name(row)}, which is not complete"
+        # What was written before is updated, as sums are.
+        read = [*firing.reads, *(row for row in firing.writes if row in self._written)]
+        for row in self._overwritten(read):
+            return f"{operator.name} reads {self._name(row)}, which is not there"
+        scratch = slice(self._plan.scratch[number], self._plan.scratch[number] + operator.scratch_bytes)
+        if operator.scratch_bytes:
+            self._owner[scratch] = NOTHING
+        for row in self._overwritten(read):
+            return f"{operator.name}: its scratch shares bytes with {self._name(row)}, which it reads"
+        self._take(firing.writes)
+        if operator.scratch_bytes and (self._owner[scratch] != NOTHING).any():
+            return f"{operator.name}: its scratch shares bytes with a row that it writes"
+        for row in self._overwritten(firing.writes):
+            return f"{operator.name}: {self._name(row)} shares bytes with another row that it writes"
+        self._fired[number] += 1
+        self._missing.subtract(firing.writes)
+        self._written.update(firing.writes)
+        error = self._sharing_error(firing)
+        return f"{operator.name}: {error}" if error else None
+
+    def _sharing_error(self, firing: Firing) -> str | None:
+        """Return which row that a firing reads is overwritten, or too close to the bytes that overwrite it."""
+        distances = dict(firing.overlaps)
+        for row in self._overwritten([row for row in firing.reads if row not in distances]):
+            return f"{self._name(row)}, which it reads, shares bytes with a row that it writes"
+        before = 0  # bytes that are written before the row: distances count from the first byte that is written
+        for written in firing.writes:
+            start, end = self._range(written)
+            for row, distance in firing.overlaps:
+                first, last = self._range(row)
+                if max(start, first) < min(end, last) and row != written and first - (start - before) < distance:
+                    return f"{self._name(written)} is too close to {self._name(row)}, which it reads"
+            before += end - start
+        return None
+
+    def _range(self, row: int) -> tuple[int, int]:
+        offset = self._plan.offsets[row]
+        return offset, offset + self._sizes[row]
+
+    def _take(self, rows: Iterable[int]) -> None:
+        """Give rows their bytes."""
+        for row in rows:
+            start, end = self._range(row)
+            self._owner[start:end] = row
+
+    def _overwritten(self, rows: Iterable[int]) -> Iterator[int]:
+        """Return the rows that do not own all of their bytes."""
+        for row in rows:
+            start, end = self._range(row)
+            if (self._owner[start:end] != row).any():
+                yield row
+
+    def _name(self, row: int) -> str:
+        for index, tensor in enumerate(self._problem.tensors):
+            if row in self._problem.rows_of(index):
+                return f"row {row - self._problem.first_row(index)} of {tensor.name}"
+        return f"row {row}"

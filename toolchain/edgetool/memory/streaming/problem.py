@@ -1,0 +1,134 @@
+"""The problem of planning rows, and a plan, as values.
+
+Every tensor is a number of rows, and every operator a number of firings, each of which is one call of its kernel. A
+plan is a schedule, which states which operator fires at each step, and an offset for each row. An operator fires in the
+order of its firings, so that the schedule is a sequence of operators.
+
+Rows have numbers of their own across all tensors: row i of tensor t is `problem.first_row(t) + i`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+NO_SCRATCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RowTensor:
+    """A tensor as rows of the same size.
+
+    Attributes:
+        name: For messages and pictures.
+        rows: The number of rows.
+        row_bytes: The size of each.
+        group: How many rows must lie behind each other: rows 0 to group - 1, and so on. `rows` for a tensor that is
+            read or written as a whole.
+        alignment: What offsets of groups are multiples of.
+        given: Whether its rows exist before the first step: an input that the application writes as a whole, or state.
+        kept: Whether its rows must exist after the last step: an output, or state.
+        tensor: The index in the model's main graph, -1 for one that only the plan has.
+    """
+
+    name: str
+    rows: int
+    row_bytes: int
+    group: int = 1
+    alignment: int = 1
+    given: bool = False
+    kept: bool = False
+    tensor: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """One call of a kernel: the rows that it reads and writes, by number.
+
+    overlaps: for rows that it reads, how the rows that it writes may share bytes with them if nothing needs them later:
+    offset(row read) - offset(first row written) must be at least the distance. A later row that is written counts as if
+    the first one were in front of it, as rows of a group are. Others must be disjoint.
+    """
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    overlaps: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowOperator:
+    """An operator as firings.
+
+    accumulates: every firing updates the same rows, which are complete after the last one; the first one does not read
+    them. scratch_bytes: memory that each firing needs for itself, aligned to 4.
+    """
+
+    name: str
+    firings: tuple[Firing, ...]
+    scratch_bytes: int = 0
+    accumulates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowProblem:
+    """Tensors and operators, in an order in which operators can run one after the other.
+
+    sequential: operators must run in this order, each as a whole, because state connects them.
+    """
+
+    tensors: tuple[RowTensor, ...]
+    operators: tuple[RowOperator, ...]
+    sequential: bool = False
+    _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_starts", tuple(accumulate((item.rows for item in self.tensors), initial=0)))
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows of all tensors."""
+        return self._starts[-1]
+
+    def first_row(self, tensor: int) -> int:
+        """Return the number of a tensor's first row."""
+        return self._starts[tensor]
+
+    def rows_of(self, tensor: int) -> range:
+        """Return the numbers of a tensor's rows."""
+        return range(self._starts[tensor], self._starts[tensor + 1])
+
+    def tensor_of_rows(self) -> list[int]:
+        """Return the tensor of each row."""
+        return [index for index, tensor in enumerate(self.tensors) for _ in range(tensor.rows)]
+
+    def row_sizes(self) -> list[int]:
+        """Return the bytes of each row."""
+        return [tensor.row_bytes for tensor in self.tensors for _ in range(tensor.rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """A schedule with an offset for each row and for each operator's scratch (NO_SCRATCH if it has none).
+
+    lower_bound: no schedule without recomputation takes fewer bytes.
+    """
+
+    schedule: tuple[int, ...]
+    offsets: tuple[int, ...]
+    scratch: tuple[int, ...]
+    memory_bytes: int
+    lower_bound: int = 0
+
+    @property
+    def gap(self) -> float:
+        """How much more the plan takes than the bound, as a share of the bound."""
+        return self.memory_bytes / self.lower_bound - 1 if self.lower_bound else 0.0
+
+
+def steps_of(problem: RowProblem, schedule: tuple[int, ...]) -> Iterator[tuple[int, Firing]]:
+    """Return the operator and the firing of each step."""
+    fired = [0] * len(problem.operators)
+    for operator in schedule:
+        yield operator, problem.operators[operator].firings[fired[operator]]
+        fired[operator] += 1
