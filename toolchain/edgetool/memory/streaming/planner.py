@@ -1,0 +1,101 @@
+"""The smallest memory for the rows of a model: segments, a schedule, and offsets, judged by the checker."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from edgetool.memory.streaming.checker import require_valid_rows
+from edgetool.memory.streaming.packing import PASSES, pack_rows
+from edgetool.memory.streaming.problem import RowPlan, RowProblem
+from edgetool.memory.streaming.schedule import RowSchedule, best_schedule, live_bytes
+
+PLACES = 2**16  # that the tables of generated code can state
+
+# Tensors between segments lie together if no more than this share of the peak is live there: the most that costs
+# nothing.
+TOGETHER_SHARES = (1.0, 0.9, 0.8, 0.7, 0.5)
+TOGETHER_PASSES = 8  # of packing, for each share
+WORD = 4  # what tensors that lie together are aligned to
+ROOM = 2  # how many times the peak all offsets must be able to state, with the kernels of faster plans
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRows:
+    """A plan, the problem that it solves, which may have more rows that lie together, and where segments start."""
+
+    problem: RowProblem
+    plan: RowPlan
+    cuts: tuple[int, ...]
+
+
+def plan_rows(problem: RowProblem, *, passes: int = PASSES, stopped: Callable[[], bool] = lambda: False) -> PlannedRows:
+    """Return the plan with the smallest memory.
+
+    Tensors that wait between segments lie together if that costs nothing: kernels for whole tensors need it.
+
+    Args:
+        problem: What is to be planned.
+        passes: The effort for offsets; see pack_rows.
+        stopped: Whether to end the search with the best plan so far.
+    """
+    schedule = best_schedule(problem, stopped=stopped)
+    unit = place_unit(int(ROOM * schedule.peak_bytes))
+    packing = pack_rows(problem, schedule.steps, schedule.peak_bytes, unit=unit, passes=passes, stopped=stopped)
+    waiting = _between_segments(problem, schedule)
+    for share in TOGETHER_SHARES:
+        together = {tensor for tensor, live in waiting.items() if live <= share * schedule.peak_bytes}
+        if together and not stopped():
+            joined = _joined(problem, together)
+            again = pack_rows(
+                joined, schedule.steps, packing.memory_bytes, unit=unit, passes=TOGETHER_PASSES, stopped=stopped
+            )
+            if again.memory_bytes <= packing.memory_bytes:
+                problem, packing = joined, again
+                break
+    plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, packing.memory_bytes)
+    require_valid_rows(problem, plan)
+    return PlannedRows(problem, plan, schedule.cuts)
+
+
+def place_unit(memory_bytes: int) -> int:
+    """Return the power of two that all offsets of a plan must be multiples of, so that 16 bits can state them."""
+    unit = 1
+    while memory_bytes > PLACES * unit:
+        unit *= 2
+    return unit
+
+
+def segments_of(cuts: Sequence[int], operators: int) -> list[int]:
+    """Return the segment of each operator, counted from 0."""
+    return [bisect_right(cuts, position) - 1 for position in range(operators)]
+
+
+def _joined(problem: RowProblem, tensors: Collection[int]) -> RowProblem:
+    """Return the problem with the rows of some tensors together, from a word on."""
+    joined = (
+        replace(item, group=max(1, item.rows), alignment=max(WORD, item.alignment)) if index in tensors else item
+        for index, item in enumerate(problem.tensors)
+    )
+    return replace(problem, tensors=tuple(joined))
+
+
+def _between_segments(problem: RowProblem, schedule: RowSchedule) -> dict[int, int]:
+    """Return the tensors that one segment writes and another reads, with the most bytes that are live in these."""
+    segment = segments_of(schedule.cuts, len(problem.operators))
+    tensor_of = problem.tensor_of_rows()
+    touching: dict[int, set[int]] = {}
+    for position, operator in enumerate(problem.operators):
+        for firing in operator.firings:
+            for row in (*firing.reads, *firing.writes):
+                touching.setdefault(tensor_of[row], set()).add(segment[position])
+    most = [0] * len(schedule.cuts)
+    for number, live in zip(schedule.steps, live_bytes(problem, schedule.steps), strict=True):
+        most[segment[number]] = max(most[segment[number]], live)
+    # Rows behind each other are aligned like single ones only if their size is a multiple of the alignment.
+    return {
+        tensor: max(most[i] for i in segments)
+        for tensor, segments in touching.items()
+        if len(segments) > 1 and problem.tensors[tensor].row_bytes % problem.tensors[tensor].alignment == 0
+    }

@@ -1,0 +1,239 @@
+"""When each row is computed: segments of operators that run row by row, one segment after the other.
+
+Within a segment, the last operator demands rows: an operator fires when a row is missing, and first demands those that
+its own firing reads. Rows are thus computed as late as possible. Tensors between segments are complete, and a segment
+of one operator is what runtimes without rows do. Segments are chosen for the smallest peak of live bytes.
+
+Live bytes are those of rows that are needed at a step or later, of rows that the step writes, and of its scratch. A row
+that is read for the last time may share bytes with the row that is written, as far as the operator's overlaps allow.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from edgetool.memory.streaming.problem import RowProblem, steps_of
+
+FOREVER = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class RowSchedule:
+    """The operator that fires at each step, the peak of live bytes, and the first position of each segment."""
+
+    steps: tuple[int, ...]
+    peak_bytes: int
+    cuts: tuple[int, ...]
+
+
+def best_schedule(
+    problem: RowProblem, order: Sequence[int] | None = None, *, stopped: Callable[[], bool] = lambda: False
+) -> RowSchedule:
+    """Return the segments of an order of operators with the smallest peak, the shortest ones where peaks are equal.
+
+    Args:
+        problem: What is to be planned.
+        order: The operators in an order in which they can run one after the other; by default, that of the problem.
+        stopped: Whether to return the best segments so far; those that were not tried have a single operator.
+    """
+    order = range(len(problem.operators)) if order is None else order
+    network = _Network(problem, order)
+    count = len(order)
+    best = [network.given_bytes] + [FOREVER] * count
+    previous = list(range(-1, count))
+    for end in range(1, count + 1):
+        for start in range(end - 1, -1, -1):
+            is_single = start == end - 1
+            if not is_single and (problem.sequential or stopped()):
+                break
+            if max(best[start], network.live[start], network.live[end]) >= best[end]:
+                continue
+            segment = _Segment(network, start, end)
+            peak = max(best[start], segment.run(best[end]))
+            if peak < best[end]:
+                best[end], previous[end] = peak, start
+    cuts = [count]
+    while cuts[-1]:
+        cuts.append(previous[cuts[-1]])
+    cuts.reverse()
+    return _in_segments(network, tuple(cuts[:-1]))
+
+
+def schedule_segments(problem: RowProblem, cuts: Sequence[int]) -> RowSchedule:
+    """Return the schedule of segments that start at these operators, in the order of the problem; the first is 0."""
+    return _in_segments(_Network(problem, range(len(problem.operators))), tuple(cuts))
+
+
+def _in_segments(network: _Network, cuts: tuple[int, ...]) -> RowSchedule:
+    steps: list[int] = []
+    peak = network.given_bytes
+    for start, end in zip(cuts, (*cuts[1:], len(network.order)), strict=True):
+        segment = _Segment(network, start, end)
+        peak = max(peak, segment.run(FOREVER))
+        steps += segment.steps
+    return RowSchedule(tuple(steps), peak, cuts)
+
+
+def live_bytes(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
+    """Return the bytes that are live at each step of a schedule."""
+    sizes = problem.row_sizes()
+    last = last_steps(problem, schedule)
+    given = (row for index, tensor in enumerate(problem.tensors) if tensor.given for row in problem.rows_of(index))
+    alive = {row for row in given if last[row] >= 0}
+    total = sum(sizes[row] for row in alive)
+    result = []
+    for step, (number, firing) in enumerate(steps_of(problem, tuple(schedule))):
+        written = [row for row in firing.writes if row not in alive]
+        new = sum(sizes[row] for row in written)
+        alive.update(written)
+        total += new
+        dying = {row for row in (*firing.reads, *firing.writes) if last[row] == step}
+        saved = max((_saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying), default=0)
+        result.append(total + problem.operators[number].scratch_bytes - (saved if new else 0))
+        total -= sum(sizes[row] for row in dying)
+        alive -= dying
+    return result
+
+
+def first_steps(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
+    """Return the first step that writes each row; -1 for rows that are given, the number of steps for others."""
+    first = [-1 if tensor.given else len(schedule) for tensor in problem.tensors for _ in range(tensor.rows)]
+    for step, (_, firing) in enumerate(steps_of(problem, tuple(schedule))):
+        for row in firing.writes:
+            first[row] = min(first[row], step)
+    return first
+
+
+def last_steps(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
+    """Return the last step that reads or writes each row; the number of steps for rows that are kept, else -1."""
+    last = [-1] * problem.row_count
+    for step, (_, firing) in enumerate(steps_of(problem, tuple(schedule))):
+        for row in (*firing.reads, *firing.writes):
+            last[row] = step
+    for index, tensor in enumerate(problem.tensors):
+        if tensor.kept:
+            for row in problem.rows_of(index):
+                last[row] = len(schedule)
+    return last
+
+
+def _saving(read: int, written: int, distance: int) -> int:
+    """Return the bytes that a row that is read and one that is written can share."""
+    return max(0, min(read, written - max(0, distance)))
+
+
+class _Network:
+    """The problem in one order, as lists by row and by position in the order."""
+
+    def __init__(self, problem: RowProblem, order: Sequence[int]) -> None:
+        self.order = order
+        self.sizes = problem.row_sizes()
+        self.operators = [problem.operators[number] for number in order]
+        # The position that makes each row, its number of firings until the row is complete, and the readers' positions.
+        self.maker = [-1] * problem.row_count
+        self.firings = [0] * problem.row_count
+        self.readers: list[list[int]] = [[] for _ in range(problem.row_count)]
+        for position, operator in enumerate(self.operators):
+            for number, firing in enumerate(operator.firings, 1):
+                for row in firing.writes:
+                    self.maker[row], self.firings[row] = position, number
+                for row in firing.reads:
+                    self.readers[row].append(position)
+        end = len(self.operators)
+        given = set()
+        for index, tensor in enumerate(problem.tensors):
+            for row in problem.rows_of(index):
+                if tensor.kept:
+                    self.readers[row].append(end)
+                if tensor.given:
+                    given.add(row)
+                    self.maker[row] = -1
+        self.given_bytes = sum(self.sizes[row] for row in given)
+        # The bytes that are live between positions; inputs that nothing reads are gone at the first step.
+        change = [0] * (end + 2)
+        for row, readers in enumerate(self.readers):
+            if readers and (row in given or self.maker[row] >= 0):
+                change[0 if row in given else self.maker[row] + 1] += self.sizes[row]
+                change[readers[-1] + 1] -= self.sizes[row]
+        self.live = [0] * (end + 1)
+        total = 0
+        for position in range(end + 1):
+            total += change[position]
+            self.live[position] = total
+
+
+class _Segment:
+    """The operators from position `start` up to `end`, run row by row."""
+
+    def __init__(self, network: _Network, start: int, end: int) -> None:
+        self._network, self._start, self._end = network, start, end
+        self._done = [0] * (end - start)
+        self._left: dict[int, int] = {}
+        self._written: set[int] = set()
+        self._live = network.live[start]
+        self._peak = 0
+        self.steps: list[int] = []
+
+    def run(self, limit: int) -> int:
+        """Return the peak of live bytes; at least the limit as soon as it is reached."""
+        operators, done, start = self._network.operators, self._done, self._start
+        # Operators that the last one does not depend on come at the end.
+        for position in (self._end - 1, *range(start, self._end - 1)):
+            while done[position - start] < len(operators[position].firings):
+                self._demand(position, limit)
+                if self._peak >= limit:
+                    return self._peak
+        return self._peak
+
+    def _demand(self, position: int, limit: int) -> None:
+        """Fire an operator once, after all that this firing needs."""
+        network, done, start = self._network, self._done, self._start
+        maker, firings = network.maker, network.firings
+        stack = [position]
+        while stack and self._peak < limit:
+            position = stack[-1]
+            for row in network.operators[position].firings[done[position - start]].reads:
+                source = maker[row]
+                if source >= start and source != position and done[source - start] < firings[row]:
+                    stack.append(source)
+                    break
+            else:
+                self._fire(position)
+                stack.pop()
+
+    def _fire(self, position: int) -> None:
+        network, left, sizes = self._network, self._left, self._network.sizes
+        operator = network.operators[position]
+        number = self._done[position - self._start]
+        firing = operator.firings[number]
+        new = 0
+        for row in firing.writes:
+            if row not in self._written and network.maker[row] >= 0:
+                self._written.add(row)
+                new += sizes[row]
+        dying = 0
+        last = set()
+        for row in firing.reads:
+            readers = network.readers[row]
+            count = left.get(row)
+            if count is None:
+                count = len(readers) - bisect_left(readers, self._start)
+            left[row] = count - 1
+            if count == 1:
+                dying += sizes[row]
+                last.add(row)
+        for row in firing.writes:
+            if not network.readers[row] and network.maker[row] >= 0 and number + 1 == network.firings[row]:
+                dying += sizes[row]
+        saved = 0
+        if new and last:
+            for row, distance in firing.overlaps:
+                if row in last:
+                    saved = max(saved, _saving(sizes[row], new, distance))
+        self._live += new
+        self._peak = max(self._peak, self._live + operator.scratch_bytes - saved)
+        self._live -= dying
+        self._done[position - self._start] = number + 1
+        self.steps.append(network.order[position])
