@@ -58,18 +58,20 @@ def schedules(draw: st.DrawFn, problem: RowProblem) -> tuple[int, ...]:
 
 
 def ready_operators(problem: RowProblem, fired: Sequence[int]) -> list[int]:
-    """Return which operators can fire next: what they read is complete, or it is what they write themselves."""
+    """Return which operators can fire next: what they read is given or complete."""
+    tensors = problem.tensor_of_rows()
     incomplete = {
         row
         for operator, count in zip(problem.operators, fired, strict=True)
         for firing in operator.firings[count:]
         for row in firing.writes
+        if not problem.tensors[tensors[row]].given
     }
     ready = []
     for number, operator in enumerate(problem.operators):
         if fired[number] < len(operator.firings):
             firing = operator.firings[fired[number]]
-            if not incomplete & (set(firing.reads) - set(firing.writes)):
+            if incomplete.isdisjoint(firing.reads):
                 ready.append(number)
             if problem.sequential:
                 return ready[:1]

@@ -23,9 +23,9 @@ HUGE = 1 << 70
 
 
 def most_bytes(problem: RowProblem) -> int:
-    """Return what all rows and scratch take side by side, with their alignments."""
-    rows = sum(item.rows * (item.row_bytes + item.alignment) for item in problem.tensors)
-    return rows + sum(item.scratch_bytes + 4 for item in problem.operators)
+    """Return what all rows and scratch take side by side, with their alignments and the largest unit of offsets."""
+    rows = sum(item.rows * (item.row_bytes + item.alignment + 64) for item in problem.tensors)
+    return rows + sum(item.scratch_bytes + 4 + 64 for item in problem.operators)
 
 
 def breaks_rules(problem: RowProblem, plan: RowPlan) -> bool:
@@ -328,8 +328,12 @@ SHARED = "shares bytes with a row that it writes"
 MESSAGES = [
     (CASE, replace(VALID, offsets=VALID.offsets[1:]), "the plan is of another problem"),
     (CASE, replace(VALID, scratch=(-1, 12)), "the plan is of another problem"),
-    (CASE, replace(VALID, memory_bytes=-1), "-1 bytes of memory are not between 0 and 57"),
-    (CASE, replace(VALID, memory_bytes=58), "58 bytes of memory are not between 0 and 57"),
+    (CASE, replace(VALID, memory_bytes=-1), f"-1 bytes of memory are not between 0 and {most_bytes(CASE)}"),
+    (
+        CASE,
+        replace(VALID, memory_bytes=most_bytes(CASE) + 1),
+        f"{most_bytes(CASE) + 1} bytes of memory are not between 0 and {most_bytes(CASE)}",
+    ),
     (CASE, replace(VALID, memory_bytes=31), "row 1 of out is outside the memory"),
     (CASE, changed({2: -2}), "row 0 of copy is outside the memory"),
     (CASE, changed({1: 5}), "row 1 of in is not behind row 0"),

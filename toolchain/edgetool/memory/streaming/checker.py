@@ -18,6 +18,7 @@ from edgetool.memory.streaming.problem import Firing, RowPlan, RowProblem
 
 NOTHING = -1  # the owner of a byte that no row has
 SCRATCH_ALIGNMENT = 4
+UNIT = 64  # offsets of large plans are multiples of a power of two up to this
 
 
 def row_plan_problems(problem: RowProblem, plan: RowPlan) -> list[str]:
@@ -39,8 +40,8 @@ def _placement_problems(problem: RowProblem, plan: RowPlan) -> list[str]:
     """Return what is outside the memory, not aligned, or not behind the row that it must be behind."""
     problems = []
     # So much is enough for all rows and scratch side by side. No plan needs more, and a damaged one may have 2**60.
-    enough = sum(tensor.rows * (tensor.row_bytes + tensor.alignment) for tensor in problem.tensors)
-    enough += sum(operator.scratch_bytes + SCRATCH_ALIGNMENT for operator in problem.operators)
+    enough = sum(tensor.rows * (tensor.row_bytes + tensor.alignment + UNIT) for tensor in problem.tensors)
+    enough += sum(operator.scratch_bytes + SCRATCH_ALIGNMENT + UNIT for operator in problem.operators)
     if not 0 <= plan.memory_bytes <= enough:
         problems.append(f"{plan.memory_bytes} bytes of memory are not between 0 and {enough}")
     for index, tensor in enumerate(problem.tensors):
