@@ -69,7 +69,7 @@ def schedule_segments(problem: RowProblem, cuts: Sequence[int]) -> RowSchedule:
 def _in_segments(network: _Network, cuts: tuple[int, ...]) -> RowSchedule:
     steps: list[int] = []
     peak = network.given_bytes
-    for start, end in zip(cuts, (*cuts[1:], len(network.order)), strict=True):
+    for start, end in zip(cuts, (*cuts[1:], len(network.order)) if cuts else (), strict=True):
         segment = _Segment(network, start, end)
         peak = max(peak, segment.run(FOREVER))
         steps += segment.steps
