@@ -17,11 +17,15 @@ typedef struct {
     uint32_t alignment;
 } bands_input;
 
-/* Besides a step: the alignment of its output, its scratch, and whether it must be one band. */
+/*
+ * Besides a step: the alignment of its output, its scratch, whether it must be one band, and the size of the one row that
+ * all bands update, 0 if each writes its own.
+ */
 typedef struct {
     uint32_t alignment;
     uint32_t scratch;
     uint32_t whole;
+    uint32_t updated;
     const bands_input *inputs;
 } bands_step;
 
@@ -90,9 +94,13 @@ static void run_band(const edgetool_step *step, const bands_step *extra, uint8_t
             }
         }
     }
-    const block out = new_block((size_t)count * step->row_bytes, extra->alignment);
+    const size_t out_bytes = extra->updated != 0 ? extra->updated : (size_t)count * step->row_bytes;
+    const block out = new_block(out_bytes, extra->alignment);
     const block scratch = new_block(extra->scratch, 4);
-    memset(out.data, 0x5A, (size_t)count * step->row_bytes);
+    memset(out.data, 0x5A, out_bytes);
+    if (extra->updated != 0 && first != 0) {
+        memcpy(out.data, target, out_bytes);
+    }
     memset(scratch.data, 0x5A, extra->scratch);
     band.rows = rows;
     band.out = out.data;
@@ -103,7 +111,7 @@ static void run_band(const edgetool_step *step, const bands_step *extra, uint8_t
     band.first = first;
     band.count = count;
     step->kernel(step->op, &band);
-    memcpy(target, out.data, (size_t)count * step->row_bytes);
+    memcpy(target, out.data, out_bytes);
     free(out.start);
     free(scratch.start);
     for (size_t i = 0; i < entries; i++) {

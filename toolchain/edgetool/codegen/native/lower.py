@@ -16,6 +16,7 @@ from edgetool.codegen.native.activation import fold_lookups, lower_lookup
 from edgetool.codegen.native.control import copy_step, variable_tensors
 from edgetool.codegen.native.program import Constant, RangeError, Step, check_step
 from edgetool.codegen.native.site import Folded, Initial, Lowered, Lowering, Site, View
+from edgetool.codegen.native.sums import sums_tensors
 from edgetool.codegen.quantizers import C_TYPES
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
@@ -64,7 +65,7 @@ class Place:
 class NativeProgram:
     """A model as steps, in the order of its operators.
 
-    The main graph has another tensor for each resource variable (control.py).
+    The main graph has another tensor for each resource variable (control.py) and for sums of rows (sums.py).
     places: the place of each tensor that a step, an input or an output refers to. initial: what init and reset write to
     variables, by tensor; the others get their zero point.
     """
@@ -112,6 +113,8 @@ def lower(model: Model, *, row_wise: bool = False, vector: bool = False, lean: b
     _check_tensors(graph)
     folded_bytes = 0
     tensors = [*graph.tensors, *variable_tensors(model)]
+    sums = sums_tensors(graph, len(tensors)) if row_wise else {}
+    tensors += sums.values()
     pads, lookups = _foldable_pads(graph), fold_lookups(graph)
     steps: list[Step] = []
     places: dict[int, Place] = {}
@@ -121,6 +124,8 @@ def lower(model: Model, *, row_wise: bool = False, vector: bool = False, lean: b
             continue
         current = replace(graph, tensors=tuple(tensors))
         site = _site(model, current, operator, pads, row_wise=row_wise, vector=vector, lean=lean)
+        if operator.index in sums:
+            site = replace(site, sums=sums[operator.index].index)
         lookup = lookups.by_operator.get(operator.index)
         lowering = lowering_of(operator.code, vector=vector) if lookup is None else partial(lower_lookup, lookup=lookup)
         if lowering is None:
@@ -186,9 +191,8 @@ def _check_sizes(program: NativeProgram) -> None:
     tensors = program.graph.tensors
     computed: dict[int, int] = {}
     for step in program.steps:
-        count = step.row_bytes * step.rows * step.batches
-        computed[step.output] = computed.get(step.output, 0) + count
-        inside = step.output_offset + count <= tensors[step.output].size_bytes
+        computed[step.output] = computed.get(step.output, 0) + step.output_bytes
+        inside = step.output_offset + step.output_bytes <= tensors[step.output].size_bytes
         for item in step.inputs:
             size = len(item.source.data) if isinstance(item.source, Constant) else tensors[item.source].size_bytes
             inside = inside and item.row_bytes * item.rows * step.batches <= size

@@ -1,6 +1,7 @@
 """AVERAGE_POOL_2D and MAX_POOL_2D as native kernels.
 
-A window that covers a whole image is one row, unless rows of images stay apart. Sources: pooling_common.cc and
+A window that covers a whole image is one row. If rows of images stay apart, a window over all of them is computed from
+sums of rows, if that takes less memory. Sources: pooling_common.cc and
 integer_ops/pooling.h.
 """
 
@@ -12,6 +13,7 @@ from dataclasses import replace
 from edgetool.codegen.native.convolution import window_fields, window_of, window_rows
 from edgetool.codegen.native.program import Step, StepOverlap, describe
 from edgetool.codegen.native.site import RANGES, Lowering, Site, fused_range
+from edgetool.codegen.native.sums import SummedRows, summed_rows_steps
 from edgetool.model.rules import windows
 from edgetool.model.types import DType
 from edgetool.operators.overlap import Window, channelwise_distance
@@ -56,12 +58,38 @@ def _whole_image(window: Window) -> Window:
     return replace(window, height=1, width=pixels, taps_y=1, taps_x=pixels, stride_y=1, pad_y=0, pad_x=0)
 
 
+def _summed_rows(site: Site, window: Window) -> SummedRows | None:
+    """Return how windows over the whole height are computed row by row; None if it is not possible, or saves nothing.
+
+    All windows have the same number of pixels: either there is one, or all are inside the image.
+    """
+    covers_rows = window.output_height == 1 and window.taps_y - window.pad_y >= window.height
+    end = (window.output_width - 1) * window.stride_x + window.taps_x - window.pad_x
+    is_inside = window.output_width == 1 or (window.pad_x == 0 and end <= window.width)
+    if not (site.can_add_rows and covers_rows and is_inside):
+        return None
+    channels = window.channels
+    columns = min(window.taps_x - window.pad_x, window.width)
+    summed = SummedRows(
+        rows=window.height,
+        row_bytes=window.width * channels,
+        kept=((window.output_width, window.stride_x * channels), (channels, 1)),
+        reduced=((1, 0), (columns, channels)),
+    )
+    return summed if summed.saves_memory else None
+
+
 def _pool(kind: str) -> Lowering:
     def lowering(site: Site) -> Iterator[Step]:
         window, output = _window(site), site.output()
         kernel = f"edgetool_{kind}_pool_{SUFFIXES[output.dtype]}"
         low, high = fused_range(site, output)
         element = output.dtype.bits // 8
+        summed = _summed_rows(site, window) if kind == "average" else None
+        if summed is not None:
+            pixels = summed.rows * summed.reduced[1][0]
+            yield from summed_rows_steps(site, summed, pixels=pixels, low=low, high=high)
+            return
         yield Step(
             operator=site.operator.index,
             kernel=kernel,

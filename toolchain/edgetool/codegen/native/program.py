@@ -120,6 +120,7 @@ class Step:
         states: The variable tensors that the kernel reads and writes, at most STATES.
         band: The number of output rows per call.
         overlaps: How the output may share bytes with inputs; several for one input are alternatives.
+        accumulates: Whether all rows are the same one, which the first call sets and the others add to.
     """
 
     operator: int
@@ -135,6 +136,12 @@ class Step:
     states: tuple[int, ...] = ()
     band: int = 1
     overlaps: tuple[StepOverlap, ...] = ()
+    accumulates: bool = False
+
+    @property
+    def output_bytes(self) -> int:
+        """The size of all output rows."""
+        return self.row_bytes * (1 if self.accumulates else self.rows * self.batches)
 
 
 _STRUCT = re.compile(r"typedef struct \{\n(?P<fields>.*?)\n\} (?P<name>edgetool_\w+);", re.DOTALL)

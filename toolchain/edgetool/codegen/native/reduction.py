@@ -1,6 +1,7 @@
 """Reductions along axes, ARG_MAX, ARG_MIN and CUMSUM as native kernels.
 
-Whole tensors are one row; if rows of images stay apart, a reduction over height reads all of them for one output row.
+Whole tensors are one row. If rows of images stay apart, a reduction over height reads all of them for one output row;
+MEAN and SUM of int8 are computed from sums of rows instead, if that takes less memory.
 Sources: reduce_common.cc, arg_min_max.cc, cumsum.cc, reference/reduce.h, arg_min_max.h and cumsum.h.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 from edgetool.codegen.native.fixed_point import Multiplier, quantize_multiplier
 from edgetool.codegen.native.program import FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import Lowering, Site
+from edgetool.codegen.native.sums import SummedRows, summed_rows_steps
 from edgetool.model.types import DType
 from edgetool.operators.call import scale, zero_point
 from edgetool.operators.overlap import elements_distance
@@ -161,19 +163,31 @@ def _mean_or_sum(site: Site, *, mean: bool) -> Iterator[Step]:
     if mean:
         multiplier = _folded_count(multiplier, count)
     loops = loops_of(site, source.shape, axes)
-    yield _step(
-        site,
-        "edgetool_sum_s8" if source.dtype is DType.INT8 else "edgetool_sum_s16",
-        axes,
-        loops,
-        taps=loops.taps,
-        offset=-zero_point(source) * count % 2**32,
-        multiplier=multiplier.value,
-        left=multiplier.left,
-        right=multiplier.right,
-        zero_point=zero_point(output),
-        **loops.fields,
+    scaling: dict[str, FieldValue] = {
+        "offset": -zero_point(source) * count % 2**32,
+        "multiplier": multiplier.value,
+        "left": multiplier.left,
+        "right": multiplier.right,
+        "zero_point": zero_point(output),
+    }
+    kernel = "edgetool_sum_s8" if source.dtype is DType.INT8 else "edgetool_sum_s16"
+    step = _step(site, kernel, axes, loops, taps=loops.taps, **scaling, **loops.fields)
+    summed = _summed_rows(site, loops)
+    if summed is None:
+        yield step
+    else:
+        yield from summed_rows_steps(site, summed, low=-128, high=127, **scaling)
+
+
+def _summed_rows(site: Site, loops: Loops) -> SummedRows | None:
+    """Return how a reduction over height is computed row by row; None if it is not possible, or saves nothing."""
+    if not site.can_add_rows or loops.taps == 1:
+        return None
+    kept, reduced = (
+        ((outer.count, outer.step), (inner.count, inner.step)) for outer, inner in (loops.kept, loops.reduced)
     )
+    summed = SummedRows(loops.taps, loops.row_elements, kept, reduced)
+    return summed if summed.saves_memory else None
 
 
 def _mean(site: Site) -> Iterator[Step]:

@@ -66,7 +66,8 @@ class Site:
 
     pad_top and pad_left: rows and columns of the input's zero point, of which the operator's first input has none:
     it is the input of the PAD. row_wise: the rows of images are planned one by one, so that a lowering must not merge
-    the rows of a tensor into one; otherwise whole tensors are, whose rows follow each other, and it should.
+    the rows of a tensor into one; otherwise whole tensors are, whose rows follow each other, and it should. sums: the
+    tensor that it may add up rows in, -1 if it has none.
     vector: the core has Helium. lean: the kernels must do without scratch that only makes them faster.
     """
 
@@ -78,6 +79,13 @@ class Site:
     row_wise: bool = False
     vector: bool = False
     lean: bool = False
+    sums: int = -1
+
+    @property
+    def can_add_rows(self) -> bool:
+        """Whether the rows of its first input can be added up one by one: there is a tensor for sums, and one image."""
+        source = self.input(0)
+        return self.sums >= 0 and source.data is None and len(source.shape) == 4 and source.shape[0] == 1
 
     def index(self, position: int) -> int:
         """Return the tensor's index of an input; -1 if it is omitted."""

@@ -102,6 +102,34 @@ def _sum_s8(call: StepCall) -> LoopCounts:
     return LoopCounts("int8", repeated(call.rows, loops))
 
 
+def _add_rows_s8(call: StepCall) -> LoopCounts:
+    """Return the loops of sums of one row after the other: four outputs at once, or one."""
+    turns, count = call.numbers("reduced_count")
+    turn, step = call.numbers("reduced_step")
+    kept, lanes = call.numbers("kept_count")
+    outer, inner = call.numbers("kept_step")
+    fours = lanes // WORD if inner == 1 else 0
+    ones = kept * (lanes - WORD * fours)
+    pairs = call.code.dsp and (outer | turn | step | call["start"]) % WORD == 0 and count <= MAX_PAIRS
+    loops: Counter[str] = Counter()
+    for row in range(call.step.rows):
+        kind = "words" if pairs and call.row_start(row) == 0 else "fours"
+        loops["kept"] += kept
+        loops[f"turns of {kind}"] += kept * fours * turns
+        loops[f"taps of {kind}"] += kept * fours * turns * count
+        loops["ones"] += ones
+        loops["turns of ones"] += ones * turns
+        loops["taps of ones"] += ones * turns * count
+    loops["fours"] = call.step.rows * kept * fours
+    loops["cleared"] = kept * lanes
+    return LoopCounts("int8", loops)
+
+
+def _mean_of_sums_s8(call: StepCall) -> LoopCounts:
+    """Return the loops of outputs of sums."""
+    return LoopCounts("mean" if call["pixels"] else "scaled", {"outputs": call["count"]})
+
+
 def _sum_s16(call: StepCall) -> LoopCounts:
     """Return the loops of reductions that visit all codes of each output in turn."""
     turns, count = call.numbers("reduced_count")
@@ -125,12 +153,14 @@ def _arg_extremum(call: StepCall) -> LoopCounts:
 
 
 RULES: dict[str, LoopRule] = {
+    "edgetool_add_rows_s8": _add_rows_s8,
     "edgetool_arg_extremum_s8": _arg_extremum,
     "edgetool_average_pool_s16": _pool_s16,
     "edgetool_average_pool_s8": partial(_pool, average=True),
     "edgetool_extremum_s8": _sum_s16,
     "edgetool_max_pool_s16": _pool_s16,
     "edgetool_max_pool_s8": partial(_pool, average=False),
+    "edgetool_mean_of_sums_s8": _mean_of_sums_s8,
     "edgetool_sum_s16": _sum_s16,
     "edgetool_sum_s8": _sum_s8,
 }
