@@ -3,7 +3,8 @@
     python -m benchmarks.native coverage [--networks 20] [--cases 12] [--into CSV]
 
 Each model runs on all its samples with whole tensors and in bands of random heights, without optimization; operators
-also run with the rows of images apart, with the kernels for Helium, and without scratch that only makes kernels faster.
+also run with the rows of images apart, in plans of rows, with the kernels for Helium, and without scratch that only
+makes kernels faster.
 All of them run with the kernels' plain C and with their C for DSP processors; a branch is taken if either run takes it.
 What random models do not reach is in tests/codegen/native/rare.py. Lines of branches that were never taken are printed
 with the kernel's share, and stored in the CSV.
@@ -24,7 +25,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from tests.codegen.native import host, rare
+from tests.codegen.native import host, rare, test_sums
+from tests.codegen.native.row_plans import scattered_plan
 from tests.codegen.native.test_convolution import convolutions, depthwises
 from tests.codegen.native.test_networks import cases, networks, supported, supported_types
 from tests.codegen.native.test_vector import TYPES as VECTOR_TYPES
@@ -80,7 +82,7 @@ def _run_variant(trials: Sequence[host.Trial], flags: Sequence[str]) -> Counts:
     """Run all models with both drivers, and return how often they took each branch."""
     files: dict[str, bytes] = {}
     for trial in trials:
-        files |= kernel_files(trial.program)
+        files |= kernel_files(trial.program) | kernel_files(trial.program, trial.runtime)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file, data in files.items():
@@ -170,6 +172,8 @@ def drawn(count: int, numbers: int) -> list[host.Trial]:
         rare.defined(),
         rare.undefined(),
     ]
+    sums = {name: host.prepare(model, 4, row_wise=True) for name, model in test_sums.models().items()}
+    groups += [sums, {name: host.with_rows(trial, scattered_plan) for name, trial in (groups[2] | sums).items()}]
     trials = [trial for group in groups for trial in group.values()]
     layers = [*depthwises(), *convolutions()]
     return trials + [host.prepare(model, 1, vector=vector) for model in layers for vector in (False, True)]

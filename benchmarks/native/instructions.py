@@ -65,6 +65,8 @@ FEW_CASES = frozenset(["ASSIGN_VARIABLE", "READ_VARIABLE", "CALL_ONCE"])
 KEYS = ("case", "step", "kernel")
 SEEDS = "inputs: normally distributed codes of seed 0"
 LEAN, LEAN_EVERY, LEAN_ROOMS = "lean/", 2, ("convolution", "depthwise")
+# Layers whose rows stay apart, as far as they add up rows.
+ROWS, ROWS_LAYERS = "rows/", {"mean": 40, "pooling": 200}
 Key = tuple[str, str]  # kernel, path
 
 
@@ -79,10 +81,12 @@ class Counted:
 
 
 def models() -> Iterator[tuple[str, Model]]:
-    """Yield the models to count by name, some of them with lean kernels."""
+    """Yield the models to count by name, some of them with lean kernels, or with sums of rows."""
     for kind, (_, number) in LAYERS.items():
         yield from ((f"layer/{kind}/{i}", layer(kind, i)) for i in range(number))
         yield from ((f"{LEAN}layer/{kind}/{i}", layer(kind, i)) for i in range(0, number, LEAN_EVERY))
+    for kind, number in ROWS_LAYERS.items():
+        yield from ((f"{ROWS}layer/{kind}/{i}", layer(kind, i)) for i in range(number))
     for room in rooms():
         found = cases(room)
         # Native code has no float32 arithmetic; of other types than int8, a few cases are enough.
@@ -115,11 +119,11 @@ def inputs_of(model: Model) -> list[host.Array]:
     return arrays
 
 
-def trial_of(model: Model | bytes, *, vector: bool, lean: bool = False) -> host.Trial | None:
+def trial_of(model: Model | bytes, *, vector: bool, lean: bool = False, row_wise: bool = False) -> host.Trial | None:
     """Return a model with its samples; None if native code does not support it, or if it is too large."""
     try:
         blob = write_model(model) if isinstance(model, Model) else model
-        trial = host.prepare(blob, inputs=inputs_of(read_model(blob)), vector=vector, lean=lean)
+        trial = host.prepare(blob, inputs=inputs_of(read_model(blob)), row_wise=row_wise, vector=vector, lean=lean)
     except EdgetoolError:
         return None
     constants = sum(len(tensor.data or b"") for tensor in trial.program.graph.tensors)
@@ -133,7 +137,10 @@ def trials(
     """Return the models that native code supports by name; with `kernels`, those that have one of these."""
     found = {}
     for name, model in named:
-        trial = trial_of(model, vector=vector, lean=name.startswith(LEAN))
+        row_wise = name.startswith(ROWS)
+        trial = trial_of(model, vector=vector, lean=name.startswith(LEAN), row_wise=row_wise)
+        if trial is not None and row_wise and not any(step.accumulates for step in trial.program.steps):
+            continue
         if trial is not None and (not kernels or set(kernels) & set(trial.program.kernels)):
             found[name] = trial
     return found

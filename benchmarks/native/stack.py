@@ -6,7 +6,7 @@ such file: their frames and callees are read from their machine code. An indirec
 edgetool_run.
 
 The table is part of the package (codegen/native/stack.csv). Its row INVOKE is the frame of NAME_invoke without its
-table of row pointers, which depends on the model.
+table of row pointers, which depends on the model; INVOKE_ROWS is that of NAME_invoke_rows and what it calls in NAME.c.
 
     python -m benchmarks.native.stack
 """
@@ -30,7 +30,7 @@ TABLE = KERNELS.parent / "stack.csv"
 LEVELS = ("-O2", "-Os")
 # The compiler's name and flags for each core.
 COMPILERS = {core: (machine.compiler, *machine.flags) for core, machine in MACHINES.items()}
-INVOKE = "invoke"
+INVOKE, INVOKE_ROWS = "invoke", "invoke_rows"
 INDIRECT = "__indirect_call"
 # NAME_invoke as codegen/native/model/model.c has it, with a table of COUNT row pointers.
 INVOKE_SOURCE = """
@@ -51,6 +51,53 @@ int invoke(context_type *context)
     return 0;
 }
 """
+# The same for NAME_invoke_rows.
+INVOKE_ROWS_SOURCE = """
+#include "edgetool_rows.h"
+typedef struct { uint8_t *arena; uint32_t at; uint16_t done[9]; } context_type;
+extern const edgetool_row_tables tables;
+extern const uint8_t schedule[99];
+int feed_row(context_type *context, const int8_t *row);
+int invoke_rows(context_type *context, const void *(*fetch)(void *, uint32_t, uint32_t), void *user);
+static void run(context_type *context)
+{
+    const void *rows[COUNT];
+    while (context->at < 99 && schedule[context->at] >= 1) {
+        const uint32_t number = schedule[context->at++];
+        edgetool_fire(&tables, number - 1, &context->done[number], context->arena, rows);
+    }
+}
+int feed_row(context_type *context, const int8_t *row)
+{
+    if (context == NULL || row == NULL) {
+        return 1;
+    }
+    memcpy(edgetool_cell(&tables, context->arena, 0, context->done[0]), row, 30);
+    context->done[0]++;
+    context->at++;
+    run(context);
+    return 0;
+}
+int invoke_rows(context_type *context, const void *(*fetch)(void *, uint32_t, uint32_t), void *user)
+{
+    int result = 0;
+    context->at = 0;
+    memset(context->done, 0, sizeof context->done);
+    run(context);
+    while (result == 0 && context->at < 99) {
+        switch (schedule[context->at]) {
+        case 0:
+            result = feed_row(context, (const int8_t *)fetch(user, 0, context->done[0]));
+            break;
+        default:
+            result = 4;
+            break;
+        }
+    }
+    return result;
+}
+"""
+_SOURCES = {INVOKE: INVOKE_SOURCE, INVOKE_ROWS: INVOKE_ROWS_SOURCE}
 _NODE = re.compile(
     r'node: \{ title: "(?P<name>[^"]+)" label: "[^"]*?(?:\\n(?P<bytes>\d+) bytes \((?P<kind>[a-z,]+)\))?"'
 )
@@ -207,30 +254,30 @@ def _add_pushes(graph: CallGraph, objdump: str, unit: Path) -> None:
         graph.frames[name] = max(frame, pushed.get(name.rsplit(":", 1)[-1], 0))
 
 
-def invoke_row(core: str, level: str) -> StackRow:
-    """Return the frame of NAME_invoke without its table, whatever padding the table needs."""
+def invoke_row(core: str, level: str, name: str) -> StackRow:
+    """Return the frames of NAME_invoke or NAME_invoke_rows without its table, whatever padding the table needs."""
     frames = []
     for count in range(1, 5):
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "invoke.c"
-            source.write_text(INVOKE_SOURCE.replace("COUNT", str(count)))
+            source.write_text(_SOURCES[name].replace("COUNT", str(count)))
             compiler, *flags = COMPILERS[core]
             command = [compiler, *flags, level, "-std=c99", "-fstack-usage", "-fcallgraph-info=su", f"-I{KERNELS}"]
             subprocess.run([*command, "-c", str(source), "-o", f"{folder}/unit.o"], check=True, cwd=folder)
-            match = re.search(r"invoke\t(\d+)\tstatic", (Path(folder) / "unit.su").read_text())
-            assert match is not None
-            frames.append(int(match[1]) - 4 * count)
-    return StackRow(version(COMPILERS[core][0]), core, level, INVOKE, max(frames))
+            matches = re.findall(r"\t(\d+)\tstatic", (Path(folder) / "unit.su").read_text())
+            assert matches
+            frames.append(sum(map(int, matches)) - 4 * count)
+    return StackRow(version(COMPILERS[core][0]), core, level, name, max(frames))
 
 
 def table() -> list[StackRow]:
-    """Return the bounds of every kernel, of edgetool_run and of NAME_invoke, for every core and level."""
+    """Return the bounds of every kernel, of what calls them, and of NAME_invoke, for every core and level."""
     sources = sorted(KERNELS.glob("*.c"))
     return [
         row
         for core in COMPILERS
         for level in LEVELS
-        for row in (invoke_row(core, level), *measure(core, level, sources))
+        for row in (*(invoke_row(core, level, name) for name in _SOURCES), *measure(core, level, sources))
     ]
 
 

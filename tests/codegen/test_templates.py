@@ -25,6 +25,7 @@ from edgetool.execute.cores import BARE
 from tests.codegen.c_compilers import TFLM_API
 from tests.codegen.header_specs import ALL, BLOB
 from tests.codegen.native import models as native_models
+from tests.codegen.native.row_plans import row_texts
 from tests.codegen.program_specs import ALL_PROGRAMS, EVERY_TYPE_PROGRAM, STATE_PROGRAM
 
 PACKAGE = Path(templates.__file__).parent
@@ -45,7 +46,11 @@ OPERANDS = {
     **dict.fromkeys(("MY_MODEL_INPUT_my_position_MY_UNITS", "MY_MODEL_OUTPUT_my_position_MY_UNITS"), "1"),
     **dict.fromkeys(("MY_OFFSET", "MY_STATEOFFSET", "MY_STATEVALUE", "MY_STATEBYTES", "MY_ROWS"), "4"),
     **dict.fromkeys(("MY_INPUTCOUNT", "MY_OUTPUTCOUNT"), "1"),
+    **dict.fromkeys(("MY_FIRINGS", "MY_POSITIONS", "MY_TENSOR", "MY_ROWBYTES", "MY_OPERATORS", "MY_ELEMENTS"), "4"),
+    **dict.fromkeys(("MY_FEDCOUNT", "MY_NUMBER", "MY_WORDS"), "1"),
+    "my_model_schedule": '((const uint8_t *)"")',
     "my_model_steps": "NULL",
+    "my_model_tables": "(*(const edgetool_row_tables *)NULL)",
     "MY_UNIT": "uint32_t",
     "my_array": "NULL",
     "my_initial": '""',
@@ -93,7 +98,11 @@ FILES = {
     "my_model_runner.h": "tflm/runner.h",
     "my_arena_arena.h": "tflm/arena.h",
 }
-NATIVE_FILES = {"my_model.h": "native/model/model.h", "edgetool_native.h": "native/c/edgetool_native.h"}
+NATIVE_FILES = {
+    "my_model.h": "native/model/model.h",
+    "edgetool_native.h": "native/c/edgetool_native.h",
+    "edgetool_rows.h": "native/c/edgetool_rows.h",
+}
 EMPTY_FILES = ("my_kernel.h", "my_model_weights.h", "my_header")
 
 
@@ -199,6 +208,8 @@ def generated() -> Iterator[str]:
         yield from (arena_header(arena), arena_source(arena), cmake_lists(arena))
     for name in native_models.MODELS:
         yield from native_models.texts(name).values()
+        yield from row_texts(name, native_models.MODELS[name]()).values()
+    yield from row_texts("layer", native_models.layer(), (0,)).values()
     yield from native_models.texts(
         "layer", spec=replace(native_models.spec_of("layer", native_models.layer()), uncalibrated=True)
     ).values()

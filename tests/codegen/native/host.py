@@ -15,9 +15,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -25,15 +25,18 @@ from typing import Any, Literal
 import numpy as np
 
 from edgetool.codegen.native.emit import kernel_files
-from edgetool.codegen.native.files import native_files
+from edgetool.codegen.native.files import native_files, row_files
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import NativeMemory, place_buffers
 from edgetool.codegen.native.program import RowInput
+from edgetool.codegen.native.rows import row_problem
 from edgetool.codegen.quantizers import C_TYPES
 from edgetool.codegen.spec import HeaderSpec, HeaderTarget, IoSpec
 from edgetool.errors import UnsupportedModelError
 from edgetool.execute.quantize import numpy_dtype, random_inputs
 from edgetool.execute.worker import Tflm
+from edgetool.memory.streaming.checker import require_valid_rows
+from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.model.writer import write_model
@@ -75,12 +78,27 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A model, its native program in a layout, and its samples."""
+    """A model, its native program in a layout, and its samples.
+
+    rows: the plan that replaces the layout, if rows are planned. fed: the positions of inputs that are fed by rows.
+    """
 
     blob: bytes
     program: NativeProgram
     memory: NativeMemory
     inputs: tuple[Array, ...]
+    rows: tuple[RowProblem, RowPlan] | None = None
+    fed: tuple[int, ...] = ()
+
+    @property
+    def runtime(self) -> str:
+        """The file that calls the kernels."""
+        return "edgetool_run" if self.rows is None else "edgetool_rows"
+
+    @property
+    def arena_bytes(self) -> int:
+        """The size of the arena."""
+        return self.memory.arena_bytes if self.rows is None else self.rows[1].memory_bytes
 
     @property
     def count(self) -> int:
@@ -124,6 +142,15 @@ def prepare(
             for array, index in zip(drawn, read.main.inputs, strict=True)
         ]
     return Trial(blob, program, place(program), tuple(inputs))
+
+
+def with_rows(trial: Trial, plan: Callable[[RowProblem], RowPlan], fed: Collection[int] = ()) -> Trial:
+    """Return a trial of a row-wise program with a plan of its rows. fed: the inputs to feed by rows, by position."""
+    inputs = [trial.program.places[trial.program.graph.inputs[position]].root for position in fed]
+    problem = row_problem(trial.program, inputs)
+    made = plan(problem)
+    require_valid_rows(problem, made)
+    return replace(trial, rows=(problem, made), fed=tuple(fed))
 
 
 def lowered(model: Model, *, row_wise: bool = False, vector: bool = False, lean: bool = False) -> NativeProgram:
@@ -308,9 +335,9 @@ def compile_group(trials: Sequence[Trial], place: Path, build: Build) -> Path:
     for number, trial in enumerate(trials):
         for name, data in model_files(f"m{number}", trial).items():
             (place / name).write_bytes(data)
-        kernels |= kernel_files(trial.program)
+        kernels |= kernel_files(trial.program, trial.runtime)
     if build.driver == "bands":
-        del kernels["edgetool_run.c"]
+        kernels.pop("edgetool_run.c", None)
         kernels["bands.c"] = BANDS.read_bytes()
     headers = {name: data for name, data in kernels.items() if name.endswith(".h")}
     for name, data in headers.items():
@@ -358,7 +385,7 @@ def model_files(name: str, trial: Trial) -> dict[str, bytes]:
     def io(indices: Iterable[int]) -> tuple[IoSpec, ...]:
         return tuple(IoSpec(i, graph.tensors[i].name, graph.tensors[i].shape, graph.tensors[i].dtype) for i in indices)
 
-    arena = trial.memory.arena_bytes
+    arena = trial.arena_bytes
     spec = HeaderSpec(
         name=name,
         tool_version="0",
@@ -373,8 +400,11 @@ def model_files(name: str, trial: Trial) -> dict[str, bytes]:
         inputs=io(graph.inputs),
         outputs=io(graph.outputs),
     )
-    files = native_files(spec, trial.program, trial.memory)
-    kernels = kernel_files(trial.program)
+    if trial.rows is None:
+        files = native_files(spec, trial.program, trial.memory)
+    else:
+        files = row_files(spec, trial.program, *trial.rows)
+    kernels = kernel_files(trial.program, trial.runtime)
     return {file: data for file, data in files.items() if file not in kernels}
 
 
@@ -389,12 +419,44 @@ static int run_{name}(FILE *samples, FILE *results, int fill)
     }}
     {prologue}
     for (uint32_t i = 0; i < {count}; i++) {{
-{reads}        if ({name}_invoke(&context) != {name}_ok) {{
-            return 5;
-        }}
-{writes}    }}
+{reads}{invoke}{writes}    }}
     free(arena);
     return 0;
+}}
+"""
+_INVOKE = """        if ({name}_invoke(&context) != {name}_ok) {{
+            return 5;
+        }}
+"""
+# Rows are fetched for even samples, and fed for odd ones.
+_FEED = """        if (i % 2 == 0 && {name}_invoke_rows(&context, {name}_fetch_row, NULL) != {name}_ok) {{
+            return 5;
+        }}
+        if (i % 2 == 1 && {name}_begin(&context) != {name}_ok) {{
+            return 6;
+        }}
+        while ({name}_next_input(&context) != {macro}_INPUT_COUNT) {{
+            if ({name}_feed_next(&context) != {name}_ok) {{
+                return 7;
+            }}
+        }}
+"""
+_FEEDING = """
+{blocks}
+static const void *{name}_fetch_row(void *user, uint32_t input, uint32_t row)
+{{
+    (void)user;
+    switch (input) {{
+{fetched}    }}
+    return NULL;
+}}
+
+static {name}_result {name}_feed_next({name}_context *context)
+{{
+    uint32_t row;
+    switch ({name}_next_input(context)) {{
+{fed}    }}
+    return {name}_error_order;
 }}
 """
 _MAIN = """
@@ -438,7 +500,7 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
             prologue = f"bands = {name}_bands;"
         reads, writes = (
             "".join(
-                f"        if ({call}({name}_{kind}_{i}(&context), 1, {size}, {file}) != {size}) {{\n"
+                f"        if ({call}({_address(name, kind, i, trial)}, 1, {size}, {file}) != {size}) {{\n"
                 "            return 4;\n        }\n"
                 for i, index in enumerate(indices)
                 if (size := graph.tensors[index].size_bytes)
@@ -448,13 +510,38 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
                 ("output", "fwrite", "results", graph.outputs),
             )
         )
-        parts.append(
-            _RUN.format(name=name, macro=name.upper(), count=trial.count, prologue=prologue, reads=reads, writes=writes)
-        )
+        fields = {"name": name, "macro": name.upper(), "count": trial.count, "prologue": prologue}
+        invoke = _INVOKE.format(name=name)
+        if trial.fed:
+            sizes = {position: graph.tensors[graph.inputs[position]].size_bytes for position in trial.fed}
+            parts.append(_feeding(name, sizes))
+            invoke = _FEED.format(name=name, macro=name.upper())
+        parts.append(_RUN.format(**fields, reads=reads, invoke=invoke, writes=writes))
     runs = ", ".join(f"run_m{number}" for number in range(len(trials)))
     fills = ", ".join(map(str, FILLS))
     parts.append(_MAIN.format(runs=runs, fills=fills, models=len(trials), fill_count=len(FILLS)))
     return "".join(parts)
+
+
+def _address(name: str, kind: str, position: int, trial: Trial) -> str:
+    """Return the address of an input or output in C."""
+    is_fed = kind == "input" and position in trial.fed
+    return f"{name}_fed_{position}" if is_fed else f"{name}_{kind}_{position}(&context)"
+
+
+def _feeding(name: str, sizes: Mapping[int, int]) -> str:
+    """Return blocks for inputs that are fed by rows, and the functions that fetch and feed one of their rows."""
+    fetched = "".join(
+        f"    case {i}:\n        return {name}_fed_{i} + row * ({size} / {name.upper()}_INPUT_{i}_ROWS);\n"
+        for i, size in sizes.items()
+    )
+    fed = "".join(
+        f"    case {i}:\n        row = {name.upper()}_INPUT_{i}_ROWS - {name}_rows_left_{i}(context);\n"
+        f"        return {name}_feed_row_{i}(context, {name}_fetch_row(NULL, {i}, row));\n"
+        for i in sizes
+    )
+    blocks = "".join(f"static uint8_t {name}_fed_{i}[{size}];\n" for i, size in sizes.items())
+    return _FEEDING.format(name=name, blocks=blocks, fetched=fetched, fed=fed)
 
 
 def bands_declarations() -> str:
@@ -470,11 +557,12 @@ def bands_table(name: str, program: NativeProgram, memory: NativeMemory) -> str:
     for position, step in enumerate(program.steps):
         whole = int(position in memory.fields)
         alignment = _alignment(program.graph.tensors[step.output])
-        steps.append(f"    {{{alignment}, {step.scratch_bytes}, {whole}, {name}_inputs + {len(inputs)}}},\n")
+        updated = step.row_bytes if step.accumulates else 0
+        steps.append(f"    {{{alignment}, {step.scratch_bytes}, {whole}, {updated}, {name}_inputs + {len(inputs)}}},\n")
         inputs += [_bands_input(program, item) for item in step.inputs]
     return (
         f"static const bands_input {name}_inputs[] = {{ {', '.join(inputs or ['{0, 1}'])} }};\n"
-        f"static const bands_step {name}_bands[] = {{\n{''.join(steps) or '    {1, 0, 0, NULL},'}}};\n"
+        f"static const bands_step {name}_bands[] = {{\n{''.join(steps) or '    {1, 0, 0, 0, NULL},'}}};\n"
     )
 
 

@@ -7,7 +7,7 @@ declarations. All constants are little-endian.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,7 @@ ELEMENT_TYPES = {
     "edgetool_scale": "<u4",
 }
 MAX_COLUMN = 110
+NULL_TEXT = "the context or the memory"
 _INCLUDE = re.compile(r'#include "(\w+\.h)"')
 
 
@@ -62,7 +63,7 @@ def arrays_of(name: str, program: NativeProgram) -> Arrays:
             if isinstance(value, Constant):
                 found.setdefault((value.c_type, value.data), value)
         for item in step.inputs:
-            constant = _constant_input(program, item)
+            constant = constant_input(program, item)
             if constant is not None:
                 found.setdefault((constant.c_type, constant.data), constant)
     for index in program.graph.outputs:
@@ -75,7 +76,8 @@ def arrays_of(name: str, program: NativeProgram) -> Arrays:
     return Arrays(names, tuple(found.values()))
 
 
-def _constant_input(program: NativeProgram, item: RowInput) -> Constant | None:
+def constant_input(program: NativeProgram, item: RowInput) -> Constant | None:
+    """Return the constant that an input of a step is; None if it is in the arena."""
     return item.source if isinstance(item.source, Constant) else program.places[item.source].constant
 
 
@@ -122,7 +124,7 @@ def _elements(constant: Constant) -> str:
     if constant.c_type == "edgetool_scale":
         rows = values.reshape(-1, 3).tolist()
         return "".join(f"    {{{_literal('int32_t', a)}, {b}U, {_literal('int32_t', c)}}},\n" for a, b, c in rows)
-    return _wrapped([_literal(constant.c_type, value) for value in values.tolist()])
+    return wrapped([_literal(constant.c_type, value) for value in values.tolist()])
 
 
 def _literal(c_type: str, value: float) -> str:
@@ -151,7 +153,8 @@ def c_float(value: float) -> str:
     return f"{digits}f" if any(mark in digits for mark in ".e") else f"{digits}.0f"
 
 
-def _wrapped(items: Sequence[str]) -> str:
+def wrapped(items: Sequence[str]) -> str:
+    """Return items of an array in C as lines."""
     lines, line = [], "   "
     for item in items:
         if len(line) + len(item) + 2 > MAX_COLUMN:
@@ -169,7 +172,7 @@ def program_tables(name: str, program: NativeProgram, memory: NativeMemory, arra
     for position, step in enumerate(program.steps):
         start = len(inputs)
         inputs += [_input_row(program, memory, arrays, item) for item in step.inputs]
-        parts.append(_descriptor(f"{name}_op_{position}", step, memory.fields.get(position), arrays))
+        parts.append(descriptor(f"{name}_op_{position}", step, memory.fields.get(position), arrays))
         steps.append(_step_row(name, position, step, start, program, memory))
     if not steps:
         return ""
@@ -179,10 +182,11 @@ def program_tables(name: str, program: NativeProgram, memory: NativeMemory, arra
     return "".join(parts)
 
 
-def _descriptor(name: str, step: Step, field: str | None, arrays: Arrays) -> str:
+def descriptor(name: str, step: Step, field: str | None, arrays: Arrays) -> str:
+    """Return the descriptor of a step in C. field: one that is set to 1."""
     op: Descriptor = step.op
     values = [_field(arrays, 1 if key == field else value) for key, value in op.values]
-    return f"static const {op.struct} {name} = {{\n{_wrapped(values)}}};\n\n"
+    return f"static const {op.struct} {name} = {{\n{wrapped(values)}}};\n\n"
 
 
 def _field(arrays: Arrays, value: FieldValue) -> str:
@@ -198,7 +202,7 @@ def _field(arrays: Arrays, value: FieldValue) -> str:
 
 
 def _input_row(program: NativeProgram, memory: NativeMemory, arrays: Arrays, item: RowInput) -> str:
-    constant = _constant_input(program, item)
+    constant = constant_input(program, item)
     if constant is not None:
         start = 0 if isinstance(item.source, Constant) else program.places[item.source].offset
         data, offset = f"(const uint8_t *){arrays.name(constant)} + {start}", 0
@@ -220,7 +224,7 @@ def _step_row(name: str, position: int, step: Step, start: int, program: NativeP
     states = [memory.tensors[program.places[item].root] + program.places[item].offset for item in step.states]
     states += [0] * (STATES - len(states))
     numbers = (
-        offset, step.row_bytes, step.rows, memory.scratch.get(position, 0),
+        offset, 0 if step.accumulates else step.row_bytes, step.rows, memory.scratch.get(position, 0),
         f"{{{', '.join(map(str, states))}}}",
         len(step.inputs), step.batches, step.band,
     )  # fmt: skip
@@ -236,10 +240,10 @@ def table_rows(program: NativeProgram) -> int:
     return max((step.band * sum(item.taps for item in step.inputs) for step in program.steps), default=0)
 
 
-def kernel_files(program: NativeProgram) -> dict[str, bytes]:
-    """Return the C files of the program's kernels and of what they include, by name."""
+def kernel_files(program: NativeProgram, runtime: str = "edgetool_run") -> dict[str, bytes]:
+    """Return the C files of the program's kernels, of what calls them, and of what they include, by name."""
     files: dict[str, bytes] = {}
-    waiting = ["edgetool_native.h", "edgetool_run.c", *(f"{kernel}.c" for kernel in program.kernels)]
+    waiting = ["edgetool_native.h", f"{runtime}.c", *(f"{kernel}.c" for kernel in program.kernels)]
     while waiting:
         name = waiting.pop()
         if name in files:
@@ -252,15 +256,36 @@ def kernel_files(program: NativeProgram) -> dict[str, bytes]:
 
 def model_source(name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays) -> str:
     """Return the text of NAME.c."""
+    return fill(
+        "native/model/model.c",
+        MY_TABLES=program_tables(name, program, memory, arrays),
+        MY_ROWWISE=False,
+        MY_NULLTEXT=NULL_TEXT,
+        MY_ORDERTEXT="init must be called first",
+        **source_values(name, program, memory.tensors, memory.arena_bytes, arrays),
+    )
+
+
+def source_values(
+    name: str,
+    program: NativeProgram,
+    offsets: Mapping[int, int],
+    arena_bytes: int,
+    arrays: Arrays,
+    fed: Collection[int] = (),
+) -> dict[str, TemplateValue]:
+    """Return what NAME.c has for plans of tensors and of rows.
+
+    offsets: those of root tensors in the arena. fed: the positions of inputs that are fed by rows.
+    """
     graph = program.graph
-    states = [buffer for buffer in memory.problem.buffers if buffer.tensor in state_tensors(program)]
     outputs: list[dict[str, TemplateValue]] = []
     for position, index in enumerate(graph.outputs):
         place = program.places[index]
         constant = place.constant
         c_type = io_type(graph.tensors[index])
         array = "" if constant is None else f"(const {c_type} *)(const void *){arrays.name(constant)}"
-        offset = 0 if constant is not None else memory.tensors[place.root] + place.offset
+        offset = 0 if constant is not None else offsets[place.root] + place.offset
         outputs.append(
             {
                 "my_position": position,
@@ -270,36 +295,36 @@ def model_source(name: str, program: NativeProgram, memory: NativeMemory, arrays
                 "MY_OFFSET": offset,
             }
         )
-    return fill(
-        "native/model/model.c",
-        my_model=name,
-        MY_MODEL=c_names.model_macro(name),
-        MY_ARENA=bool(memory.arena_bytes),
-        MY_KERNELS=[{"my_kernel": kernel} for kernel in program.kernels],
-        MY_TABLES=program_tables(name, program, memory, arrays),
-        MY_STATE=bool(states),
-        MY_STATES=[
+    states = [root for root in offsets if root in state_tensors(program)]
+    return {
+        "my_model": name,
+        "MY_MODEL": c_names.model_macro(name),
+        "MY_ARENA": bool(arena_bytes),
+        "MY_KERNELS": [{"my_kernel": kernel} for kernel in program.kernels],
+        "MY_STATE": bool(states),
+        "MY_STATES": [
             {
-                "MY_STATEOFFSET": memory.tensors[buffer.tensor],
-                "MY_STATEVALUE": state_byte(graph.tensors[buffer.tensor]),
-                "MY_STATEBYTES": buffer.size_bytes,
-                "MY_INITIAL": buffer.tensor in program.initial,
-                "my_initial": arrays.name(program.initial[buffer.tensor]) if buffer.tensor in program.initial else "",
+                "MY_STATEOFFSET": offsets[root],
+                "MY_STATEVALUE": state_byte(graph.tensors[root]),
+                "MY_STATEBYTES": graph.tensors[root].size_bytes,
+                "MY_INITIAL": root in program.initial,
+                "my_initial": arrays.name(program.initial[root]) if root in program.initial else "",
             }
-            for buffer in states
+            for root in states
         ],
-        MY_STEPS=len(program.steps),
-        MY_ROWS=max(1, table_rows(program)),
-        MY_INPUTS=[
+        "MY_STEPS": len(program.steps),
+        "MY_ROWS": max(1, table_rows(program)),
+        "MY_INPUTS": [
             {
                 "my_position": position,
                 "my_type": io_type(graph.tensors[index]),
-                "MY_OFFSET": memory.tensors[program.places[index].root] + program.places[index].offset,
+                "MY_OFFSET": offsets[program.places[index].root] + program.places[index].offset,
             }
             for position, index in enumerate(graph.inputs)
+            if position not in fed
         ],
-        MY_OUTPUTS=outputs,
-    )
+        "MY_OUTPUTS": outputs,
+    }
 
 
 def state_tensors(program: NativeProgram) -> frozenset[int]:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from edgetool.codegen import c_names, header, quantizers
 from edgetool.codegen.c_names import comment, comment_text, defines
 from edgetool.codegen.native.emit import (
+    NULL_TEXT,
     arrays_of,
     io_type,
     kernel_files,
     model_source,
+    source_values,
     state_tensors,
     weights_header,
     weights_source,
 )
 from edgetool.codegen.native.lower import NativeProgram
-from edgetool.codegen.native.plan import NativeMemory
+from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory
+from edgetool.codegen.native.row_tables import RowTables, null_text, row_tables, row_values
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.codegen.spec import HeaderSpec, IoSpec
 from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.errors import UnsupportedModelError
+from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.model.types import Tensor
 
 # Sizes and offsets are unsigned integers of 32 bits in the tables.
@@ -50,27 +55,81 @@ def native_files(
     Raises:
         UnsupportedModelError: The arena is larger than a 32-bit device can address.
     """
-    if memory.arena_bytes > MAX_ARENA_BYTES:
-        raise UnsupportedModelError(
-            f"its arena of {memory.arena_bytes:,} bytes is more than a microcontroller can address",
-            fix="check the shapes of the model",
-        )
+    _check_arena(memory.arena_bytes)
     name = c_names.model_identifier(spec.name)
     arrays = arrays_of(name, program)
     texts = {
-        f"{name}.h": _header(spec, program, memory, arrays.total_bytes),
+        f"{name}.h": _header(spec, program, _Arena.of_tensors(memory), arrays.total_bytes),
         f"{name}.c": model_source(name, program, memory, arrays),
         f"{name}_weights.h": weights_header(name, arrays),
         f"{name}_weights.c": weights_source(name, arrays),
     }
-    copied = kernel_files(program)
+    return _all_files(spec, texts, kernel_files(program), _main(spec, program) if main else "", cmake, kernels)
+
+
+def row_files(
+    spec: HeaderSpec,
+    program: NativeProgram,
+    problem: RowProblem,
+    plan: RowPlan,
+    *,
+    main: bool = False,
+    cmake: bool = False,
+    kernels: bool = True,
+) -> dict[str, bytes]:
+    """Return the C files of a program whose rows are planned, by name.
+
+    Args:
+        spec: The contents of NAME.h.
+        program: The steps of the model.
+        problem: Its rows, with an operator for each input that is fed by rows; see row_problem.
+        plan: The schedule and the offsets of the rows: multiples of place_unit.
+        main: As for native_files.
+        cmake: As for native_files.
+        kernels: As for native_files.
+
+    Raises:
+        UnsupportedModelError: The arena is larger than a 32-bit device can address, or a number than its table's type.
+    """
+    _check_arena(plan.memory_bytes)
+    name = c_names.model_identifier(spec.name)
+    arrays = arrays_of(name, program)
+    tables = row_tables(name, program, problem, plan, arrays)
+    fed = [feed.position for feed in tables.feeds]
+    texts = {
+        f"{name}.h": _header(spec, program, _Arena.of_rows(problem, plan, tables), arrays.total_bytes, tables),
+        f"{name}.c": fill(
+            "native/model/model.c",
+            **source_values(name, program, tables.offsets, plan.memory_bytes, arrays, fed),
+            **row_values(program, tables),
+        ),
+        f"{name}_weights.h": weights_header(name, arrays),
+        f"{name}_weights.c": weights_source(name, arrays),
+    }
+    copied = kernel_files(program, "edgetool_rows")
+    return _all_files(spec, texts, copied, _main(spec, program, tables) if main else "", cmake, kernels)
+
+
+def _check_arena(arena_bytes: int) -> None:
+    """Raise UnsupportedModelError if an arena is too large."""
+    if arena_bytes > MAX_ARENA_BYTES:
+        raise UnsupportedModelError(
+            f"its arena of {arena_bytes:,} bytes is more than a microcontroller can address",
+            fix="check the shapes of the model",
+        )
+
+
+def _all_files(
+    spec: HeaderSpec, texts: dict[str, str], copied: dict[str, bytes], main: str, cmake: bool, kernels: bool
+) -> dict[str, bytes]:
+    """Return the files of a model with its kernels, main.c and CMakeLists.txt."""
     if main:
-        texts["main.c"] = _main(spec, program)
+        texts["main.c"] = main
     if cmake:
         sources = [{"my_file": file} for file in copied if file.endswith(".c")]
         texts["CMakeLists.txt"] = fill(
             "native/model/CMakeLists.cmake",
-            my_model=name,
+            my_model=c_names.model_identifier(spec.name),
             my_label=comment_text(spec.name),
             my_version=comment_text(spec.tool_version),
             MY_KERNELS=sources,
@@ -83,13 +142,19 @@ def constant_bytes(program: NativeProgram) -> int:
     return arrays_of("model", program).total_bytes
 
 
-def run_source(spec: HeaderSpec, program: NativeProgram) -> bytes:
-    """Return the text of run.c, a program that runs the model on samples from a file, for tests."""
+def run_source(spec: HeaderSpec, program: NativeProgram, fed: Collection[int] = ()) -> bytes:
+    """Return the text of run.c, a program that runs the model on samples from a file, for tests.
+
+    fed: the positions of inputs that are fed by rows.
+    """
     graph = program.graph
+    inputs = [{**_bytes(i, graph.tensors[index]), "MY_FED": i in fed} for i, index in enumerate(graph.inputs)]
     return fill(
         "native/model/run.c",
         **c_names.model_names(spec.name),
-        MY_INPUTS=[_bytes(i, graph.tensors[index]) for i, index in enumerate(graph.inputs)],
+        MY_INPUTS=inputs,
+        MY_ROWINPUT=bool(fed),
+        MY_FEDS=[item for item in inputs if item["MY_FED"]],
         MY_OUTPUTS=[_bytes(i, graph.tensors[index]) for i, index in enumerate(graph.outputs)],
     ).encode("ascii")
 
@@ -98,9 +163,46 @@ def _bytes(position: int, tensor: Tensor) -> Mapping[str, TemplateValue]:
     return {"my_position": position, "MY_BYTES": tensor.size_bytes}
 
 
-def _header(spec: HeaderSpec, program: NativeProgram, memory: NativeMemory, constants: int) -> str:
-    """Return the text of NAME.h."""
+@dataclass(frozen=True, slots=True)
+class _Arena:
+    """What NAME.h states of the arena: its size and alignment, and what the size is worth."""
+
+    size_bytes: int
+    alignment: int
+    worth: str
+
+    @classmethod
+    def of_tensors(cls, memory: NativeMemory) -> _Arena:
+        """Return the arena of a layout of tensors."""
+        bound = memory.layout.lower_bound
+        worth = f"In this operator order, no layout that these kernels allow takes less than {bound} bytes."
+        return cls(memory.arena_bytes, memory.alignment, worth)
+
+    @classmethod
+    def of_rows(cls, problem: RowProblem, plan: RowPlan, tables: RowTables) -> _Arena:
+        """Return the arena of a plan of rows."""
+        alignment = max((tensor.alignment for tensor in problem.tensors), default=ALIGNMENT)
+        worth = (
+            f"Rows are computed when they are needed, each of them once; the tables take {tables.bytes} bytes of flash."
+        )
+        if plan.lower_bound:
+            worth += f" No schedule of these rows takes less than {plan.lower_bound} bytes."
+        return cls(plan.memory_bytes, max(ALIGNMENT, alignment), worth)
+
+
+def _header(
+    spec: HeaderSpec, program: NativeProgram, arena: _Arena, constants: int, tables: RowTables | None = None
+) -> str:
+    """Return the text of NAME.h. tables: those of a plan of rows."""
     name, macro = c_names.model_identifier(spec.name), c_names.model_macro(spec.name)
+    graph = program.graph
+    inputs = _accessors(spec.inputs, program, graph.inputs)
+    fed = {} if tables is None else {feed.position: feed for feed in tables.feeds}
+
+    def element_bytes(position: int) -> int:
+        dtype = graph.tensors[graph.inputs[position]].dtype
+        return dtype.bits // 8 if dtype in quantizers.C_TYPES else 1
+
     return fill(
         "native/model/model.h",
         **c_names.model_names(spec.name),
@@ -110,15 +212,28 @@ def _header(spec: HeaderSpec, program: NativeProgram, memory: NativeMemory, cons
         MY_UNCALIBRATED=int(spec.uncalibrated),
         MY_LIMITMACROS=header.limit_macros(macro),
         MY_MEMORY=header.target_memory(macro, spec.target, "arena", "constants"),
-        MY_ARENA=f"{_arena(macro, memory, constants)}\n{_stack(program, spec.target.core)}",
+        MY_ARENA=f"{_arena(macro, arena, constants)}\n{_stack(program, spec.target.core, row_wise=tables is not None)}",
         MY_LIMITS=header.limits(name, macro, spec.target, ("arena", "ARENA_BYTES"), ("constants", "CONSTANTS_BYTES")),
         MY_INPUTCOUNT=len(spec.inputs),
         MY_OUTPUTCOUNT=len(spec.outputs),
         MY_SECTIONS=[{"MY_SECTION": section} for section in header.io_sections(spec, name, macro)],
         MY_STATE=bool(state_tensors(program)),
-        MY_UNIT=f"uint{8 * memory.alignment}_t",
-        MY_INPUTS=_accessors(spec.inputs, program, program.graph.inputs),
+        MY_UNIT=f"uint{8 * arena.alignment}_t",
+        MY_INPUTS=[item for item in inputs if item["my_position"] not in fed],
         MY_OUTPUTS=_accessors(spec.outputs, program, program.graph.outputs),
+        MY_ROWWISE=tables is not None,
+        MY_OPERATORS=0 if tables is None else max(1, tables.operators),
+        MY_ROWINPUT=bool(fed),
+        MY_FEDS=[
+            {**inputs[position], "MY_COUNT": feed.rows, "MY_ELEMENTS": feed.row_bytes // element_bytes(position)}
+            for position, feed in fed.items()
+        ],
+        MY_START="begin" if fed else "invoke",
+        MY_END="the end of an inference" if fed else "an invoke",
+        MY_NULLTEXT=NULL_TEXT if tables is None else null_text(tables),
+        MY_ORDERCOMMENT="init or begin must be called first, or it is not the turn of the input"
+        if fed
+        else "init must be called first, and must have succeeded",
     )
 
 
@@ -144,23 +259,22 @@ def _banner(spec: HeaderSpec) -> str:
     return comment(lines)
 
 
-def _arena(macro: str, memory: NativeMemory, constants: int) -> str:
-    layout = memory.layout
+def _arena(macro: str, arena: _Arena, constants: int) -> str:
     text = (
-        "The arena contains the inputs, outputs, activations, scratch and state of one context, and nothing else. In "
-        f"this operator order, no layout that these kernels allow takes less than {layout.lower_bound} bytes. The "
+        "The arena contains the inputs, outputs, activations, scratch and state of one context, and nothing else. "
+        f"{arena.worth} The "
         "constants are the arrays in flash: weights, biases, scales and tables."
     )
     return comment(textwrap.wrap(text, width=100)) + defines(
-        (f"{macro}_ARENA_BYTES", memory.arena_bytes),
-        (f"{macro}_ARENA_ALIGNMENT", memory.alignment),
+        (f"{macro}_ARENA_BYTES", arena.size_bytes),
+        (f"{macro}_ARENA_ALIGNMENT", arena.alignment),
         (f"{macro}_CONSTANTS_BYTES", constants),
     )
 
 
-def _stack(program: NativeProgram, core: str) -> str:
+def _stack(program: NativeProgram, core: str, *, row_wise: bool) -> str:
     """Return a comment on the stack that invoke needs, for the compilers that were measured for the core."""
-    bounds = stack_bounds(program, core)
+    bounds = stack_bounds(program, core, row_wise=row_wise)
     if not bounds:
         return comment([f"Stack: not measured for {comment_text(core)}."])
     lines = ["Stack that invoke needs below its caller, at most:"]
@@ -183,13 +297,17 @@ def _accessors(
     ]
 
 
-def _main(spec: HeaderSpec, program: NativeProgram) -> str:
+def _main(spec: HeaderSpec, program: NativeProgram, tables: RowTables | None = None) -> str:
+    feeds = () if tables is None else tables.feeds
+    fed = {feed.position for feed in feeds}
     return fill(
         "native/model/main.c",
         **c_names.model_names(spec.name),
         my_label=comment_text(spec.name),
         my_version=comment_text(spec.tool_version),
-        MY_INPUTS=_loops(spec.inputs),
+        MY_ROWINPUT=bool(feeds),
+        MY_WORDS=max((-(-feed.row_bytes // 4) for feed in feeds), default=1),
+        MY_INPUTS=[item for item in _loops(spec.inputs) if item["my_position"] not in fed],
         MY_OUTPUTS=_loops(spec.outputs),
     )
 

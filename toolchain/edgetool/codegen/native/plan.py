@@ -7,12 +7,12 @@ overlap an input that dies at its step, as far as the kernel's order of access a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.program import Step
 from edgetool.memory.layout.solve import LayoutStrategy, solve
-from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Overlap
+from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Overlap, aligned
 
 # Offsets are multiples of this, which is enough for every kernel; those of 64-bit elements are of twice that.
 ALIGNMENT = 4
@@ -40,6 +40,12 @@ class NativeMemory:
     def arena_bytes(self) -> int:
         """The size of the arena: 0 for a model without any buffer."""
         return self.layout.height
+
+
+def in_program_order(program: NativeProgram, order: tuple[int, ...]) -> NativeProgram:
+    """Return the program with its steps in the order of these operators."""
+    place = {operator: position for position, operator in enumerate(order)}
+    return replace(program, steps=tuple(sorted(program.steps, key=lambda step: place[step.operator])))
 
 
 def native_problem(program: NativeProgram) -> LayoutProblem:
@@ -168,3 +174,13 @@ def _needs(program: NativeProgram, step: Step, number: int, tensors: Mapping[int
     disjoint = start + size <= other or other + program.graph.tensors[source].size_bytes <= start
     ascending = any(o.input == number and not o.descending and other - start >= o.distance for o in step.overlaps)
     return not disjoint and not ascending
+
+
+def memory_apart(program: NativeProgram) -> NativeMemory:
+    """Return an arena in which no buffers share bytes, for counts that do not depend on a plan."""
+    problem = native_problem(program)
+    offsets, end = [], 0
+    for buffer in problem.buffers:
+        offsets.append(aligned(end, buffer.alignment))
+        end = offsets[-1] + buffer.aligned_bytes
+    return memory_of(program, problem, Layout(tuple(offsets), end, end, "none"))

@@ -1,7 +1,8 @@
 """The stack that NAME_invoke needs: an upper bound for a named compiler, core and optimization level.
 
 It is the frame of NAME_invoke with its table of row pointers, that of edgetool_run, and the largest of the kernels that
-the program calls, each with what it calls itself. The frames are measured (stack.csv, by benchmarks/native/stack.py).
+the program calls, each with what it calls itself. For plans of rows, they are NAME_invoke_rows, with what it calls in
+NAME.c, and edgetool_fire. The frames are measured (stack.csv, by benchmarks/native/stack.py).
 Interrupts and the caller's own frames come on top.
 """
 
@@ -18,6 +19,7 @@ from edgetool.codegen.templates import read_file
 POINTER_BYTES = 4  # on every core of the table
 STACK_ALIGNMENT = 16  # of RISC-V; Arm's is 8
 INVOKE, RUN = "invoke", "edgetool_run"
+INVOKE_ROWS, FIRE = "invoke_rows", "edgetool_fire"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,16 @@ def _frames() -> dict[tuple[str, str, str], dict[str, int]]:
     return frames
 
 
-def stack_bounds(program: NativeProgram, core: str | None = None) -> tuple[StackBound, ...]:
-    """Return the bounds of a program on a core, or on every core that was measured."""
+def stack_bounds(program: NativeProgram, core: str | None = None, *, row_wise: bool = False) -> tuple[StackBound, ...]:
+    """Return the bounds of a program on a core, or on every core that was measured. row_wise: with a plan of rows."""
+    caller, runtime = (INVOKE_ROWS, FIRE) if row_wise else (INVOKE, RUN)
     rows = max(1, table_rows(program)) * POINTER_BYTES
     bounds = []
     for (compiler, name, level), frames in _frames().items():
         if core is not None and name != core:
             continue
-        invoke = -(-(frames[INVOKE] + rows) // STACK_ALIGNMENT) * STACK_ALIGNMENT
+        invoke = -(-(frames[caller] + rows) // STACK_ALIGNMENT) * STACK_ALIGNMENT
         kernels = max((frames[kernel] for kernel in program.kernels), default=0)
-        run = frames[RUN] if program.steps else 0
+        run = frames[runtime] if program.steps else 0
         bounds.append(StackBound(compiler, name, level, invoke + run + kernels))
     return tuple(bounds)

@@ -7,6 +7,18 @@
 
 #include "my_model.h"
 
+#if MY_ROWINPUT
+/* Returns a row of zeros, whichever is needed. */
+static const void *fetch(void *user, uint32_t input, uint32_t row)
+{
+    static const uint32_t zeros[MY_WORDS] = {0};
+    (void)user;
+    (void)input;
+    (void)row;
+    return zeros;
+}
+
+#endif
 int main(void)
 {
     static my_model_memory memory;
@@ -25,7 +37,11 @@ int main(void)
 #endif
     }
 #endif
+#if MY_ROWINPUT
+    result = my_model_invoke_rows(&context, fetch, NULL);
+#else
     result = my_model_invoke(&context);
+#endif
     if (result != my_model_ok) {
         printf("my_model: %s\n", my_model_result_text(result));
         return 1;

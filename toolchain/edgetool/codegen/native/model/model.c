@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: 0BSD */
 #include "my_model.h"
 
+#if MY_ROWWISE
+#include "edgetool_rows.h"
+#else
 #include "edgetool_native.h"
+#endif
 #include "my_model_weights.h"
 #if MY_KERNELS
 #include "my_kernel.h"
@@ -15,13 +19,13 @@ const char *my_model_result_text(my_model_result result)
     case my_model_ok:
         return "ok";
     case my_model_error_null:
-        return "the context or the memory is a null pointer";
+        return "MY_NULLTEXT is a null pointer";
     case my_model_error_alignment:
         return "the memory is not aligned";
     case my_model_error_memory:
         return "the memory is too small";
     case my_model_error_order:
-        return "init must be called first";
+        return "MY_ORDERTEXT";
     }
     return "unknown result";
 }
@@ -43,6 +47,9 @@ my_model_result my_model_init(my_model_context *context, void *memory, size_t by
     (void)bytes;
 #endif
     context->arena = (uint8_t *)memory;
+#if MY_ROWWISE
+    context->at = MY_FIRINGS;
+#endif
 #if MY_STATE
     return my_model_reset(context);
 #else
@@ -70,6 +77,95 @@ my_model_result my_model_reset(my_model_context *context)
 }
 
 #endif
+#if MY_ROWWISE
+#if MY_STEPS
+/* Runs the schedule until a row of an input is needed, or to its end. */
+static void my_model_run(my_model_context *context)
+{
+    const void *rows[MY_ROWS];
+#if MY_ROWINPUT
+    while (context->at < MY_FIRINGS && my_model_schedule[context->at] >= MY_FEDCOUNT) {
+        const uint32_t number = my_model_schedule[context->at++];
+        edgetool_fire(&my_model_tables, number - MY_FEDCOUNT, &context->done[number], context->arena, rows);
+    }
+#else
+    while (context->at < MY_FIRINGS) {
+        const uint32_t number = my_model_schedule[context->at++];
+        edgetool_fire(&my_model_tables, number, &context->done[number], context->arena, rows);
+    }
+#endif
+}
+
+#endif
+my_model_result my_model_MY_START(my_model_context *context)
+{
+    if (context == NULL) {
+        return my_model_error_null;
+    }
+    if (context->arena == NULL) {
+        return my_model_error_order;
+    }
+    context->at = 0;
+    memset(context->done, 0, sizeof context->done);
+#if MY_STEPS
+    my_model_run(context);
+#endif
+    return my_model_ok;
+}
+#if MY_ROWINPUT
+
+uint32_t my_model_next_input(const my_model_context *context)
+{
+    static const uint32_t positions[] = {MY_POSITIONS};
+    const int waits = context != NULL && context->arena != NULL && context->at < MY_FIRINGS;
+    return waits ? positions[my_model_schedule[context->at]] : MY_MODEL_INPUT_COUNT;
+}
+#if MY_FEDS
+
+uint32_t my_model_rows_left_my_position(const my_model_context *context)
+{
+    const int waits = context != NULL && context->arena != NULL && context->at < MY_FIRINGS;
+    return waits ? MY_MODEL_INPUT_my_position_ROWS - (uint32_t)context->done[MY_NUMBER] : 0U;
+}
+
+my_model_result my_model_feed_row_my_position(my_model_context *context, const my_type *row)
+{
+    if (context == NULL || row == NULL) {
+        return my_model_error_null;
+    }
+    if (my_model_next_input(context) != my_position) {
+        return my_model_error_order;
+    }
+    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_NUMBER]), row, MY_ROWBYTES);
+    context->done[MY_NUMBER]++;
+    context->at++;
+#if MY_STEPS
+    my_model_run(context);
+#endif
+    return my_model_ok;
+}
+#endif
+
+my_model_result my_model_invoke_rows(my_model_context *context, my_model_fetch fetch, void *user)
+{
+    my_model_result result = fetch == NULL ? my_model_error_null : my_model_begin(context);
+    while (result == my_model_ok && context->at < MY_FIRINGS) {
+        switch (my_model_schedule[context->at]) {
+#if MY_FEDS
+        case MY_NUMBER:
+            result = my_model_feed_row_my_position(
+                context, (const my_type *)fetch(user, my_position, context->done[MY_NUMBER]));
+            break;
+#endif
+        default:
+            result = my_model_error_order;
+            break;
+        }
+    }
+    return result;
+}
+#endif
+#else
 my_model_result my_model_invoke(my_model_context *context)
 {
 #if MY_STEPS
@@ -86,6 +182,7 @@ my_model_result my_model_invoke(my_model_context *context)
 #endif
     return my_model_ok;
 }
+#endif
 #if MY_INPUTS
 
 my_type *my_model_input_my_position(const my_model_context *context)

@@ -30,10 +30,19 @@
 extern "C" {
 #endif
 
+#if MY_ROWWISE
+/* The address of the arena, and how many rows each operator has computed: it may be copied, and be anywhere. */
+typedef struct {
+    uint8_t *arena;
+    uint32_t at;
+    uint16_t done[MY_OPERATORS];
+} my_model_context;
+#else
 /* The address of the arena, and nothing else: it may be copied, and be anywhere. */
 typedef struct {
     uint8_t *arena;
 } my_model_context;
+#endif
 
 /* The memory of one context, for those who have no other place for it: static my_model_memory memory; */
 typedef union {
@@ -44,10 +53,10 @@ typedef union {
 /* The result of a call; my_model_result_text returns it as text. */
 typedef enum {
     my_model_ok = 0,
-    my_model_error_null, /* the context or the memory is a null pointer */
+    my_model_error_null, /* MY_NULLTEXT is a null pointer */
     my_model_error_alignment, /* the memory is not aligned to MY_MODEL_ARENA_ALIGNMENT bytes */
     my_model_error_memory, /* the memory is smaller than MY_MODEL_ARENA_BYTES */
-    my_model_error_order /* init must be called first, and must have succeeded */
+    my_model_error_order /* MY_ORDERCOMMENT */
 } my_model_result;
 
 const char *my_model_result_text(my_model_result result);
@@ -55,12 +64,43 @@ const char *my_model_result_text(my_model_result result);
 #if MY_STATE
 /* Uses `memory` as the arena until the next init, and clears the state in it. */
 #else
-/* Uses `memory` as the arena until the next init. Nothing is read or written before the first invoke. */
+/* Uses `memory` as the arena until the next init. Nothing is read or written before the first MY_START. */
 #endif
 my_model_result my_model_init(my_model_context *context, void *memory, size_t bytes);
 
+#if MY_ROWINPUT
+/*
+ * Starts an inference, and ends the one before. Inputs that are not fed by rows must have been filled. Then feed a row of
+ * the input that next_input returns, until it returns MY_MODEL_INPUT_COUNT: then the outputs are ready.
+ */
+my_model_result my_model_begin(my_model_context *context);
+
+/* The position of the input whose next row must be fed; MY_MODEL_INPUT_COUNT if there is none, or before begin. */
+uint32_t my_model_next_input(const my_model_context *context);
+
+#if MY_FEDS
+#define MY_MODEL_INPUT_my_position_ROWS MY_COUNT
+#define MY_MODEL_INPUT_my_position_ROW_ELEMENTS MY_ELEMENTS
+
+/*
+ * Copies the next row of input my_position, my_name: my_kind. Then computes all that needs no further row.
+ * Returns my_model_error_order if it is not the turn of this input: see next_input.
+ */
+my_model_result my_model_feed_row_my_position(my_model_context *context, const my_type *row);
+
+/* The number of rows of input my_position that must still be fed: 0 if there are none, or before begin. */
+uint32_t my_model_rows_left_my_position(const my_model_context *context);
+
+#endif
+/* Returns the elements of row `row` of the input at position `input`; a null pointer ends the inference. */
+typedef const void *(*my_model_fetch)(void *user, uint32_t input, uint32_t row);
+
+/* Runs the model on rows that a function returns. It is called once for each row, when the row is needed. */
+my_model_result my_model_invoke_rows(my_model_context *context, my_model_fetch fetch, void *user);
+#else
 /* Runs the model on the inputs and writes the outputs. The inputs are undefined afterwards: fill them each time. */
 my_model_result my_model_invoke(my_model_context *context);
+#endif
 
 #if MY_STATE
 /* Clears the state that the model keeps between invocations. */
@@ -68,7 +108,7 @@ my_model_result my_model_reset(my_model_context *context);
 
 #endif
 #if MY_INPUTS
-/* Input my_position, my_name: my_kind. Fill all of it before each invoke, after reading the outputs. Null before init. */
+/* Input my_position, my_name: my_kind. Fill all of it before each MY_START, after reading the outputs. Null before init. */
 my_type *my_model_input_my_position(const my_model_context *context);
 #if MY_REAL
 
@@ -81,7 +121,7 @@ static inline void my_model_set_input_my_position(const my_model_context *contex
 
 #endif
 #if MY_OUTPUTS
-/* Output my_position, my_name: my_kind. Valid from an invoke until an input is written. Null before init. */
+/* Output my_position, my_name: my_kind. Valid from MY_END until an input is written. Null before init. */
 const my_type *my_model_output_my_position(const my_model_context *context);
 #if MY_REAL
 

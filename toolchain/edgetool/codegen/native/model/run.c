@@ -10,6 +10,25 @@
 // Sanitizers report each access behind the last byte.
 __attribute__((aligned(16))) static uint8_t memory[MEMORY_BYTES];
 
+#if MY_ROWINPUT
+#if MY_FEDS
+static uint8_t input_my_position[MY_BYTES];
+#endif
+
+static const void *fetch(void *user, uint32_t input, uint32_t row)
+{
+    (void)user;
+    switch (input) {
+#if MY_FEDS
+    case my_position:
+        return input_my_position + row * (MY_BYTES / MY_MODEL_INPUT_my_position_ROWS);
+#endif
+    default:
+        return NULL;
+    }
+}
+
+#endif
 int bare_main(void)
 {
     my_model_context context;
@@ -23,11 +42,21 @@ int bare_main(void)
     }
     for (uint32_t i = 0; i < start[0]; i++) {
 #if MY_INPUTS
+#if MY_FED
+        bare_read(input_my_position, MY_BYTES);
+#else
         bare_read(my_model_input_my_position(&context), MY_BYTES);
 #endif
+#endif
+#if MY_ROWINPUT
+        if (my_model_invoke_rows(&context, fetch, NULL) != my_model_ok) {
+            return BARE_INVOKE;
+        }
+#else
         if (my_model_invoke(&context) != my_model_ok) {
             return BARE_INVOKE;
         }
+#endif
 #if MY_OUTPUTS
         bare_write(my_model_output_my_position(&context), MY_BYTES);
 #endif

@@ -1,0 +1,58 @@
+"""Plans of rows for tests: valid, and nothing else."""
+
+from __future__ import annotations
+
+from random import Random
+
+from edgetool.codegen.native.files import row_files, run_source
+from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.rows import row_problem
+from edgetool.memory.streaming.planner import place_unit
+from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
+from edgetool.model.types import Model
+from tests.codegen.native.models import spec_of
+
+
+def scattered_plan(problem: RowProblem, seed: int = 0) -> RowPlan:
+    """Return a plan that runs operator by operator, with all rows apart in a random order.
+
+    Rows that must follow each other do.
+    """
+    random = Random(seed)
+    blocks = [
+        (problem.first_row(index) + i, min(tensor.group, tensor.rows - i), tensor.row_bytes, tensor.alignment)
+        for index, tensor in enumerate(problem.tensors)
+        for i in range(0, tensor.rows, tensor.group)
+    ]
+    blocks += [
+        (-1 - number, 1, operator.scratch_bytes, 4)
+        for number, operator in enumerate(problem.operators)
+        if operator.scratch_bytes
+    ]
+    random.shuffle(blocks)
+    room = sum(count * size + alignment for _, count, size, alignment in blocks)
+    unit = place_unit(room)
+    offsets, scratch, end = [0] * problem.row_count, [NO_SCRATCH] * len(problem.operators), 0
+    for first, count, size, alignment in blocks:
+        step = max(unit, alignment)
+        start = -(-end // step) * step
+        end = start + count * size
+        if first < 0:
+            scratch[-1 - first] = start
+        else:
+            offsets[first : first + count] = [start + i * size for i in range(count)]
+    schedule = [number for number, operator in enumerate(problem.operators) for _ in operator.firings]
+    return RowPlan(tuple(schedule), tuple(offsets), tuple(scratch), end)
+
+
+def row_texts(name: str, model: Model, fed: tuple[int, ...] = ()) -> dict[str, str]:
+    """Return all files of a model with a scattered plan by name. fed: the inputs to feed by rows, by position."""
+    program = lower(model, row_wise=True)
+    problem = row_problem(program, [program.graph.inputs[position] for position in fed])
+    plan = scattered_plan(problem)
+    spec = spec_of(name, model, plan.memory_bytes)
+    files = {
+        **row_files(spec, program, problem, plan, main=True, cmake=True),
+        "run.c": run_source(spec, program, fed),
+    }
+    return {file: data.decode("ascii") for file, data in files.items()}

@@ -1,0 +1,140 @@
+"""Plans of rows compute bit by bit what TFLM computes, whichever kernels they have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import pytest
+from benchmarks.kernels.random_network import random_network
+
+from edgetool.codegen.native.lower import NativeProgram, lower
+from edgetool.codegen.native.plan import memory_apart
+from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, rows_memory, smallest_rows
+from edgetool.codegen.native.rows import row_problem
+from edgetool.errors import UnsupportedModelError
+from edgetool.memory.streaming.checker import row_plan_problems
+from edgetool.model.types import Model
+from tests.codegen.native.host import Trial, differences, prepare, with_rows
+from tests.codegen.native.test_networks import networks, supported
+
+KEYWORDS = Path(__file__).parents[3] / "examples" / "keyword_spotting" / "keyword_spotting.tflite"
+QUICK, MANY = 8, 1000
+FASTER = (1.0, 1.1, 1.5)  # limits, as multiples of the smallest plan
+
+
+def variants(model: Model) -> RowVariants:
+    return RowVariants(lower(model, row_wise=True, lean=True), lower(model, row_wise=True), lower(model))
+
+
+def costs(variant: RowVariants) -> list[dict[int, int]]:
+    """Return costs for which kernels with scratch are always worth it, and kernels for whole tensors most of all."""
+    programs = (variant.small, variant.rows, variant.whole)
+    return [{step.operator: 3 - number for step in program.steps} for number, program in enumerate(programs)]
+
+
+def plans(model: Model, fed: tuple[int, ...]) -> list[NativeRows]:
+    """Return the smallest plan of a model, and plans with faster kernels."""
+    programs = variants(model)
+    base = smallest_rows(programs.small, fed, passes=10)
+    limits = [int(factor * base.plan.memory_bytes) for factor in FASTER]
+    return [base, *(faster_rows(base, programs, costs(programs), limit) for limit in limits)]
+
+
+def trials_of(name: str, trial: Trial, number: int) -> dict[str, Trial]:
+    """Return the trial with each of its plans; inputs are fed by rows in every other one."""
+    graph = trial.program.graph
+    fed = tuple(range(len(graph.inputs))) if number % 2 else ()
+    made = plans(trial.program.model, tuple(graph.inputs[position] for position in fed))
+    return {
+        f"{name}, plan {i}": replace(trial, program=item.program, rows=(item.problem, item.plan), fed=fed)
+        for i, item in enumerate(made)
+    }
+
+
+def random_trials(first: int, number: int) -> dict[str, Trial]:
+    trials: dict[str, Trial] = {}
+    chosen = supported(networks(first), number, Counter(), row_wise=True, lean=True)
+    for i, (name, trial) in enumerate(chosen.items()):
+        trials |= trials_of(name, trial, i)
+    return trials
+
+
+def test_random_networks_are_equal_in_every_plan() -> None:
+    trials = random_trials(0, QUICK)
+    assert len(trials) == QUICK * (1 + len(FASTER))
+    assert differences(trials) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_many_random_networks_are_equal_in_every_plan(part: int) -> None:
+    assert differences(random_trials(10_000 * (1 + part), MANY // 4)) == []
+
+
+def supported_models(number: int) -> list[Model]:
+    """Return random networks that the native runtime supports."""
+    models = []
+    for i in count():
+        model = random_network(Random(f"native/rows/{i}"))
+        try:
+            lower(model)
+        except UnsupportedModelError:
+            continue
+        models.append(model)
+        if len(models) == number:
+            return models
+    raise AssertionError
+
+
+@pytest.mark.parametrize("model", supported_models(12))
+def test_plans_are_valid_and_within_their_limits(model: Model) -> None:
+    base, *faster = plans(model, ())
+    for factor, item in zip((1.0, *FASTER), (base, *faster), strict=True):
+        assert row_plan_problems(item.problem, item.plan) == []
+        assert item.plan.memory_bytes <= int(factor * base.plan.memory_bytes)
+
+
+@pytest.mark.parametrize("model", supported_models(12))
+def test_rows_never_take_more_than_tensors_that_are_as_far_apart(model: Model) -> None:
+    program = lower(model, row_wise=True, lean=True)
+    assert smallest_rows(program, passes=4).plan.memory_bytes <= memory_apart(program).arena_bytes
+
+
+@pytest.mark.parametrize("model", supported_models(6))
+def test_a_problem_reads_what_the_program_reads(model: Model) -> None:
+    program = lower(model, row_wise=True, lean=True)
+    problem = row_problem(program)
+    assert len(problem.operators) == len(program.steps)
+    for step, operator in zip(program.steps, problem.operators, strict=True):
+        assert len(operator.firings) == -(-step.rows // step.band) * step.batches
+        written = {row for firing in operator.firings for row in firing.writes}
+        sizes = problem.row_sizes()
+        assert sum(sizes[row] for row in written) >= step.row_bytes * (1 if step.accumulates else step.rows)
+
+
+@pytest.mark.parametrize("model", supported_models(6))
+def test_the_memory_of_a_plan_is_that_of_its_largest_step(model: Model) -> None:
+    rows = smallest_rows(lower(model, row_wise=True, lean=True), passes=4)
+    memory = rows_memory(rows)
+    assert memory.arena_bytes == rows.plan.memory_bytes
+    assert all(0 <= offset < max(1, memory.arena_bytes) for offset in memory.layout.offsets)
+
+
+def test_fed_inputs_are_operators_of_their_own() -> None:
+    trial = next(iter(supported(networks(0), 1, Counter(), row_wise=True).values()))
+    program: NativeProgram = trial.program
+    fed = tuple(program.graph.inputs)
+    problem = row_problem(program, fed)
+    assert [operator.name for operator in problem.operators[: len(fed)]] == ["feed"] * len(fed)
+    assert not any(tensor.given for tensor in problem.tensors if tensor.tensor in fed)
+
+
+def test_a_keyword_spotter_takes_less_than_half_of_its_tensors() -> None:
+    trial = prepare(KEYWORDS.read_bytes(), 2, row_wise=True, lean=True)
+    rows = with_rows(trial, lambda problem: smallest_rows(trial.program).plan)
+    assert rows.arena_bytes < trial.memory.arena_bytes / 2
+    assert differences({"keywords": rows}) == []

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: 0BSD */
+#include "edgetool_rows.h"
+
+uint8_t *edgetool_cell(const edgetool_row_tables *tables, uint8_t *arena, uint32_t tensor, uint32_t cell)
+{
+    const edgetool_cells *cells = &tables->tensors[tensor];
+    const size_t before = (size_t)cell * cells->cell_bytes;
+    if (cells->index == EDGETOOL_CONSTANT) {
+        /* Kernels only read their inputs. */
+        return (uint8_t *)(uintptr_t)tables->constants[cells->places] + before;
+    }
+    const uint16_t *places = tables->places + cells->places;
+    if (cells->index == EDGETOOL_TOGETHER) {
+        return arena + ((size_t)*places << tables->shift) + before;
+    }
+    const uint32_t place = cells->index == EDGETOOL_EACH ? cell : tables->index[cells->index + cell];
+    return arena + ((size_t)places[place] << tables->shift);
+}
+
+/* The address of a row of an operator, counted through all batches. */
+static uint8_t *row_of(const edgetool_row_tables *tables, uint8_t *arena, const edgetool_access *access, uint32_t row)
+{
+    return edgetool_cell(tables, arena, access->tensor, access->first + row * tables->walks[access->walk].cells);
+}
+
+/* Writes the pointers to the rows of an input that output row `y` of a batch needs; returns the end of the table. */
+static const void **input_rows(const edgetool_row_tables *tables, uint8_t *arena, const edgetool_access *access,
+                               uint32_t batch, uint32_t y, const void **rows)
+{
+    const edgetool_walk *walk = &tables->walks[access->walk];
+    const uint32_t first = batch * walk->rows, end = (uint32_t)walk->rows * walk->divisor;
+    const uint32_t pad = (uint32_t)(int32_t)walk->pad;
+    /* What is before the first row becomes a large number. */
+    uint32_t place = y * walk->stride - pad;
+    for (uint32_t tap = walk->taps; tap != 0; tap--) {
+        const uint32_t row = walk->divisor == 1 ? place : place / walk->divisor;
+        *rows++ = place < end ? row_of(tables, arena, access, first + row) : NULL;
+        place += walk->dilation;
+    }
+    return rows;
+}
+
+void edgetool_fire(const edgetool_row_tables *tables, uint32_t number, uint16_t *done, uint8_t *arena, const void **rows)
+{
+    const edgetool_row_step *step = &tables->steps[number];
+    const edgetool_access *access = &tables->accesses[step->accesses];
+    const uint32_t height = tables->walks[access->walk].rows;
+    const uint32_t batch = step->batches == 1 ? 0 : *done / height;
+    edgetool_band band;
+    band.first = *done - batch * height;
+    band.count = height - band.first < step->band ? height - band.first : step->band;
+    band.rows = rows;
+    band.out = row_of(tables, arena, access, *done);
+    band.scratch = arena + ((size_t)step->scratch << tables->shift);
+    *done = (uint16_t)(*done + band.count);
+    access++;
+    for (uint32_t i = 0; i < band.count; i++) {
+        for (uint32_t k = 0; k < step->inputs; k++) {
+            rows = input_rows(tables, arena, access + k, batch, band.first + i, rows);
+        }
+    }
+    for (uint32_t i = 0; i < step->states; i++) {
+        band.states[i] = row_of(tables, arena, access + step->inputs + i, 0);
+    }
+    tables->kernels[step->kernel](step->op, &band);
+}

@@ -1,0 +1,312 @@
+"""Plan a native program by rows, and choose the kernels that fit beside the rows.
+
+The smallest plan has kernels without scratch that only saves time. Faster ones do not move a row: an operator gets the
+fastest variant of its kernel whose scratch has a place at all of its steps, within the memory that the user allows. A
+step that runs alone, between complete tensors, can be one for whole tensors, which computes many rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetool.codegen.native.lower import NativeProgram
+from edgetool.codegen.native.plan import NativeMemory
+from edgetool.codegen.native.program import RowInput, Step
+from edgetool.codegen.native.rows import row_problem
+from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Proof, aligned
+from edgetool.memory.streaming.checker import require_valid_rows
+from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT
+from edgetool.memory.streaming.planner import plan_rows, segments_of
+from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowPlan, RowProblem
+from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes, schedule_segments
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRows:
+    """A program whose rows are planned: its steps, the problem, the plan, and where segments of operators start."""
+
+    program: NativeProgram
+    problem: RowProblem
+    plan: RowPlan
+    cuts: tuple[int, ...]
+    fed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowVariants:
+    """The programs of one model between which operators choose, in the same order of operators.
+
+    small: row by row, without scratch that only saves time. rows: row by row. whole: for complete tensors.
+    """
+
+    small: NativeProgram
+    rows: NativeProgram
+    whole: NativeProgram
+
+
+def smallest_rows(
+    program: NativeProgram,
+    fed: Collection[int] = (),
+    *,
+    passes: int = PASSES,
+    stopped: Callable[[], bool] = lambda: False,
+) -> NativeRows:
+    """Return the plan of a row-wise program that takes the least memory.
+
+    Args:
+        program: Steps that keep the rows of images apart.
+        fed: The inputs that the application hands over row by row, as tensors of the main graph.
+        passes: The effort for offsets; see pack_rows.
+        stopped: Whether to end the search with the best plan so far.
+    """
+    planned = plan_rows(row_problem(program, fed), passes=passes, stopped=stopped)
+    return NativeRows(program, planned.problem, planned.plan, planned.cuts, tuple(fed))
+
+
+def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping[int, int]], limit: int) -> NativeRows:
+    """Return the plan with the fastest kernels that fit within the limit in bytes, with all rows where they are.
+
+    Args:
+        base: The smallest plan, which has the program `small`.
+        variants: The programs to choose from.
+        costs: The instructions of each operator in `small`, `rows` and `whole`.
+        limit: The memory in bytes; that of the base, or more.
+    """
+    memory = _Memory(base, row_problem(variants.rows, base.fed, _together(base.problem)))
+    small, rows, whole = (_by_operator(item) for item in (variants.small, variants.rows, variants.whole))
+    steps: list[Step] = []
+    scratch: list[int] = [NO_SCRATCH] * len(base.fed)
+    keys: list[tuple[int, ...]] = [(item,) for item in memory.segment[: len(base.fed)]]
+    for operator, positions in _positions(base).items():
+        fittings: list[list[int] | None] = [
+            [base.plan.scratch[position] for position in positions],
+            memory.in_rows(positions, limit),
+            memory.as_whole(positions, whole[operator], limit),
+        ]
+        best = min((costs[i].get(operator, 0), i) for i, fitting in enumerate(fittings) if fitting is not None)[1]
+        chosen = (small, rows, whole)[best][operator]
+        steps += chosen
+        scratch += fittings[best] or []
+        segments = [(memory.segment[position],) for position in positions]
+        keys += segments if best < 2 else [(*segments[0], i) for i in range(len(chosen))]
+    program = replace(base.program, steps=tuple(steps))
+    problem = row_problem(program, base.fed, _together(base.problem))
+    cuts = tuple(i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1])
+    schedule = schedule_segments(problem, cuts)
+    ends = (start + item.scratch_bytes for start, item in zip(scratch, problem.operators, strict=True))
+    plan = RowPlan(
+        schedule.steps,
+        _moved(base, problem),
+        tuple(scratch),
+        max(base.plan.memory_bytes, *ends),
+        base.plan.lower_bound,
+    )
+    require_valid_rows(problem, plan)
+    return NativeRows(program, problem, plan, cuts, base.fed)
+
+
+def _together(problem: RowProblem) -> set[int]:
+    return {item.tensor for item in problem.tensors if item.group > 1}
+
+
+def _by_operator(program: NativeProgram) -> dict[int, list[Step]]:
+    steps: dict[int, list[Step]] = {}
+    for step in program.steps:
+        steps.setdefault(step.operator, []).append(step)
+    return steps
+
+
+def _positions(base: NativeRows) -> dict[int, list[int]]:
+    """Return the positions of each operator's steps in the problem."""
+    positions: dict[int, list[int]] = {}
+    for position, step in enumerate(base.program.steps, len(base.fed)):
+        positions.setdefault(step.operator, []).append(position)
+    return positions
+
+
+def _moved(base: NativeRows, problem: RowProblem) -> tuple[int, ...]:
+    """Return the base's offsets for a problem that has the same tensors, perhaps in other rows if they lie together."""
+    starts = {item.tensor: base.problem.first_row(i) for i, item in enumerate(base.problem.tensors)}
+    cells = {item.tensor: item.row_bytes for item in base.problem.tensors}
+    offsets: list[int] = []
+    for tensor in problem.tensors:
+        start = starts[tensor.tensor]
+        if tensor.row_bytes == cells[tensor.tensor]:
+            offsets += base.plan.offsets[start : start + tensor.rows]
+        else:
+            offsets += [base.plan.offsets[start] + i * tensor.row_bytes for i in range(tensor.rows)]
+    return tuple(offsets)
+
+
+class _Memory:
+    """What is where at each step of the smallest plan. faster: the problem of kernels with scratch."""
+
+    def __init__(self, base: NativeRows, faster: RowProblem) -> None:
+        self._base, self._faster = base, faster
+        problem, schedule = base.problem, base.plan.schedule
+        self.segment = segments_of(base.cuts, len(problem.operators))
+        self._steps: list[list[int]] = [[] for _ in problem.operators]
+        for step, number in enumerate(schedule):
+            self._steps[number].append(step)
+        self._first = np.array(first_steps(problem, schedule))
+        self._last = np.array(last_steps(problem, schedule))
+        self._offsets, self._sizes = np.array(base.plan.offsets), np.array(problem.row_sizes())
+        self._tensors = {item.tensor: i for i, item in enumerate(problem.tensors)}
+
+    def in_rows(self, positions: Sequence[int], limit: int) -> list[int] | None:
+        """Return the scratch of the faster steps at these positions; None if it has no place or rows are too close."""
+        result = []
+        for position in positions:
+            old, new = self._base.problem.operators[position], self._faster.operators[position]
+            if len(old.firings) != len(new.firings):
+                return None
+            for step, before, firing in zip(self._steps[position], old.firings, new.firings, strict=True):
+                same = firing.reads == before.reads and firing.writes == before.writes
+                if not same or not self._keeps_distances(firing, step):
+                    return None
+            scratch = self._gap(self._steps[position], new.scratch_bytes, limit)
+            if scratch is None:
+                return None
+            result.append(scratch)
+        return result
+
+    def _keeps_distances(self, firing: Firing, step: int) -> bool:
+        distances = dict(firing.overlaps)
+        start = self._offsets[firing.writes[0]]
+        return all(
+            row in distances and self._offsets[row] - start >= distances[row]
+            for row in firing.reads
+            for written in firing.writes
+            if row != written
+            and self._offsets[row] < self._offsets[written] + self._sizes[written]
+            and self._offsets[written] < self._offsets[row] + self._sizes[row]
+        )
+
+    def as_whole(self, positions: Sequence[int], steps: Sequence[Step], limit: int) -> list[int] | None:
+        """Return the scratch of steps on whole tensors that replace those at these positions, which must run alone."""
+        if any(self.segment.count(self.segment[position]) > 1 for position in positions):
+            return None
+        moments = [step for position in positions for step in self._steps[position]]
+        result = []
+        for step in steps:
+            if not self._can_be_whole(step, moments, single=len(steps) == len(positions) == 1):
+                return None
+            scratch = self._gap(moments, step.scratch_bytes, limit)
+            if scratch is None:
+                return None
+            result.append(scratch)
+        return result
+
+    def _can_be_whole(self, step: Step, moments: Sequence[int], *, single: bool) -> bool:
+        """Return whether a step's tensors lie together and are not closer than its kernel allows."""
+        places = self._base.program.places
+        start, size = self._whole(places[step.output].root)
+        if size == 0:
+            return False
+        output = start + places[step.output].offset + step.output_offset
+        for number, item in enumerate(step.inputs):
+            if not isinstance(item.source, int) or places[item.source].constant is not None:
+                continue
+            root = places[item.source].root
+            begin, length = self._whole(root)
+            if length == 0:
+                return False
+            if begin >= start + size or start >= begin + length:
+                continue
+            dies = self._last[self._rows(root)].max() <= moments[-1]
+            source = begin + places[item.source].offset
+            allowed = any(
+                overlap.input == number and not overlap.descending and source - output >= overlap.distance
+                for overlap in step.overlaps
+            )
+            if not (single and dies and allowed and [self._root(i) for i in step.inputs].count(root) == 1):
+                return False
+        return True
+
+    def _root(self, item: RowInput) -> int:
+        places = self._base.program.places
+        return places[item.source].root if isinstance(item.source, int) else -1
+
+    def _rows(self, root: int) -> slice:
+        rows = self._base.problem.rows_of(self._tensors[root])
+        return slice(rows.start, rows.stop)
+
+    def _whole(self, root: int) -> tuple[int, int]:
+        """Return the offset and the size of a tensor; a size of 0 if its rows do not lie together."""
+        if root not in self._tensors:
+            return 0, 0
+        tensor = self._base.problem.tensors[self._tensors[root]]
+        if tensor.rows > 1 and tensor.group < tensor.rows:
+            return 0, 0
+        return int(self._offsets[self._rows(root)][0]), tensor.rows * tensor.row_bytes
+
+    def _gap(self, steps: Sequence[int], size: int, limit: int) -> int | None:
+        """Return the lowest offset at which bytes are free at all of these steps; None if that is above the limit."""
+        if not size:
+            return NO_SCRATCH
+        moments = np.array(steps)
+        following = np.searchsorted(moments, self._first)
+        alive = (following < len(moments)) & (moments[np.minimum(following, len(moments) - 1)] <= self._last)
+        offset = 0
+        for start, end in sorted(
+            zip(self._offsets[alive].tolist(), (self._offsets + self._sizes)[alive].tolist(), strict=True)
+        ):
+            if start - offset >= size:
+                break
+            offset = max(offset, aligned(end, SCRATCH_ALIGNMENT))
+        return offset if offset + size <= limit else None
+
+
+def rows_memory(rows: NativeRows) -> NativeMemory:
+    """Return the memory of a plan of rows at the step that needs the most: buffers are the rows that are live then.
+
+    Other buffers of the program have the offset of their first row. Positions are those of the program's steps.
+    """
+    problem, plan = rows.problem, rows.plan
+    needs = live_bytes(problem, plan.schedule)
+    peak = max(range(len(needs)), key=needs.__getitem__, default=0)
+    position = plan.schedule[peak] - len(rows.fed) if plan.schedule else 0
+    first, last = first_steps(problem, plan.schedule), last_steps(problem, plan.schedule)
+    buffers, offsets = [], []
+    for index, tensor in enumerate(problem.tensors):
+        live = [row for row in problem.rows_of(index) if first[row] <= peak <= last[row]]
+        if live:
+            count = "" if len(live) == tensor.rows else f"{len(live)} of {tensor.rows} rows of "
+            buffers.append(
+                Buffer(
+                    subgraph=0,
+                    tensor=tensor.tensor,
+                    name=f"{count}{tensor.name}",
+                    size_bytes=len(live) * tensor.row_bytes,
+                    lifetime=Lifetime(position, position),
+                    alignment=tensor.alignment,
+                    granule=1,
+                )
+            )
+            offsets.append(min(plan.offsets[row] for row in live))
+    operator = problem.operators[plan.schedule[peak]] if plan.schedule else None
+    if operator is not None and operator.scratch_bytes:
+        buffers.append(
+            Buffer(
+                subgraph=0,
+                tensor=-1,
+                name=operator.name,
+                size_bytes=operator.scratch_bytes,
+                lifetime=Lifetime(position, position),
+                operator=position,
+                alignment=SCRATCH_ALIGNMENT,
+                granule=1,
+            )
+        )
+        offsets.append(plan.scratch[plan.schedule[peak]])
+    optimal: Proof = "bound met" if plan.memory_bytes == plan.lower_bound else "none"
+    return NativeMemory(
+        LayoutProblem(tuple(buffers)),
+        Layout(tuple(offsets), plan.memory_bytes, plan.lower_bound, optimal),
+        {tensor.tensor: plan.offsets[problem.first_row(i)] for i, tensor in enumerate(problem.tensors) if tensor.rows},
+        {i - len(rows.fed): offset for i, offset in enumerate(plan.scratch) if offset != NO_SCRATCH},
+        {},
+    )

@@ -1,0 +1,407 @@
+"""The tables of a plan of rows in C: where each row is, what each step reads and writes, and the schedule.
+
+The rows of a tensor in the plan are its cells. Cells that follow each other need only the place of the first. For the
+others there is a table with their places, and, if many cells share few places, one with a byte for each cell. Sequences
+of places that are equal, or part of another one, are stored once. edgetool_rows.h describes the structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgetool.codegen.native.emit import Arrays, constant_input, descriptor, io_type, wrapped
+from edgetool.codegen.native.lower import NativeProgram
+from edgetool.codegen.native.program import LIMITS, Constant, RowInput, Step
+from edgetool.codegen.templates import TemplateValue
+from edgetool.errors import InternalError, UnsupportedModelError
+from edgetool.memory.streaming.planner import place_unit
+from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
+
+TOGETHER, EACH, CONSTANT = 0xFFFF, 0xFFFE, 0xFFFD
+MAX_SHARED = 256  # places that a byte distinguishes
+# Bytes of the structs on a core of 32 bits.
+POINTER, STEP, ACCESS, WALK, CELLS, TABLES = 4, 16, 6, 14, 8, 36
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """An input that is fed by rows.
+
+    Attributes:
+        number: Its operator in the schedule.
+        position: Its position among the model's inputs.
+        tensor: Its number in the tables.
+        rows: The number of its rows.
+        row_bytes: The size of each.
+    """
+
+    number: int
+    position: int
+    tensor: int
+    rows: int
+    row_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowTables:
+    """The tables of a plan.
+
+    Attributes:
+        text: The definitions in C: descriptors, NAME_tables and NAME_schedule.
+        offsets: The offset in the arena of each root tensor that lies together, as inputs and outputs do.
+        feeds: The inputs that are fed by rows.
+        firings: The length of the schedule.
+        operators: The number of fed inputs and steps.
+        bytes: The size of the tables on a core of 32 bits, without the descriptors that every plan has.
+    """
+
+    text: str
+    offsets: Mapping[int, int]
+    feeds: tuple[Feed, ...]
+    firings: int
+    operators: int
+    bytes: int
+
+
+def table_bytes(program: NativeProgram, problem: RowProblem, plan: RowPlan) -> int:
+    """Return the size of the tables of a plan on a core of 32 bits; see RowTables.bytes."""
+    return _Writer("model", program, problem, plan, None).tables().bytes
+
+
+def row_tables(name: str, program: NativeProgram, problem: RowProblem, plan: RowPlan, arrays: Arrays) -> RowTables:
+    """Return the tables of a plan of row_problem(program).
+
+    Raises:
+        UnsupportedModelError: A number is larger than the tables can state.
+    """
+    return _Writer(name, program, problem, plan, arrays).tables()
+
+
+class _Items:
+    """The items of a table in C, equal ones only once."""
+
+    def __init__(self) -> None:
+        self.items: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, *fields: int | str) -> int:
+        """Return the number of a struct in the table."""
+        item = f"{{{', '.join(map(str, fields))}}}" if len(fields) > 1 else str(fields[0])
+        if item not in self._numbers:
+            self._numbers[item] = len(self.items)
+            self.items.append(item)
+        return self._numbers[item]
+
+
+class _Pool:
+    """Sequences of numbers in one table, in which any of them may be a part of another one."""
+
+    def __init__(self, sequences: set[tuple[int, ...]]) -> None:
+        self.numbers: list[int] = []
+        self._starts: dict[tuple[int, ...], int] = {}
+        text = ""
+        for sequence in sorted(sequences, key=lambda item: (-len(item), item)):
+            part = "".join(map(chr, sequence))
+            start = text.find(part)
+            if start < 0:
+                start = len(text)
+                text += part
+            self._starts[sequence] = start
+        self.numbers = [ord(character) for character in text]
+
+    def start(self, sequence: tuple[int, ...]) -> int:
+        """Return where a sequence starts."""
+        return self._starts[sequence]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    """Cells of a tensor: their size, their places, and for each cell the number of its place.
+
+    kind: TOGETHER, EACH or CONSTANT if the cells have no such numbers. constant: the number of the constant.
+    """
+
+    cell_bytes: int
+    kind: int = 0
+    places: tuple[int, ...] = ()
+    index: tuple[int, ...] = ()
+    constant: int = 0
+
+
+class _Writer:
+    """Writes the tables of one plan. arrays: None if only the sizes matter."""
+
+    def __init__(
+        self, name: str, program: NativeProgram, problem: RowProblem, plan: RowPlan, arrays: Arrays | None
+    ) -> None:
+        self._name, self._program, self._problem, self._plan, self._arrays = name, program, problem, plan, arrays
+        self._unit = place_unit(plan.memory_bytes)
+        self._roots = {tensor.tensor: index for index, tensor in enumerate(problem.tensors)}
+        self._feed_count = len(problem.operators) - len(program.steps)
+        self._tensors: dict[_Tensor, int] = {}
+        self._constants, self._kernels, self._walks = _Items(), _Items(), _Items()
+        self._accesses: list[str] = []
+        self._access_starts: dict[tuple[str, ...], int] = {}
+
+    def tables(self) -> RowTables:
+        """Return the tables."""
+        name = self._name
+        feeds = tuple(self._feed(number) for number in range(self._feed_count))
+        steps = [self._step(position, step) for position, step in enumerate(self._program.steps)]
+        places = _Pool({tensor.places for tensor in self._tensors})
+        index = _Pool({tensor.index for tensor in self._tensors})
+        tensors = [self._cells(tensor, places, index) for tensor in self._tensors]
+        schedule = self._plan.schedule
+        wide = len(self._problem.operators) > 256
+        parts = []
+        if self._arrays is not None:
+            parts = [
+                descriptor(f"{name}_op_{position}", step, None, self._arrays)
+                for position, step in enumerate(self._program.steps)
+            ]
+        arrays = (
+            ("kernels", "edgetool_kernel ", self._kernels.items),
+            ("steps", "edgetool_row_step ", steps),
+            ("accesses", "edgetool_access ", self._accesses),
+            ("walks", "edgetool_walk ", self._walks.items),
+            ("cells", "edgetool_cells ", tensors),
+            ("places", "uint16_t ", list(map(str, places.numbers))),
+            ("index", "uint8_t ", list(map(str, index.numbers))),
+            ("constants", "void *const ", self._constants.items),
+        )
+        parts += [_array(f"{name}_{what}", c_type, items) for what, c_type, items in arrays]
+        fields = [f"{name}_{what}" if items else "NULL" for what, _, items in arrays]
+        if tensors:
+            shift = self._unit.bit_length() - 1
+            parts.append(
+                f"static const edgetool_row_tables {name}_tables = {{\n{wrapped([*fields, str(shift)])}}};\n\n"
+            )
+        numbers = list(map(str, schedule))
+        parts.append(_array(f"{name}_schedule", "uint16_t " if wide else "uint8_t ", numbers))
+        sizes = (POINTER, STEP, ACCESS, WALK, CELLS, 2, 1, POINTER)
+        size = sum(len(items) * each for (_, _, items), each in zip(arrays, sizes, strict=True))
+        return RowTables(
+            text="".join(parts).rstrip("\n") + "\n" if parts else "",
+            offsets=self._offsets(),
+            feeds=feeds,
+            firings=len(schedule),
+            operators=len(self._problem.operators),
+            bytes=size + (TABLES if tensors else 0) + len(schedule) * (2 if wide else 1),
+        )
+
+    def _feed(self, number: int) -> Feed:
+        """Return a fed input."""
+        operator = self._problem.operators[number]
+        row = operator.firings[0].writes[0]
+        tensor = self._problem.tensor_of_rows()[row]
+        item = self._problem.tensors[tensor]
+        places = self._program.places
+        roots = [places[index].root for index in self._program.graph.inputs]
+        return Feed(number, roots.index(item.tensor), self._number(self._root(item.tensor)), item.rows, item.row_bytes)
+
+    def _step(self, position: int, step: Step) -> str:
+        """Return a step in C."""
+        what = f"operator {step.operator}"
+        place = self._program.places[step.output]
+        start = place.offset + step.output_offset
+        rows = _fits("rows", step.rows, "uint16_t", what)
+        _fits("rows of all batches", step.rows * step.batches, "uint16_t", what)
+        batches = 1 if step.accumulates else step.batches
+        tensor, first, cells = self._access(place.root, start, step.row_bytes)
+        self._check_together(place.root, first, cells, 1 if step.accumulates else rows, batches, step.band)
+        output = self._walks.number(rows, 0 if step.accumulates else cells, 1, 1, 1, 0, 1)
+        accesses = [_struct(tensor, first, output)]
+        accesses += [self._input(item, step.batches, what) for item in step.inputs]
+        for state in step.states:
+            place = self._program.places[state]
+            size = self._program.graph.tensors[state].size_bytes
+            tensor, first, cells = self._access(place.root, place.offset, size)
+            accesses.append(_struct(tensor, first, self._walks.number(1, cells, 1, 1, 1, 0, 1)))
+        scratch = self._plan.scratch[self._feed_count + position]
+        return _struct(
+            f"&{self._name}_op_{position}",
+            self._access_start(tuple(accesses)),
+            0 if scratch == NO_SCRATCH else self._place(scratch),
+            _fits("batches", step.batches, "uint16_t", what),
+            _fits("band", step.band, "uint16_t", what),
+            _fits("kernels", self._kernels.number(step.kernel), "uint8_t", what),
+            _fits("inputs", len(step.inputs), "uint8_t", what),
+            len(step.states),
+        )
+
+    def _access_start(self, accesses: tuple[str, ...]) -> int:
+        """Return the number of the first of the accesses of a step."""
+        if accesses not in self._access_starts:
+            self._access_starts[accesses] = _fits("accesses", len(self._accesses), "uint16_t", "the model")
+            self._accesses += accesses
+        return self._access_starts[accesses]
+
+    def _input(self, item: RowInput, batches: int, what: str) -> str:
+        """Return the access of an input in C."""
+        constant = constant_input(self._program, item)
+        if constant is not None:
+            tensor, first = self._constant(constant, item), 0
+            cells = 1 if item.row_bytes else 0
+        else:
+            assert isinstance(item.source, int)
+            place = self._program.places[item.source]
+            tensor, first, cells = self._access(place.root, place.offset, item.row_bytes)
+            self._check_together(place.root, first, cells, item.rows, batches)
+        walk = self._walks.number(
+            _fits("rows", item.rows, "uint16_t", what),
+            cells,
+            *(
+                _fits(field, getattr(item, field), "int16_t" if field == "pad" else "uint16_t", what)
+                for field in ("taps", "stride", "dilation", "pad", "divisor")
+            ),
+        )
+        return _struct(tensor, first, walk)
+
+    def _constant(self, constant: Constant, item: RowInput) -> int:
+        """Return the tensor of a constant input."""
+        start = 0 if isinstance(item.source, Constant) else self._program.places[item.source].offset
+        name = "constant" if self._arrays is None else self._arrays.name(constant)
+        number = self._constants.number(f"(const uint8_t *){name} + {start}")
+        return self._number(_Tensor(item.row_bytes, CONSTANT, constant=number))
+
+    def _access(self, root: int, offset: int, row_bytes: int) -> tuple[int, int, int]:
+        """Return the tensor, the first cell, and the cells of a row of what a step reads or writes.
+
+        row_bytes: 0 if all rows are the same.
+        """
+        cell = self._problem.tensors[self._roots[root]].row_bytes
+        tensor = self._root(root)
+        if offset % cell == 0 and row_bytes % cell == 0:
+            return self._number(tensor), offset // cell, row_bytes // cell
+        # A tensor of too many cells is one row in the plan.
+        start = self._start(root)
+        return self._number(_Tensor(row_bytes, TOGETHER, (self._place(start + offset),))), 0, 1
+
+    def _check_together(self, root: int, first: int, cells: int, rows: int, batches: int, band: int = 1) -> None:
+        """Raise InternalError unless the cells of each row follow each other, and the rows of each band do."""
+        if cells * band == 1 or self._lies_together(root):
+            return
+        offsets, size = self._cell_offsets(root), self._problem.tensors[self._roots[root]].row_bytes
+        for start in (batch * rows + y for batch in range(batches) for y in range(0, rows, band)):
+            count = min(band, rows - start % rows) * cells
+            begin = first + start * cells
+            if any(offsets[begin + i] != offsets[begin] + i * size for i in range(count)):
+                raise InternalError(f"the rows of tensor {root} must follow each other", where="a plan of rows")
+
+    def _root(self, root: int) -> _Tensor:
+        """Return the cells of a root tensor."""
+        item = self._problem.tensors[self._roots[root]]
+        places = (
+            tuple(self._place(offset) for offset in self._cell_offsets(root)) if not self._lies_together(root) else ()
+        )
+        if not places:
+            return _Tensor(item.row_bytes, TOGETHER, (self._place(self._start(root)),))
+        numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+        if len(numbers) > MAX_SHARED or 2 * len(numbers) >= len(places):
+            return _Tensor(0, EACH, places)
+        return _Tensor(0, 0, tuple(numbers), tuple(numbers[place] for place in places))
+
+    def _cell_offsets(self, root: int) -> Sequence[int]:
+        rows = self._problem.rows_of(self._roots[root])
+        return self._plan.offsets[rows.start : rows.stop]
+
+    def _lies_together(self, root: int) -> bool:
+        """Return whether the cells of a root tensor follow each other."""
+        offsets, size = self._cell_offsets(root), self._problem.tensors[self._roots[root]].row_bytes
+        return all(offset == offsets[0] + i * size for i, offset in enumerate(offsets))
+
+    def _start(self, root: int) -> int:
+        """Return the offset of a root tensor that lies together."""
+        if not self._lies_together(root):
+            raise InternalError(f"the rows of tensor {root} must follow each other", where="a plan of rows")
+        return next(iter(self._cell_offsets(root)), 0)
+
+    def _offsets(self) -> dict[int, int]:
+        """Return the offsets of root tensors that lie together; outputs, state, and inputs as a whole must."""
+        whole = {tensor.tensor for tensor in self._problem.tensors if tensor.given or tensor.kept}
+        return {root: self._start(root) for root in self._roots if root in whole or self._lies_together(root)}
+
+    def _place(self, offset: int) -> int:
+        """Return an offset in units."""
+        if offset % self._unit:
+            raise InternalError(f"the offset {offset} is not a multiple of {self._unit}", where="a plan of rows")
+        return offset // self._unit
+
+    def _number(self, tensor: _Tensor) -> int:
+        """Return the number of a tensor in its table."""
+        return _fits("tensors", self._tensors.setdefault(tensor, len(self._tensors)), "uint16_t", "the model")
+
+    @staticmethod
+    def _cells(tensor: _Tensor, places: _Pool, index: _Pool) -> str:
+        """Return a tensor in C."""
+        if tensor.kind == CONSTANT:
+            return _struct(tensor.cell_bytes, tensor.constant, "EDGETOOL_CONSTANT")
+        start = _fits("places", places.start(tensor.places), "uint16_t", "the model")
+        kinds = {TOGETHER: "EDGETOOL_TOGETHER", EACH: "EDGETOOL_EACH"}
+        if tensor.kind in kinds:
+            return _struct(tensor.cell_bytes, start, kinds[tensor.kind])
+        number = index.start(tensor.index)
+        if number >= CONSTANT:
+            raise _too_large("places", number, "the model")
+        return _struct(tensor.cell_bytes, start, number)
+
+
+def _struct(*fields: int | str) -> str:
+    return f"{{{', '.join(map(str, fields))}}}"
+
+
+def _array(name: str, c_type: str, items: Sequence[str]) -> str:
+    """Return an array in C; nothing without items."""
+    if not items:
+        return ""
+    lines = "".join(f"    {item},\n" for item in items) if items[0].startswith(("{", "(")) else wrapped(items)
+    return f"static const {c_type}{name}[{len(items)}] = {{\n{lines}}};\n\n"
+
+
+def _fits(what: str, value: int, c_type: str, where: str) -> int:
+    """Return a number that a table can state. Raises UnsupportedModelError if it cannot."""
+    low, high = LIMITS[c_type]
+    if not low <= value <= high:
+        raise _too_large(what, value, where)
+    return value
+
+
+def _too_large(what: str, value: int, where: str) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"the tables of rows have no room for its {what} ({value:,})", where=where, fix="plan tensors instead of rows"
+    )
+
+
+def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateValue]:
+    """Return what NAME.c has for a plan of rows, besides source_values."""
+    feeds = tables.feeds
+    graph = program.graph
+    return {
+        "MY_TABLES": tables.text,
+        "MY_ROWWISE": True,
+        "MY_ROWINPUT": bool(feeds),
+        "MY_START": "begin" if feeds else "invoke",
+        "MY_NULLTEXT": null_text(tables),
+        "MY_ORDERTEXT": "init or begin must be called first, or a row of another input, or none, is needed"
+        if feeds
+        else "init must be called first",
+        "MY_FIRINGS": tables.firings,
+        "MY_FEDCOUNT": len(feeds),
+        "MY_POSITIONS": ", ".join(str(feed.position) for feed in feeds),
+        "MY_FEDS": [
+            {
+                "my_position": feed.position,
+                "my_type": io_type(graph.tensors[graph.inputs[feed.position]]),
+                "MY_NUMBER": feed.number,
+                "MY_TENSOR": feed.tensor,
+                "MY_ROWBYTES": feed.row_bytes,
+            }
+            for feed in feeds
+        ],
+    }
+
+
+def null_text(tables: RowTables) -> str:
+    """Return what may be a null pointer although it must not."""
+    return "the context, the memory or a row" if tables.feeds else "the context or the memory"
