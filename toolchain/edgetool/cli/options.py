@@ -94,6 +94,11 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             metavar="SIZE",
             help="How much larger faster kernels may make the arena of native code; by default, edgetool chooses.",
         ),
+        target(
+            "--row-input",
+            is_flag=True,
+            help="Native code that the application hands the inputs row by row, so that it need not store them.",
+        ),
     )
 
 

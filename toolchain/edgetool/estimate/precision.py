@@ -279,12 +279,13 @@ class _PrecisionModel:
         return lower_bound(LayoutProblem(tuple(buffers)))
 
     def buffer_bytes(self, buffer: Buffer, name: PrecisionName | None) -> int:
-        """Return the bytes of a buffer in that precision."""
-        if buffer.tensor < 0:
+        """Return the bytes of a buffer in that precision; it can be some rows of a tensor, or sums of native code."""
+        tensors = self.model.subgraphs[buffer.subgraph].tensors
+        if not 0 <= buffer.tensor < len(tensors):
             return buffer.size_bytes
-        tensor = self.model.subgraphs[buffer.subgraph].tensors[buffer.tensor]
+        tensor = tensors[buffer.tensor]
         dtype = self.changed(buffer.subgraph, tensor, name)
-        return buffer.size_bytes if dtype is None else _bytes(tensor, dtype)
+        return buffer.size_bytes if dtype is None else buffer.size_bytes * _bytes(tensor, dtype) // tensor.size_bytes
 
     def bytes_moved(self, sizes: Mapping[tuple[int, int], int]) -> int:
         """Return the bytes of the tensors that operators access, each once per run."""

@@ -79,10 +79,12 @@ class LockEntry:
 def profile_hash(target: Target) -> str:
     """Return the SHA-256 of every figure of the target as it is used, in a canonical form.
 
-    Descriptive strings are excluded, as is the selected kernel set, which has its own line. Without a scratch budget,
-    the hash is that of before the field existed.
+    Descriptive strings are excluded, as is the selected kernel set, which has its own line. Without a scratch budget
+    and row input, the hash is that of before these fields existed.
     """
-    omitted = {"kernels"} if target.scratch_budget_bytes is not None else {"kernels", "scratch_budget_bytes"}
+    omitted = {"kernels"}
+    omitted |= set() if target.scratch_budget_bytes is not None else {"scratch_budget_bytes"}
+    omitted |= set() if target.row_input else {"row_input"}
     figures = {key: value for key, value in _figures_only(plain(target)).items() if key not in omitted}
     text = json.dumps(figures, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgetool.codegen.native.files import constant_bytes, native_files, run_source
+from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_source
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, lower
-from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, native_problem, place_buffers
+from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, in_program_order, native_problem, place_buffers
+from edgetool.codegen.native.row_plan import NativeRows, rows_memory
 from edgetool.codegen.native.scratch import kernel_choices
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.errors import ConversionError, EdgetoolError, UnsupportedModelError, UsageError
@@ -34,6 +35,7 @@ from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
+from edgetool.pipeline.native_rows import row_choices
 from edgetool.pipeline.output import check_writable, write_files
 from edgetool.pipeline.planning import Deadline, search_findings
 from edgetool.pipeline.reporting import report
@@ -75,12 +77,14 @@ CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
 class NativePlan:
     """A model as steps in the best operator order, with the offsets of its buffers.
 
-    plan: the same for reports: positions are those of operators, and the arena is exact.
+    plan: the same for reports: positions are those of operators, and the arena is exact. rows: where each row is and
+    when it is computed, if rows are planned instead of tensors; `memory` then describes the step that needs the most.
     """
 
     program: NativeProgram
     memory: NativeMemory
     plan: Plan
+    rows: NativeRows | None = None
 
 
 def require_native(model: Model, name: str, target: Target | None = None) -> NativeProgram:
@@ -136,12 +140,6 @@ def plan_program(program: NativeProgram, request: PlanRequest, effort: Effort) -
         memory = min(again, memory, key=lambda item: (item.arena_bytes, -item.layout.lower_bound))
     require_valid(memory.problem, memory.layout)
     return NativePlan(ordered, memory, _plan(ordered, memory, order, single=tried == 1))
-
-
-def in_program_order(program: NativeProgram, order: tuple[int, ...]) -> NativeProgram:
-    """Return the program with its steps in the order of these operators."""
-    place = {operator: position for position, operator in enumerate(order)}
-    return replace(program, steps=tuple(sorted(program.steps, key=lambda step: place[step.operator])))
 
 
 def _largest_step(program: NativeProgram) -> int:
@@ -229,7 +227,8 @@ def plan_choices(
 ) -> tuple[NativePlan, ...]:
     """Return plans with more and more tuned kernels, each of which takes more memory than the one before.
 
-    The last has all tuned kernels. Raises UnsupportedModelError as require_native does.
+    The first plan rows instead of tensors, if that takes less; all do if the inputs are handed over by rows. The last
+    has all tuned kernels. Raises UnsupportedModelError as require_native does.
     """
     tuned = plan_program(require_native(model, name, target), request, effort)
     lean = lower(model, vector=target is not None and target.core.mve, lean=True)
@@ -241,7 +240,30 @@ def plan_choices(
         if memory.arena_bytes < plans[0].memory.arena_bytes:
             require_valid(memory.problem, memory.layout)
             plans.insert(0, NativePlan(program, memory, _plan(program, memory, order, single=proven)))
-    return tuple(plans)
+    fed = tuned.program.graph.inputs if target is not None and target.row_input else ()
+    orders = {order} if request.order in ("original", "breadth-first", "longest-path") else {order, _file_order(model)}
+    by_rows = row_choices(
+        model,
+        sorted(orders),
+        _counted_target(target),
+        None if fed else plans[0].memory.arena_bytes,
+        vector=target is not None and target.core.mve,
+        fed=fed,
+        stopped=effort.stop,
+    )
+    planned = [_planned_rows(rows) for rows in by_rows]
+    return tuple(planned if fed else [*planned, *plans])
+
+
+def _file_order(model: Model) -> tuple[int, ...]:
+    return tuple(operator.index for operator in model.main.operators)
+
+
+def _planned_rows(rows: NativeRows) -> NativePlan:
+    """Return a plan of rows with its order of operators, which are those of the file where nothing runs."""
+    memory = rows_memory(rows)
+    order = tuple(dict.fromkeys([*(step.operator for step in rows.program.steps), *_file_order(rows.program.model)]))
+    return NativePlan(rows.program, memory, _plan(rows.program, memory, order, single=True), rows)
 
 
 def choose(choices: tuple[NativePlan, ...], target: Target | None, request: PlanRequest, effort: Effort) -> NativePlan:
@@ -253,13 +275,17 @@ def choose(choices: tuple[NativePlan, ...], target: Target | None, request: Plan
     budget = None if target is None else target.scratch_budget_bytes
     limit = None if budget is None else choices[0].memory.arena_bytes + budget
     allowed = [choice for choice in choices if limit is None or choice.memory.arena_bytes <= limit]
+    sram = None if target is None else target.sram_bytes
+    if sram is not None:
+        # What does not fit is no choice, unless nothing does.
+        allowed = [choice for choice in allowed if choice.memory.arena_bytes <= sram] or allowed[:1]
     counts = [instructions_of(choice, _counted_target(target)) for choice in allowed]
     known = [count for count in counts if count is not None]
     chosen = allowed[-1]
     if len(known) == len(counts):
         most = min(known) * (1 + (MAX_SLOWDOWN if budget is None else 0))
         chosen = next(choice for choice, count in zip(allowed, known, strict=True) if count <= most)
-    if chosen.memory.layout.optimal:
+    if chosen.memory.layout.optimal or chosen.rows is not None:
         return chosen
     memory = place_buffers(chosen.program, effort, strategy=request.strategy or "optimal")
     if memory.arena_bytes > chosen.memory.arena_bytes:
@@ -400,14 +426,10 @@ def native_contents(
     """Return the C files of a model by name."""
     spec = header_spec(name, model.source, model.planned.plan, target, uncalibrated=uncalibrated)
     planned = model.planned
-    return native_files(
-        spec,
-        planned.program,
-        planned.memory,
-        main=request.has_program,
-        cmake=request.project == "cmake",
-        kernels=request.kernels,
-    )
+    options = {"main": request.has_program, "cmake": request.project == "cmake", "kernels": request.kernels}
+    if planned.rows is not None:
+        return row_files(spec, planned.program, planned.rows.problem, planned.rows.plan, **options)
+    return native_files(spec, planned.program, planned.memory, **options)
 
 
 def check_native(request: FirmwareRequest) -> None:

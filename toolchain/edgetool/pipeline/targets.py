@@ -44,6 +44,7 @@ def resolve_named(
     kernels: str | None = None,
     runtime: str | None = None,
     scratch_budget: int | None = None,
+    row_input: bool | None = None,
 ) -> Target | None:
     """Return the target with the overrides of the command line; None if no target is named.
 
@@ -56,6 +57,7 @@ def resolve_named(
         kernels: The kernels that TFLM is built with.
         runtime: The version of TFLM, or native code.
         scratch_budget: The bytes of the arena that native code may spend on scratch for faster kernels.
+        row_input: Whether the application hands the inputs of native code over row by row.
 
     Raises:
         TargetError: The target cannot be loaded, or overrides are specified without a target.
@@ -69,10 +71,13 @@ def resolve_named(
             kernels=kernels,
             runtime=runtime,
             scratch_budget_bytes=scratch_budget,
+            row_input=row_input or None,
         )
-    if any(value is not None for value in (sram, flash, clock, arena_region, kernels, runtime, scratch_budget)):
+    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, row_input or None)
+    if any(value is not None for value in values):
         raise TargetError(
-            "--sram, --flash, --clock, --arena-region, --kernels, --runtime and --scratch-budget override a target",
+            "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget and --row-input override "
+            "a target",
             fix="add --target",
         )
     return None

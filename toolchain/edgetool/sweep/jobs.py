@@ -357,9 +357,11 @@ def resolved(spec: TargetSpec) -> Target:
 def target_sha256(target: Target) -> str:
     """Return a hash of the target's content, which is the same whatever name the user gives to the target.
 
-    The vendor, which has no effect on results, and an absent scratch budget are omitted: results stored before these
-    fields existed remain valid.
+    The vendor, which has no effect on results, and an absent scratch budget or row input are omitted: results stored
+    before these fields existed remain valid.
     """
-    omitted = {"vendor"} if target.scratch_budget_bytes is not None else {"vendor", "scratch_budget_bytes"}
+    omitted = {"vendor"}
+    omitted |= set() if target.scratch_budget_bytes is not None else {"scratch_budget_bytes"}
+    omitted |= set() if target.row_input else {"row_input"}
     figures = {key: value for key, value in plain(target).items() if key not in omitted}
     return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()

@@ -419,6 +419,7 @@ OVERRIDES: Mapping[str, str] = {
     "kernels": "kernels",
     "runtime": "runtime",
     "scratch_budget": "scratch_budget_bytes",
+    "row_input": "row_input",
 }
 
 
@@ -481,7 +482,15 @@ def _override(section: Section, key: str) -> int | str | None:
         return value_of(section, key, _clock_hz)
     if key in ("sram", "flash", "scratch_budget"):
         return value_of(section, key, size_bytes)
+    if key == "row_input":
+        return value_of(section, key, _flag) or None
     return section.text(key, required=False) or None
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise UsageError(f"{value!r} is not true or false")
 
 
 def _clock_hz(value: object) -> int:

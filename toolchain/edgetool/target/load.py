@@ -416,6 +416,7 @@ def override_target(
     kernels: str | None,
     runtime: str | None,
     scratch_budget_bytes: int | None,
+    row_input: bool | None,
 ) -> Target:
     """Return the target with each value that is not None; see Target.with_overrides."""
     if clock_hz is not None:
@@ -458,6 +459,14 @@ def override_target(
                 fix="add --runtime native, or omit --scratch-budget",
             )
         target = replace(target, scratch_budget_bytes=scratch_budget_bytes)
+    if row_input is not None:
+        if row_input and not target.runtime.is_native:
+            raise TargetError(
+                "--row-input applies to native code: TFLM needs whole inputs",
+                where=target.name,
+                fix="add --runtime native, or omit --row-input",
+            )
+        target = replace(target, row_input=row_input)
     return target
 
 

@@ -376,7 +376,8 @@ class Target:
     timings: the board's own timings, if it was measured; otherwise the core's apply. bandwidth_gbps: the memory
     bandwidth of a device that is described by nothing else; such a device has no memory regions and no timing. power is
     None if it is unknown. vendor: the manufacturer of the board. scratch_budget_bytes: how much larger scratch for
-    faster kernels may make the arena of native code; None leaves the choice to edgetool.
+    faster kernels may make the arena of native code; None leaves the choice to edgetool. row_input: whether the
+    application hands the inputs of native code over row by row, so that they need not be in the arena.
     """
 
     name: str
@@ -397,6 +398,7 @@ class Target:
     factors: tuple[RuntimeFactor, ...] = ()
     sources: tuple[FigureSource, ...] = ()
     scratch_budget_bytes: int | None = None
+    row_input: bool = False
 
     @property
     def timing(self) -> Timing | None:
@@ -455,6 +457,7 @@ class Target:
         kernels: str | None = None,
         runtime: str | None = None,
         scratch_budget_bytes: int | None = None,
+        row_input: bool | None = None,
     ) -> Target:
         """Return this target with the user's values; None keeps a value.
 
@@ -474,6 +477,7 @@ class Target:
             kernels=kernels,
             runtime=runtime,
             scratch_budget_bytes=scratch_budget_bytes,
+            row_input=row_input,
         )
 
 
