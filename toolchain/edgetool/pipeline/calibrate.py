@@ -17,7 +17,7 @@ from typing import Any
 
 from edgetool import __version__
 from edgetool.codegen.c_names import model_macro
-from edgetool.codegen.tflm.profile import word
+from edgetool.codegen.profile import word
 from edgetool.errors import InternalError, Problem, TargetError, UsageError
 from edgetool.estimate.calibrate import Calibration, Measurement, calibrate
 from edgetool.estimate.latency import estimate_model

@@ -1,7 +1,7 @@
 """Read the log of profile firmware: find its profiles, and the .tflite of the model that each one measured.
 
 A serial log also contains other text before, between and inside the lines of a profile, colour codes, and lost or
-repeated characters. Each line of a profile has a number and a CRC (codegen/tflm/profile.py): a line whose CRC is wrong
+repeated characters. Each line of a profile has a number and a CRC (codegen/profile.py): a line whose CRC is wrong
 is ignored, and a profile that lacks a line is rejected.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetool.codegen.c_names import model_macro
-from edgetool.codegen.tflm.profile import CYCLE_COUNTERS, LOG_VERSION, word
+from edgetool.codegen.profile import CYCLE_COUNTERS, LOG_VERSION, word
 from edgetool.errors import CalibrationError, UsageError
 from edgetool.finding import Finding
 from edgetool.pipeline.output import read_file
