@@ -206,9 +206,9 @@ def generated() -> Iterator[str]:
         yield from native_models.texts(name).values()
         if name != "nothing":
             yield from native_models.texts(name, profile=True).values()
-    spec = native_models.spec_of("layer", native_models.layer())
-    real = replace(spec.inputs[0], dtype=DType.FLOAT32, scale=None, zero_point=None)
-    other = replace(spec, uncalibrated=True, inputs=(real,), target=replace(spec.target, core="rxv2"))
+    dense = native_models.spec_of("layer", native_models.layer())
+    real = replace(dense.inputs[0], dtype=DType.FLOAT32, scale=None, zero_point=None)
+    other = replace(dense, uncalibrated=True, inputs=(real,), target=replace(dense.target, core="rxv2"))
     yield from native_models.texts("layer", spec=other, profile=True).values()
 
 

@@ -16,15 +16,20 @@ from edgetool.codegen.native.files import native_files
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.plan import place_buffers
 from edgetool.errors import UnsupportedModelError
-from edgetool.execute.cores import MACHINES, Machine
+from edgetool.execute.cores import MACHINES
 from edgetool.model.types import Model
+from edgetool.pipeline.calibrate import calibrate_target
 from edgetool.pipeline.device_log import DeviceProfile, read_profile_log
+from edgetool.pipeline.firmware import FirmwareRequest
+from edgetool.pipeline.native import emit_native
+from edgetool.pipeline.targets import resolve_target
 from tests.codegen.c_compilers import MATRIX as COMPILER_MATRIX
 from tests.codegen.c_compilers import compile_in, over_compilers
 from tests.codegen.golden_files import check_golden
 from tests.codegen.native.models import MODELS, layer, spec_of, texts
 from tests.memory.account_net import Net
 
+KWS = Path(__file__).resolve().parents[3] / "examples" / "keyword_spotting" / "keyword_spotting.tflite"
 TIMED = [name for name in MODELS if name != "nothing"]
 HZ = 480_000_000
 READ = 10  # ticks of each read of the counter
@@ -44,6 +49,7 @@ BARE_MAIN = """\
 #include <string.h>
 
 #include "bare.h"
+#include "own_ticks.h"
 #include "print.h"
 
 int net_profile(void);
@@ -53,6 +59,21 @@ void print_text(const char *line)
     bare_write(line, strlen(line));
     bare_write("\\n", 1);
 }
+
+#ifdef __arm__
+#define SYSTICK ((volatile uint32_t *)0xE000E010u)
+
+/* SysTick as a counter of 24 bits, which does not wrap in a short run. */
+uint32_t own_ticks(void)
+{
+    if ((SYSTICK[0] & 1u) == 0) {
+        SYSTICK[1] = 0xFFFFFFu;
+        SYSTICK[2] = 0;
+        SYSTICK[0] = 5;
+    }
+    return (0x1000000u - SYSTICK[2]) & 0xFFFFFFu;
+}
+#endif
 
 int bare_main(void)
 {
@@ -236,36 +257,52 @@ def test_the_project_builds_the_program_on_request(tmp_path: Path) -> None:
     assert [item.name for item in profile.events] == ["FULLY_CONNECTED"]
 
 
-@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m7", "riscv32"])
-def test_the_program_runs_on_an_emulated_core(tmp_path: Path, core: str) -> None:
-    """QEMU counts one cycle per instruction in SysTick's clock and in mcycle, and has no DWT."""
-    machine = MACHINES[core]
-    if machine.missing_tools:
-        pytest.skip(f"{machine.missing_tools[0]} is not installed")
-    profile = on_core(tmp_path, machine, core)
-    counters = {"cortex-m0plus": "systick", "cortex-m7": "dwt", "riscv32": "mcycle"}
-    assert (profile.core, profile.source) == (core, counters[core])
+@pytest.mark.parametrize(
+    ("core", "counter"),
+    [("cortex-m0plus", "systick"), ("cortex-m7", "dwt"), ("cortex-m7", "own"), ("riscv32", "mcycle")],
+)
+def test_the_program_runs_on_an_emulated_core(tmp_path: Path, core: str, counter: str) -> None:
+    sources = write(tmp_path, steps_and_views(), core)
+    profile = on_core(tmp_path, core, sources, *(own_counter("net") if counter == "own" else ()))
+    assert (profile.core, profile.source) == (core, counter)
     assert [item.name for item in profile.events] == "RESHAPE SPLIT PAD CONV_2D SOFTMAX".split()
     ticks = {item.name: item.mean_ticks for item in profile.events}
     assert ticks["RESHAPE"] == ticks["PAD"] == 0
-    if core == "cortex-m7":
+    if counter == "dwt":  # QEMU has none
         assert profile.max_ticks == 0
     else:
         assert ticks["CONV_2D"] > ticks["SPLIT"] > 0
         assert sum(ticks.values()) < profile.mean_ticks < 1.5 * sum(ticks.values())
 
 
-def on_core(folder: Path, machine: Machine, core: str) -> DeviceProfile:
-    """Run the program on QEMU's machine with the core; return its log."""
-    sources = write(folder, steps_and_views(), core)
+def test_an_emulated_core_is_calibrated_to_one_cycle_per_instruction(tmp_path: Path) -> None:
+    """QEMU's mcycle counts instructions: the estimate of each operator is compared with their number."""
+    target = resolve_target("esp32-c3").with_overrides(runtime="native")
+    emitted = emit_native(KWS, target, output=tmp_path / "net", name="net", request=FirmwareRequest(profile=True))
+    sources = sorted(path.name for path in emitted.files if path.suffix == ".c" and path.name != "main.c")
+    on_core(tmp_path / "net", "riscv32", sources)
+    native = {"runtime": "native"}
+    logs, output = [tmp_path / "net" / "results"], tmp_path / "own.toml"
+    report = calibrate_target("esp32-c3", [], output=output, overrides=native, logs=logs, models=[KWS])
+    assert [item.rule for item in report.findings] == []
+    assert report.calibration.after.cpi == pytest.approx(1, abs=0.02)
+    (model,) = report.calibration.models
+    assert [item.operator for item in model.operators if not 0.9 < (item.ratio or 0) < 1.1] == []
+
+
+def on_core(folder: Path, core: str, sources: Sequence[str], *options: str) -> DeviceProfile:
+    """Run the program of the model net on QEMU's machine with the core, which takes 1 ns per instruction."""
+    machine = MACHINES[core]
+    if machine.missing_tools:
+        pytest.skip(f"{machine.missing_tools[0]} is not installed")
     (folder / "print.h").write_text(PRINT)
-    (folder / "main.c").write_text(BARE_MAIN)
+    (folder / "core.c").write_text(BARE_MAIN)
+    (folder / "own_ticks.h").write_text(TICKS)
     (folder / "machine.ld").write_text(machine.script)
     (folder / "samples").touch()
-    options = ("-std=c99", "-O2", "-include", "print.h", "-DNET_PROFILE_PRINT(line)=print_text(line)")
-    start: Sequence[str] = [str(path) for path in machine.start]
-    files = [*start, "main.c", *sources]
-    link = machine.link(folder / "machine.ld", files, folder / "program", *options, "-DNET_PROFILE_NO_MAIN")
+    given = ["-std=c99", "-O2", "-include", "print.h", "-DNET_PROFILE_PRINT(line)=print_text(line)"]
+    files = [*(str(path) for path in machine.start), "core.c", *sources]
+    link = machine.link(folder / "machine.ld", files, folder / "program", *given, "-DNET_PROFILE_NO_MAIN", *options)
     done = subprocess.run(link, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     emulator, *arguments = machine.emulate(folder / "program")
