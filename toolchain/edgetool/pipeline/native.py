@@ -407,6 +407,8 @@ def native_contents(
         main=request.has_program,
         cmake=request.project == "cmake",
         kernels=request.kernels,
+        profile=request.profile,
+        clock_hz=None if target is None else target.clock_hz,
     )
 
 
@@ -414,8 +416,6 @@ def check_native(request: FirmwareRequest) -> None:
     """Raise UsageError for options of TFLM's programs."""
     if request.data == "incbin":
         raise UsageError("--data incbin includes a .tflite, which native code does not contain", fix="omit --data")
-    if request.profile:
-        raise UsageError("--profile needs TFLM: native code has no profiler yet", fix="omit --profile")
 
 
 def emit_native(

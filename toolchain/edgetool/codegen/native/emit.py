@@ -90,10 +90,15 @@ def weights_source(name: str, arrays: Arrays) -> str:
     return "".join(parts)
 
 
-def weights_header(name: str, arrays: Arrays) -> str:
-    """Return the text of NAME_weights.h."""
+def weights_header(name: str, arrays: Arrays, shared_steps: int = 0) -> str:
+    """Return the text of NAME_weights.h.
+
+    shared_steps: the number of steps in NAME.c if another file uses them.
+    """
     guard = f"EDGETOOL_WEIGHTS_{c_names.model_macro(name)}"
     lines = [f"extern const {item.c_type} {arrays.name(item)}[{_count(item)}];\n" for item in arrays.constants]
+    if shared_steps:
+        lines.append(f"extern const edgetool_step {name}_steps[{shared_steps}];\n")
     return "".join(
         [
             SPDX,
@@ -161,8 +166,10 @@ def _wrapped(items: Sequence[str]) -> str:
     return "\n".join([*lines, line]) + "\n"
 
 
-def program_tables(name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays) -> str:
-    """Return the descriptors, inputs and steps of NAME.c."""
+def program_tables(
+    name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays, *, shared: bool = False
+) -> str:
+    """Return the descriptors, inputs and steps of NAME.c. shared: whether another file uses the steps."""
     parts: list[str] = []
     inputs: list[str] = []
     steps: list[str] = []
@@ -175,7 +182,8 @@ def program_tables(name: str, program: NativeProgram, memory: NativeMemory, arra
         return ""
     if inputs:
         parts.append(f"static const edgetool_input {name}_rows[{len(inputs)}] = {{\n" + "".join(inputs) + "};\n\n")
-    parts.append(f"static const edgetool_step {name}_steps[{len(steps)}] = {{\n" + "".join(steps) + "};\n")
+    linkage = "" if shared else "static "
+    parts.append(f"{linkage}const edgetool_step {name}_steps[{len(steps)}] = {{\n" + "".join(steps) + "};\n")
     return "".join(parts)
 
 
@@ -250,8 +258,10 @@ def kernel_files(program: NativeProgram) -> dict[str, bytes]:
     return dict(sorted(files.items()))
 
 
-def model_source(name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays) -> str:
-    """Return the text of NAME.c."""
+def model_source(
+    name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays, *, shared_steps: bool = False
+) -> str:
+    """Return the text of NAME.c. shared_steps: whether another file uses its steps."""
     graph = program.graph
     states = [buffer for buffer in memory.problem.buffers if buffer.tensor in state_tensors(program)]
     outputs: list[dict[str, TemplateValue]] = []
@@ -276,7 +286,7 @@ def model_source(name: str, program: NativeProgram, memory: NativeMemory, arrays
         MY_MODEL=c_names.model_macro(name),
         MY_ARENA=bool(memory.arena_bytes),
         MY_KERNELS=[{"my_kernel": kernel} for kernel in program.kernels],
-        MY_TABLES=program_tables(name, program, memory, arrays),
+        MY_TABLES=program_tables(name, program, memory, arrays, shared=shared_steps),
         MY_STATE=bool(states),
         MY_STATES=[
             {

@@ -1,4 +1,4 @@
-"""The files of a native program: NAME.h, NAME.c, its weights, the kernels, and on request main.c and CMakeLists.txt."""
+"""The files of a native program: NAME.h, NAME.c, its weights, the kernels, and on request programs and a project."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from edgetool.codegen.native.emit import (
 )
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
+from edgetool.codegen.native.profile import profile_source
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.codegen.spec import HeaderSpec, IoSpec
 from edgetool.codegen.templates import TemplateValue, fill
@@ -36,6 +37,8 @@ def native_files(
     main: bool = False,
     cmake: bool = False,
     kernels: bool = True,
+    profile: bool = False,
+    clock_hz: int | None = None,
 ) -> dict[str, bytes]:
     """Return the C files by name.
 
@@ -46,9 +49,11 @@ def native_files(
         main: Whether to add main.c, which runs the model once.
         cmake: Whether to add CMakeLists.txt.
         kernels: Whether to add the kernels and what they include.
+        profile: Whether to add NAME_profile.c, which times each operator.
+        clock_hz: The clock of the core for the profile; None if unknown.
 
     Raises:
-        UnsupportedModelError: The arena is larger than a 32-bit device can address.
+        UnsupportedModelError: The arena is larger than a 32-bit device can address, or there is nothing to time.
     """
     if memory.arena_bytes > MAX_ARENA_BYTES:
         raise UnsupportedModelError(
@@ -59,13 +64,15 @@ def native_files(
     arrays = arrays_of(name, program)
     texts = {
         f"{name}.h": _header(spec, program, memory, arrays.total_bytes),
-        f"{name}.c": model_source(name, program, memory, arrays),
-        f"{name}_weights.h": weights_header(name, arrays),
+        f"{name}.c": model_source(name, program, memory, arrays, shared_steps=profile),
+        f"{name}_weights.h": weights_header(name, arrays, len(program.steps) if profile else 0),
         f"{name}_weights.c": weights_source(name, arrays),
     }
     copied = kernel_files(program)
     if main:
         texts["main.c"] = _main(spec, program)
+    if profile:
+        texts[f"{name}_profile.c"] = profile_source(spec, program, clock_hz)
     if cmake:
         sources = [{"my_file": file} for file in copied if file.endswith(".c")]
         texts["CMakeLists.txt"] = fill(
@@ -74,6 +81,7 @@ def native_files(
             my_label=comment_text(spec.name),
             my_version=comment_text(spec.tool_version),
             MY_KERNELS=sources,
+            MY_PROFILE=profile,
         )
     return {file: text.encode("ascii") for file, text in texts.items()} | (copied if kernels else {})
 
