@@ -106,6 +106,7 @@ def prepare(
     *,
     row_wise: bool = False,
     vector: bool = False,
+    dsp: bool = True,
     lean: bool = False,
     place: Callable[[NativeProgram], NativeMemory] = place_buffers,
 ) -> Trial:
@@ -116,7 +117,7 @@ def prepare(
     """
     blob = write_model(model) if isinstance(model, Model) else model
     read = read_model(blob)
-    program = lowered(read, row_wise=row_wise, vector=vector, lean=lean)
+    program = lowered(read, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean)
     if inputs is None:
         drawn = random_inputs(read, samples, seed)
         inputs = [
@@ -126,7 +127,9 @@ def prepare(
     return Trial(blob, program, place(program), tuple(inputs))
 
 
-def lowered(model: Model, *, row_wise: bool = False, vector: bool = False, lean: bool = False) -> NativeProgram:
+def lowered(
+    model: Model, *, row_wise: bool = False, vector: bool = False, dsp: bool = True, lean: bool = False
+) -> NativeProgram:
     """Return the native program of a model that TFLM's reference kernels accept.
 
     Raises:
@@ -134,7 +137,7 @@ def lowered(model: Model, *, row_wise: bool = False, vector: bool = False, lean:
     """
     for item in unsupported_operators(model, load_runtime(NATIVE), kernels="reference"):
         raise UnsupportedModelError(f"TFLM cannot run {item.operator.label}: {item.why}")
-    return lower(model, row_wise=row_wise, vector=vector, lean=lean)
+    return lower(model, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean)
 
 
 def extremes(tensor: Tensor, drawn: Array) -> Array:

@@ -87,20 +87,27 @@ def _depthwise(
     channels: int = 8,
     dilation: int = 1,
     padding: str = "SAME",
+    multiplier: int = 1,
+    height: int = 11,
+    fused: str = "RELU",
+    scale: float = 1.0,
+    code: int = -128,
 ) -> Model:
-    """Return a depthwise convolution without depth multiplier; taps, strides and the dilation of rows come first."""
+    """Return a depthwise convolution. dilation: of rows. code: the output's zero point."""
     net = Net()
-    height = 11
+    outputs_each = channels * multiplier
     x = net.arena(2, height, width, channels, scale=1 / 16, zero_point=-5)
-    weights, bias = net.filter(1, *taps, channels, like=x, axis=3), net.biases(channels, like=x)
+    weights, bias = net.filter(1, *taps, outputs_each, like=x, axis=3), net.biases(outputs_each, like=x)
     outputs = [
         -(-(side if padding == "SAME" else side - reach) // stride)
         for side, reach, stride in zip((height, width), ((taps[0] - 1) * dilation, taps[1] - 1), strides, strict=True)
     ]
     values: dict[str, Any] = {"stride_h": strides[0], "stride_w": strides[1], "dilation_w_factor": 1}
-    values |= {"dilation_h_factor": dilation, "padding": padding, "depth_multiplier": 1}
-    values |= {"fused_activation_function": "RELU"}
-    y = net.op("DEPTHWISE_CONV_2D", [x, weights, bias], 2, *outputs, channels, scale=1.0, zero_point=-128, **values)
+    values |= {"dilation_h_factor": dilation, "padding": padding, "depth_multiplier": multiplier}
+    values |= {"fused_activation_function": fused}
+    y = net.op(
+        "DEPTHWISE_CONV_2D", [x, weights, bias], 2, *outputs, outputs_each, scale=scale, zero_point=code, **values
+    )
     net.end_graph([x], [y])
     return net.whole()
 
@@ -127,9 +134,56 @@ def test_depthwise_convolutions_with_planes_compute_what_tflm_computes(
 ) -> None:
     trials = [prepare(model, samples=2) for model in depthwises()]
     steps = [step for trial in trials for step in trial.program.steps]
-    assert {step.kernel for step in steps} == {"edgetool_depthwise_tiled_s8"}
-    assert {(step.band > 1, _fields(step)["is_3x3"]) for step in steps} >= {(True, 1), (True, 0), (False, 0)}
+    tiled = [step for step in steps if step.kernel == "edgetool_depthwise_tiled_s8"]
+    assert {step.kernel for step in steps if step not in tiled} == {"edgetool_depthwise_s8"}
+    assert {(step.band > 1, _fields(step)["is_3x3"]) for step in tiled} >= {(True, 1), (True, 0), (False, 0)}
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+# The activation, scale and zero point of outputs: a range that ends below 127, one that starts at 3, one that is whole
+# but has codes on both sides of its zero point, and one with scales above one half.
+RANGES = (("RELU6", 1.0, -100), ("RELU", 1.0, 3), ("NONE", 1.0, 3), ("NONE", 0.0005, 3))
+
+
+def narrow_depthwises() -> list[Model]:
+    """Return layers with other ranges of outputs, for all that four channels of the lean kernel and others can be."""
+    kinds: list[dict[str, Any]] = [
+        {"width": 9},
+        {"width": 10, "channels": 5},
+        {"width": 9, "taps": (5, 4)},
+        {"width": 4, "taps": (2, 2), "channels": 7},
+        {"width": 3, "channels": 2, "multiplier": 4},
+        {"width": 5, "taps": (2, 1), "strides": (2, 1), "channels": 3, "multiplier": 3},
+        {"width": 1, "channels": 9, "height": 1},
+    ]
+    return [
+        _depthwise(**values, fused=fused, scale=scale, code=code)
+        for values, (fused, scale, code) in product(kinds, RANGES)
+    ]
+
+
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_depthwise_convolutions_of_any_range_compute_what_tflm_computes(
+    flags: tuple[str, ...], driver: Literal["run", "bands"]
+) -> None:
+    trials = [prepare(model, samples=2, dsp=bool(flags)) for model in narrow_depthwises()]
+    fields = [(step.kernel, _fields(step)) for trial in trials for step in trial.program.steps]
+    lean = [values for kernel, values in fields if kernel == "edgetool_depthwise_s8"]
+    assert {values["shift"] for values in lean} > {DOUBLE_ROUNDING, SIGN}
+    assert any(kernel == "edgetool_depthwise_tiled_s8" and values["high"] < 127 for kernel, values in fields)
+    assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+def test_depthwise_convolutions_have_planes_where_they_have_fewer_instructions() -> None:
+    def kernel(*values: Any, dsp: bool = True, **others: Any) -> str:
+        (step,) = _steps(_depthwise(*values, **others), dsp=dsp)
+        return step.kernel.removeprefix("edgetool_depthwise_")
+
+    assert kernel(9) == kernel(9, (5, 5)) == kernel(9, dsp=False) == "tiled_s8"
+    assert (kernel(9, channels=5), kernel(9, channels=5, dsp=False)) == ("tiled_s8", "s8")
+    assert kernel(9, (5, 5), dsp=False) == kernel(9, multiplier=4) == "s8"
+    assert kernel(2, height=2) == kernel(9, (1, 3)) == kernel(1, (5, 1)) == "s8"
 
 
 def _convolution(

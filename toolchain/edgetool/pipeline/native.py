@@ -104,9 +104,14 @@ def require_native(model: Model, name: str, target: Target | None = None) -> Nat
                 fix="use one of TFLM's runtimes",
             )
     try:
-        return lower(model, vector=target is not None and target.core.mve)
+        return lower(model, **_extensions(target))
     except UnsupportedModelError as error:
         raise UnsupportedModelError(error.what, where=f"{name}: {error.where}", fix=error.fix) from error
+
+
+def _extensions(target: Target | None) -> dict[str, bool]:
+    """Return which extensions of the core the kernels may need: without a target, those of most cores."""
+    return {} if target is None else {"vector": target.core.mve, "dsp": target.core.dsp}
 
 
 def plan_program(program: NativeProgram, request: PlanRequest, effort: Effort) -> NativePlan:
@@ -232,7 +237,7 @@ def plan_choices(
     The last has all tuned kernels. Raises UnsupportedModelError as require_native does.
     """
     tuned = plan_program(require_native(model, name, target), request, effort)
-    lean = lower(model, vector=target is not None and target.core.mve, lean=True)
+    lean = lower(model, **_extensions(target), lean=True)
     order, proven = tuned.plan.order, tuned.plan.order_proof != "none"
     first = replace(effort, node_limit=min(FIRST_NODES, effort.node_limit or FIRST_NODES))
     plans = [tuned]

@@ -57,9 +57,9 @@ ASIDE = 16
 # What edgetool_depthwise_tiled_s8 has at once: planes of channels, their bytes, the words of a column, output bytes of
 # a band, and what a number of columns is best a multiple of.
 PLANES, PLANE_BYTES, COLUMN, BAND_BYTES, TILE_UNIT = 4, 6656, 8, 6144, 6
-# The most pairs of tap rows unless taps are 3 x 3, the fewest outputs of a band that are worth planes, and what is in
-# scratch to keep the stack small.
-MAX_PAIRS, LEAST_OUTPUTS, SECTION_WORDS = 4, 4, 64
+# The most pairs of tap rows unless taps are 3 x 3, the fewest taps then, the fewest products of a channel and band that
+# are worth planes, with taps of 3 x 3 and with others, and what is in scratch to keep the stack small.
+MAX_PAIRS, LEAST_TAPS, LEAST_PRODUCTS_3X3, LEAST_PRODUCTS, SECTION_WORDS = 4, 4, 50, 80, 64
 
 
 TRANSPOSE = Operands(2, 1, 3, 0, (DType.INT16, DType.INT64))
@@ -303,17 +303,23 @@ def _tiled_scales(site: Site, scales: Scales, flat: Array) -> tuple[int, Array]:
     limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
     products = product_scales(scales, reach, *limits, shift=TILED_SHIFT)
     if products is None:
-        reals = conv_multipliers(site, site.input(0), site.input(1), len(flat))
-        multipliers = [quantize_multiplier(real) for real in reals]
-        offsets = bias_of(site, 2, len(flat)) - zero_point(site.input(0)) * flat.astype(np.int64).sum(axis=1)
-        products = double_rounding_scales(multipliers, offsets)
-        if max(item.right for item in multipliers) <= MAX_SIGN_SHIFT:
-            products = sign_scales(multipliers, offsets, reach) or products
+        products = _rounding_scales(site, flat)
     multiplier, low, high = np.frombuffer(products.constant.data, "<i4").reshape(-1, 3).T.astype(np.int64)
     numbers = [low, multiplier, high]
     if products.shift == SIGN:
         numbers[2:] = [(1 << high - 1) + (zero_point(site.output()) << high), high]
     return products.shift, np.stack(numbers, axis=1)
+
+
+def _rounding_scales(site: Site, flat: Array) -> Scales:
+    """Return the scales of a layer without lines: those of the form "sign" if it is exact, else double roundings."""
+    reals = conv_multipliers(site, site.input(0), site.input(1), len(flat))
+    multipliers = [quantize_multiplier(real) for real in reals]
+    offsets = bias_of(site, 2, len(flat)) - zero_point(site.input(0)) * flat.astype(np.int64).sum(axis=1)
+    signs = None
+    if max(item.right for item in multipliers) <= MAX_SIGN_SHIFT:
+        signs = sign_scales(multipliers, offsets, reach_of_weights(flat))
+    return signs or double_rounding_scales(multipliers, offsets)
 
 
 def tiled_weights(filters: Array, numbers: Array) -> bytes:
@@ -350,7 +356,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         # All outputs read the only channel.
         yield _convolution(site, filters.transpose(3, 1, 2, 0))
         return
-    window, filters = _without_taps_outside(window, filters)
+    window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(-1, channels).T
     scales = _channel_scales(site, DEPTHWISE, flat, folded=True)
     source = window_rows(site.index(0), window, element)
@@ -369,14 +375,15 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         )
         return
     limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
-    is_direct = multiplier == 1 and limits == RANGES[DType.INT8] and not site.lean
-    for is_3x3, shift in ((True, 0), (False, 2)) if is_direct else ():
+    # Without DSP, other layers have fewer instructions pixel by pixel.
+    kinds = ((True, 0), (False, 2)) if site.dsp else ((True, 0),) if channels % PLANES == 0 else ()
+    for is_3x3, shift in kinds if multiplier == 1 and not site.lean else ():
         tiling = DepthwiseTiling.of(window, row_wise=site.row_wise, is_3x3=is_3x3)
         products = product_scales(scales, reach, *limits, shift=shift) if tiling is not None else None
         if tiling is not None and products is not None:
             yield _tiled_depthwise(site, window, source, filters[0], products, tiling)
             return
-    rounded = product_scales(scales, reach, *limits, half=2**31)
+    scales = product_scales(scales, reach, *limits) or _rounding_scales(site, flat)
     step = _step(
         site,
         "edgetool_depthwise_s8",
@@ -385,8 +392,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         source,
         weights=Constant("uint32_t", four_channels(flat), "weights"),
         zero_pixel=_zero_words(site),
-        scales=(rounded or scales).constant,
-        is_rounded=int(rounded is not None),
+        scales=scales.constant,
         shift=scales.shift,
         depth_multiplier=multiplier,
         dilation_x=window.dilation_x,
@@ -395,7 +401,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
     yield replace(step, scratch_bytes=8 * window.taps_y * window.taps_x + 4)
 
 
-def _without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]:
+def without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]:
     """Return a window, and weights of shape (1, taps y, taps x, channels), without taps that are never in the input."""
     first_y, end_y = _taps_inside(
         window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y
@@ -432,6 +438,7 @@ def _tiled_depthwise(
 ) -> Step:
     """Return the step of a layer with planes."""
     kernel = "edgetool_depthwise_tiled_s8"
+    low, high = fused_range(site, site.output())
     weights = weights_of_3x3(filters) if tiling.is_3x3 else weights_in_pairs(filters, tiling.pairs)
     return Step(
         operator=site.operator.index,
@@ -448,6 +455,8 @@ def _tiled_depthwise(
             pairs=tiling.pairs,
             advance=tiling.advance,
             is_3x3=int(tiling.is_3x3),
+            low=low,
+            high=high,
             **window_fields(window),
         ),
         inputs=(source,),
@@ -476,7 +485,7 @@ class DepthwiseTiling:
     def of(cls, window: Window, *, row_wise: bool, is_3x3: bool) -> DepthwiseTiling | None:
         """Return as many rows in a band as planes, pointers and the cost of an overlap allow.
 
-        None if the layer has another kernel, or too few outputs. is_3x3: whether it shall have weights of 3 x 3 taps.
+        None if the layer has another kernel, or too few products. is_3x3: whether it shall have weights of 3 x 3 taps.
         """
         taps_y, width = window.taps_y, window.output_width
         advance = window.stride_y if window.dilation_y == 1 and window.stride_y <= min(2, taps_y) else 0
@@ -484,8 +493,11 @@ class DepthwiseTiling:
         pairs = max(2, taps_y // 2 + 1 if advance == 1 else -(-taps_y // 2))
         most = min(window.output_height, MAX_ROW_POINTERS // taps_y, BAND_BYTES // (width * window.output_channels))
         most = 1 if row_wise or not advance else max(1, most)
-        has_weights = (taps_y, window.taps_x, advance) == (3, 3, window.stride_x) if is_3x3 else pairs <= MAX_PAIRS
-        if window.dilation_x != 1 or width * most < LEAST_OUTPUTS or not has_weights:
+        has_weights = (taps_y, window.taps_x, advance) == (3, 3, window.stride_x)
+        if not is_3x3:
+            has_weights = pairs <= MAX_PAIRS and width > 1 and taps_y * window.taps_x >= LEAST_TAPS
+        products, least = taps_y * window.taps_x * width * most, LEAST_PRODUCTS_3X3 if is_3x3 else LEAST_PRODUCTS
+        if window.dilation_x != 1 or products < least or not has_weights:
             return None
         # Bands of similar size, in whole groups.
         most = min(most, (COLUMN - pairs + 1) * rows)

@@ -96,13 +96,16 @@ def lowering_of(code: str, *, vector: bool = False) -> Lowering | None:
     return lowering
 
 
-def lower(model: Model, *, row_wise: bool = False, vector: bool = False, lean: bool = False) -> NativeProgram:
+def lower(
+    model: Model, *, row_wise: bool = False, vector: bool = False, dsp: bool = True, lean: bool = False
+) -> NativeProgram:
     """Return the steps of a model.
 
     Args:
         model: The model.
         row_wise: Whether the rows of images stay apart, for plans of rows instead of tensors.
         vector: Whether the core has Helium, for which some operators have kernels of their own.
+        dsp: Whether it has Arm's DSP extension, without which some of them have those that need less scratch.
         lean: Whether kernels must do without scratch that only makes them faster.
 
     Raises:
@@ -120,7 +123,7 @@ def lower(model: Model, *, row_wise: bool = False, vector: bool = False, lean: b
         if operator.index in pads or operator.index in lookups.absorbed:
             continue
         current = replace(graph, tensors=tuple(tensors))
-        site = _site(model, current, operator, pads, row_wise=row_wise, vector=vector, lean=lean)
+        site = _site(model, current, operator, pads, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean)
         lookup = lookups.by_operator.get(operator.index)
         lowering = lowering_of(operator.code, vector=vector) if lookup is None else partial(lower_lookup, lookup=lookup)
         if lowering is None:

@@ -20,14 +20,15 @@ import numpy as np
 from edgetool.codegen.native import arithmetic, convolution
 from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, Multiplier, quantize_multiplier, reach_of_weights
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
-from edgetool.codegen.native.site import RANGES, Array, Lowered, Lowering, Site, fused_range
+from edgetool.codegen.native.site import Array, Lowered, Lowering, Site, fused_range
 from edgetool.model.types import DType
 from edgetool.operators.call import zero_point
 from edgetool.operators.overlap import Window, banded_distance, conv_distance
 
 WORDS, BYTES = 4, 16  # lanes of a vector
 PIXELS, GROUP = 3, 6  # which edgetool_conv2d_vector_s8 computes at once, and what its tiles are best multiples of
-MAX_VECTORS = 4  # of a window of edgetool_depthwise_vector_s8
+# Vectors of a window of edgetool_depthwise_vector_s8, and taps that are too few for it if a row has one output.
+MAX_VECTORS, FEW_TAPS = 4, 8
 TILE_BYTES, LEAN_BYTES = 3072, 512  # the most scratch of a tile, of tuned and of lean kernels
 
 
@@ -197,7 +198,8 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
     if _is_int8(site):
         filters = convolution.weights_of(site, convolution.DEPTHWISE)
         one, taps_y, taps_x, channels = filters.shape
-        window = _along_x(site, convolution.window_of(site, taps_y, taps_x))
+        window, filters = convolution.without_taps_outside(convolution.window_of(site, taps_y, taps_x), filters)
+        window = _along_x(site, window)
         multiplier = site.option("depth_multiplier", 0)
         if one == 1 and channels == window.channels * multiplier:
             flat = np.ascontiguousarray(filters.reshape(-1, channels).T)
@@ -214,8 +216,13 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
 
 
 def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScales) -> Step | None:
-    """Return the step of a depthwise convolution with weights of shape (channels, taps); None if it has too many."""
+    """Return the step of a depthwise convolution with weights of shape (channels, taps).
+
+    None if it has too many, or so few of them and of outputs in a row that another kernel is faster.
+    """
     channels = len(flat)
+    if window.output_width == 1 and window.taps_y * window.taps_x <= FEW_TAPS:
+        return None
     groups = next(count for count in (1, 2, 4, 8) if window.taps_y <= WORDS * count or count == 8)
     vectors = -(-window.taps_x * groups // WORDS)
     vectors = 3 if vectors == 2 else vectors
@@ -227,7 +234,6 @@ def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScale
     words[:, : window.taps_x * groups] = filters.reshape(channels, -1, WORDS)
     geometry = (window.taps_y, window.taps_x, window.stride_y, window.stride_x, window.dilation_y, window.dilation_x)
     paired = geometry == (3, 3, 1, 1, 1, 1)
-    clamped = scales.is_signed or fused_range(site, site.output()) != RANGES[DType.INT8]
     column, reach = 64 * groups, (WORDS * vectors // groups - 1) * window.dilation_x + 1
     most = (LEAN_BYTES if site.lean else TILE_BYTES) // column - reach
     tile = min(window.output_width, max(1, most // window.stride_x) // 2 * 2 or 1)
@@ -246,7 +252,7 @@ def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScale
         groups=groups,
         vectors=vectors,
         paired=int(paired),
-        clamped=int(clamped),
+        is_signed=int(scales.is_signed),
     )
     return replace(step, band=min(band, window.output_height))
 

@@ -81,6 +81,25 @@ static inline int8_t *edgetool_copy_s8(int8_t *to, const int8_t *from, uint32_t 
     return to + count;
 }
 
+/* Clamps `count` > 0 codes. */
+static inline void edgetool_clamp_s8(int8_t *codes, uint32_t count, int8_t low, int8_t high)
+{
+    if (low != INT8_MIN || high != INT8_MAX) {
+        __asm__ volatile("vdup.8 q1, %[low]\n\t"
+                         "vdup.8 q2, %[high]\n\t"
+                         "dlstp.8 lr, %[count]\n"
+                         "1:\n\t"
+                         "vldrb.8 q0, [%[codes]]\n\t"
+                         "vmax.s8 q0, q0, q1\n\t"
+                         "vmin.s8 q0, q0, q2\n\t"
+                         "vstrb.8 q0, [%[codes]], #16\n\t"
+                         "letp lr, 1b"
+                         : [codes] "+r"(codes)
+                         : [count] "r"(count), [low] "r"(low), [high] "r"(high)
+                         : "lr", "q0", "q1", "q2", "memory");
+    }
+}
+
 #else /* EDGETOOL_HELIUM */
 
 typedef struct {
@@ -129,6 +148,13 @@ static inline int8_t *edgetool_copy_s8(int8_t *to, const int8_t *from, uint32_t 
 {
     memcpy(to, from, count);
     return to + count;
+}
+
+static inline void edgetool_clamp_s8(int8_t *codes, uint32_t count, int8_t low, int8_t high)
+{
+    for (const int8_t *end = codes + count; codes != end; codes++) {
+        *codes = (int8_t)edgetool_clamp(*codes, low, high);
+    }
 }
 
 #endif /* EDGETOOL_HELIUM */

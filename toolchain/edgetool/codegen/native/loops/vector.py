@@ -74,12 +74,16 @@ def _depthwise(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_depthwise_vector_s8: one output row, or two that share rows of taps."""
     loops: Counter[str] = Counter()
     check_steps(call.step.rows * -(-call["output_width"] // call["tile"]))
-    counts = Counter(pair for band in call.bands() for pair in _pairs_of_rows(call, band))
-    for is_pair, times in counts.items():
+    pairs = Counter(pair for band in call.bands() for pair in _pairs_of_rows(call, band))
+    for is_pair, times in pairs.items():
         for name, count in _rows(call, is_pair=is_pair).items():
             loops[name] += times * count
-    clamped = " clamped" if call["clamped"] else ""
-    return LoopCounts(f"{call['vectors']} vectors{clamped}", repeated(call.step.batches, loops))
+    counts = Counter(repeated(call.step.batches, loops))
+    if not call.is_full_range:
+        counts["clamped vectors"] = call.step.batches * sum(
+            _vectors(len(band) * call.step.row_bytes) for band in call.bands()
+        )
+    return LoopCounts(f"{call['vectors']} vectors {_signed(call)}", counts)
 
 
 def _pairs_of_rows(call: StepCall, band: range) -> Iterator[bool]:
