@@ -247,7 +247,7 @@ def _convolution(site: Site, filters: Array) -> Step:
     groups = window.channels // depth
     matching = groups * depth == window.channels and channels % groups == 0
     site.require(matching, f"it cannot multiply {window.channels} channels and weights of shape {filters.shape}")
-    window, filters = _without_taps_outside(window, filters)
+    window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
     element, is_tiled = site.output().dtype.bits // 8, _is_tiled(site, groups)
@@ -367,7 +367,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         # All outputs read the only channel.
         yield _convolution(site, filters.transpose(3, 1, 2, 0))
         return
-    window, filters = _without_taps_outside(window, filters)
+    window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(-1, channels).T
     scales = _channel_scales(site, DEPTHWISE, flat, folded=True)
     source = window_rows(site.index(0), window, element)
@@ -414,7 +414,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
     yield replace(step, scratch_bytes=8 * window.taps_y * window.taps_x + 4)
 
 
-def _without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]:
+def without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]:
     """Return a window, and weights of shape (any, taps y, taps x, any), without taps that are never in the input."""
     first_y, end_y = _taps_inside(
         window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y

@@ -315,10 +315,13 @@ static EDGETOOL_NOINLINE void compute_pixel(const conv_op *op, const column_type
             next = edgetool_smlad(edgetool_sxtb16_odd(word1), taps1, next);
 #else
             const int8_t *weight = (const int8_t *)weights;
-            for (uint32_t tap = 0; tap < 4; tap++) {
-                sum += weight[2 * tap] * column[tap * PIXELS];
-                next += weight[2 * tap + 1] * column[tap * PIXELS];
-            }
+#define ADD_TAP(tap) \
+    sum += weight[2 * (tap)] * column[(tap) * PIXELS]; \
+    next += weight[2 * (tap) + 1] * column[(tap) * PIXELS];
+            ADD_TAP(0)
+            ADD_TAP(1)
+            ADD_TAP(2)
+            ADD_TAP(3)
 #endif
             weights += 2;
         }

@@ -47,12 +47,12 @@ def _tiled_s8(call: StepCall) -> LoopCounts:
                 loops["pixels alone"] += size * groups
                 loops["pairs alone"] += size * pairs
                 loops["turns alone"] += size * pairs * turns
-            if not call.is_full_range:
-                address = call.output_start + band[0] * call.step.row_bytes + first * channels
-                words = size * channels // WORD if call.code.dsp and address % WORD == 0 else 0
-                loops["clamps"] += 1
-                loops["clamped words"] += words
-                loops["clamped codes"] += size * channels - words * WORD
+        if not call.is_full_range:
+            address = call.output_start + band[0] * call.step.row_bytes
+            words = count * channels // WORD if call.code.dsp and address % WORD == 0 else 0
+            loops["clamps"] += 1
+            loops["clamped words"] += words
+            loops["clamped codes"] += count * channels - words * WORD
     return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items()})
 
 
@@ -63,7 +63,7 @@ def _alignment(call: StepCall, row: int | None) -> int | None:
 def _is_line(call: StepCall, pixels: int) -> bool:
     """Return whether the taps of whole groups follow each other in one row, and their outputs need nothing else."""
     is_point = (call["taps_y"], call["taps_x"], call["stride_x"], call["pad_x"]) == (1, 1, 1, 0)
-    is_plain = call["groups"] == 1 and call["filters"] % 2 == 0 and call.form != "double" and call.is_full_range
+    is_plain = call["groups"] == 1 and call["filters"] % 2 == 0 and call.form != "double"
     is_long = call.step.band == 1 and call["output_width"] >= pixels
     return is_point and is_plain and is_long and call["depth"] % WORD == 0
 
@@ -77,15 +77,13 @@ def _copies(call: StepCall, group: list[tuple[int, int]], channel: int, pixels: 
     is_apart = dilation != 1 or call["groups"] != 1
     one_row = call["output_width"] - x >= pixels and (not is_apart or taps == call["groups"] == 1)
     loops: Counter[str] = Counter()
-    if len(group) == pixels and one_row and start >= 0 and reach <= width - start:
-        for row in call.tap_rows(y):
+    inside = [row for row in call.tap_rows(y) if row is not None]
+    is_inside = start >= 0 and reach <= width - start and len(inside) == call["taps_y"]
+    if len(group) == pixels and one_row and is_inside:
+        for row in inside:
+            address = call.row_start(row) + start * channels
             loops["rows of groups"] += 1
-            if row is None:
-                for done in range(0, run, ASIDE):
-                    loops.update(_taps(call, (0,), min(run - done, ASIDE)))
-            else:
-                address = call.row_start(row) + start * channels
-                loops.update(_taps(call, (address, address + stride * channels), run))
+            loops.update(_taps(call, (address, address + stride * channels), run))
         return loops
     is_short = run <= ASIDE and not is_apart
     length = taps if is_short else 1
