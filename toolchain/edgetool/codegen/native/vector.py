@@ -4,10 +4,10 @@ These kernels keep TFLM's double rounding: Helium rounds as SaturatingRoundingDo
 with rounding half up, so that rounding half away from zero needs 1 less for negative sums. Not even that is needed
 if all negative results are clamped to the zero point, as with RELU.
 
-What the kernels do not cover has those of other cores: more than 255 groups of channels, multipliers of one half or more, weights
-with a zero point or that are computed, depthwise convolutions with several outputs for each of several inputs or with
-windows of more than 16 rows or 64 words (see edgetool_depthwise_vector_s8.h), additions with broadcasting or without a
-line.
+What the kernels do not cover has those of other cores: convolutions with more than 255 groups, multipliers of one half
+or more, weights with a zero point or that are computed, depthwise convolutions with several outputs for each of several
+inputs or with windows of more than 16 rows or 64 words (see edgetool_depthwise_vector_s8.h), additions with
+broadcasting or without a line.
 """
 
 from __future__ import annotations
