@@ -80,8 +80,8 @@ def _copies(call: StepCall, group: list[tuple[int, int]], channel: int, pixels: 
     inside = [row for row in call.tap_rows(y) if row is not None]
     is_inside = start >= 0 and reach <= width - start and len(inside) == call["taps_y"]
     if len(group) == pixels and one_row and is_inside:
-        for row in inside:
-            address = call.row_start(row) + start * channels
+        for place in inside:
+            address = call.row_start(place) + start * channels
             loops["rows of groups"] += 1
             loops.update(_taps(call, (address, address + stride * channels), run))
         return loops
