@@ -23,7 +23,8 @@
  * All taps of a group of up to four pixels are copied to scratch before any output of the group is written, and groups
  * follow each other in the order of the pixels: the order of edgetool_conv2d_s8, or one that reads earlier. With
  * `descending`, groups are computed from the last one to the first, so that the output may lie behind the input. With
- * several groups of channels, all rows of the call are complete in one of them before any tap of the next one is copied.
+ * several groups of channels, all rows of the call are complete in one of them before any tap of the next one is
+ * copied.
  */
 #ifndef EDGETOOL_CONV2D_TILED_S8_H
 #define EDGETOOL_CONV2D_TILED_S8_H

@@ -438,7 +438,8 @@ static void copy_columns(const edgetool_conv2d_vector_s8_op *op, const void *con
 }
 
 /* A row of a convolution with a window, in the channels of a group. */
-EDGETOOL_NOINLINE static void compute_row(const edgetool_conv2d_vector_s8_op *op, const void *const *rows, pixels *p, int8_t *scratch)
+EDGETOOL_NOINLINE static void compute_row(const edgetool_conv2d_vector_s8_op *op, const void *const *rows, pixels *p,
+                                          int8_t *scratch)
 {
     const uint32_t column = op->taps_y * (uint32_t)op->depth, depth = op->taps_x * column;
     int8_t *const copied = scratch + LANES;
