@@ -187,14 +187,17 @@ def test_depthwise_convolutions_have_planes_where_they_have_fewer_instructions()
 
 
 def _convolution(
-    size: tuple[int, int, int, int, int, int], channels: tuple[int, int], scale: float, fused: str
+    size: tuple[int, int, int, int, int, int], channels: tuple[int, int], scale: float, fused: str, groups: int = 1
 ) -> Model:
     """Return a convolution of (height, width, taps y, taps x, stride, dilation) and (input, output) channels."""
     height, width, taps_y, taps_x, stride, dilation = size
     net = Net()
     x = net.arena(2, height, width, channels[0], scale=1 / 16, zero_point=-5)
     shape = (2, -(-height // stride), -(-width // stride), channels[1])
-    weights, bias = net.filter(channels[1], taps_y, taps_x, channels[0], like=x), net.biases(channels[1], like=x)
+    weights, bias = (
+        net.filter(channels[1], taps_y, taps_x, channels[0] // groups, like=x),
+        net.biases(channels[1], like=x),
+    )
     values: dict[str, Any] = {"stride_h": stride, "stride_w": stride, "padding": "SAME"}
     values |= {"dilation_h_factor": dilation, "dilation_w_factor": dilation, "fused_activation_function": fused}
     y = net.op("CONV_2D", [x, weights, bias], *shape, scale=scale, zero_point=3 if fused == "NONE" else -128, **values)
@@ -226,6 +229,34 @@ def test_convolutions_of_every_form_compute_what_tflm_computes(
     assert {_fields(step)["shift"] for step in steps} == {TILED_SHIFT, SIGN, DOUBLE_ROUNDING}
     assert {_fields(step)["high"] < 127 for step in steps} == {False, True}
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_grouped_convolutions_compute_what_tflm_computes(
+    flags: tuple[str, ...], driver: Literal["run", "bands"]
+) -> None:
+    models = [
+        _convolution(size, (groups * depth, groups * filters), scale, fused, groups)
+        for size, (groups, depth, filters), (scale, fused) in product(
+            SIZES, ((2, 4, 6), (3, 5, 1), (4, 1, 3)), (FORMS[1], FORMS[3])
+        )
+    ]
+    trials = [prepare(model, samples=1, row_wise=driver == "bands") for model in models]
+    assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_conv2d_tiled_s8"}
+    assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+def test_more_groups_than_a_descriptor_can_have_get_the_lean_kernel() -> None:
+    (step,) = _steps(_convolution(SIZES[0], (256, 256), 1.0, "NONE", 256))
+    assert step.kernel == "edgetool_conv2d_s8"
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_convolutions_have_no_taps_that_are_never_inside_the_input(vector: bool) -> None:
+    (step,) = _steps(_convolution((2, 3, 7, 9, 1, 1), (4, 4), 1.0, "NONE"), vector=vector)
+    assert [_fields(step)[name] for name in ("taps_y", "taps_x", "pad_x")] == [3, 5, 2]
+    assert (step.inputs[0].taps, step.inputs[0].pad) == (3, 1)
 
 
 @pytest.mark.parametrize("factor", [0, 1, 7, 12, 50, 63, 97, 100])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from edgetool.execute.cores import MACHINES
 from edgetool.model.types import DType, Model
 from tests.codegen.boards import BOARDS, build, run
 from tests.codegen.c_compilers import FLAGS
-from tests.codegen.native.host import Build, Driver
+from tests.codegen.native.host import Build, Driver, compare_all, prepare
 from tests.codegen.native.test_networks import cases, differences, networks, supported
 from tests.codegen.native.test_overlaps import check, detected, trials_of
 from tests.memory.account_net import Net
@@ -62,10 +63,11 @@ def test_outputs_are_right_at_the_stated_distance(row_wise: bool) -> None:
     assert detected(check(trials)) > 0.2
 
 
-def _convolution(groups: int = 1, scale: float = 1.0) -> Model:
-    net = Net()
-    x = net.arena(1, 4, 4, 4, dtype=DType.INT8, scale=1 / 16, zero_point=3)
-    weights, bias = net.filter(8, 3, 3, 4 // groups, like=x), net.biases(8, like=x)
+def _convolution(groups: int = 1, scale: float = 1.0, size: int = 4, taps: int = 3, depth: int = 4) -> Model:
+    """Return a convolution with `depth` input channels and two output channels in each group."""
+    net, channels = Net(), 2 * groups
+    x = net.arena(1, size, size, groups * depth, dtype=DType.INT8, scale=1 / 16, zero_point=3)
+    weights, bias = net.filter(channels, taps, taps, depth, like=x), net.biases(channels, like=x)
     values: dict[str, Any] = {
         "padding": "SAME",
         "stride_h": 1,
@@ -73,16 +75,26 @@ def _convolution(groups: int = 1, scale: float = 1.0) -> Model:
         "dilation_h_factor": 1,
         "dilation_w_factor": 1,
     }
-    y = net.op("CONV_2D", [x, weights, bias], 1, 4, 4, 8, scale=scale, **values)
+    y = net.op("CONV_2D", [x, weights, bias], 1, size, size, channels, scale=scale, **values)
     net.end_graph([x], [y])
     return net.whole()
 
 
-def test_grouped_convolutions_and_left_shifts_have_the_kernels_of_other_cores() -> None:
-    for model, is_vector in ((_convolution(), True), (_convolution(2), False), (_convolution(scale=1e-6), False)):
+def test_many_groups_and_left_shifts_have_the_kernels_of_other_cores() -> None:
+    many = _convolution(256, depth=1)
+    for model, is_vector in ((_convolution(3), True), (many, False), (_convolution(scale=1e-6), False)):
         (step,) = lower(model, vector=True).steps
         assert ("_vector_" in step.kernel) is is_vector
         assert lower(model).kernels != lower(model, vector=True).kernels or not is_vector
+
+
+@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+def test_grouped_convolutions_compute_what_tflm_computes(build: Build) -> None:
+    shapes = product((1, 2, 5), (1, 3), (1, 3, 17), (2, 5))
+    models = [_convolution(groups, size=size, taps=taps, depth=depth) for size, taps, depth, groups in shapes]
+    trials = [prepare(model, samples=1, vector=True, row_wise=build is BANDS) for model in models]
+    assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_conv2d_vector_s8"}
+    assert compare_all(trials, build) == [None] * len(trials)
 
 
 def test_other_operators_have_one_lowering() -> None:

@@ -51,6 +51,8 @@ DEPTHWISE = Operands(0, 1, 2, 3, (DType.INT64,))
 CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
 # The shift of its products, with which nearly all layers have some, and the largest one of its form "sign".
 TILED_SHIFT, MAX_SIGN_SHIFT = 3, 22
+# Groups that it can have.
+MAX_GROUPS = 255
 # Rows of taps of at most this many bytes are first put together if some are outside the input, for which the pixel
 # outside has as many.
 ASIDE = 16
@@ -216,7 +218,6 @@ def _step(
         kernel=kernel,
         op=describe(
             kernel,
-            input_channels=window.channels,
             low=low,
             high=high,
             **window_fields(window),
@@ -246,28 +247,46 @@ def _convolution(site: Site, filters: Array) -> Step:
     groups = window.channels // depth
     matching = groups * depth == window.channels and channels % groups == 0
     site.require(matching, f"it cannot multiply {window.channels} channels and weights of shape {filters.shape}")
+    window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
     element, is_tiled = site.output().dtype.bits // 8, _is_tiled(site, groups)
-    overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
-    if window.is_pointwise and not site.row_wise:
-        window = window.flattened()
-        distance = conv_distance(window, descending=True, element_bytes=element)
-        overlaps.append(StepOverlap(0, distance, descending=True))
+    band = _conv_band(site, window) if is_tiled else 1
+    if is_tiled and groups > 1:
+        # A group of channels is written in all rows of a band before the next one is read.
+        overlaps = [StepOverlap(0, banded_distance(window, band))]
+    else:
+        overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
+        if window.is_pointwise and not site.row_wise:
+            window = window.flattened()
+            distance = conv_distance(window, descending=True, element_bytes=element)
+            overlaps.append(StepOverlap(0, distance, descending=True))
     kernel, scratch = f"edgetool_conv2d_{_suffix(site)}", 0
     special: dict[str, FieldValue]
     if is_tiled:
         # The taps of four pixels as int16.
         kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
         shift, numbers = _tiled_scales(site, scales, flat)
-        stream = Constant("uint32_t", tiled_weights(filters, numbers), "weights and scales")
-        special = {"weights": stream, "zero_pixel": _zero_words(site, ASIDE), "shift": shift}
+        # The taps of a row follow each other in the input, or only those of a pixel.
+        is_apart = groups > 1 or window.dilation_x > 1
+        rows = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
+        split = (np.split(item, groups) for item in (rows, numbers))
+        stream = b"".join(tiled_weights(*item) for item in zip(*split, strict=True))
+        special = {
+            "weights": Constant("uint32_t", stream, "weights and scales"),
+            "zero_pixel": _zero_words(site, ASIDE),
+            "shift": shift,
+            "groups": groups,
+            "depth": depth,
+            "filters": channels // groups,
+        }
     else:
         weights = Constant("int8_t", flat.tobytes(), "weights")
         if element == 1:
             # In words, which are read as such if they can be.
             weights = Constant("uint32_t", flat.tobytes().ljust(_up(flat.size, 4), b"\0"), "weights")
         special = {"groups": groups, "weights": weights, "scales": scales.constant, "shift": scales.shift}
+        special |= {"input_channels": window.channels, "output_channels": channels}
         if element == 1:
             special["zero_pixel"] = zero_pixel(site.input(0))
     return replace(
@@ -277,12 +296,11 @@ def _convolution(site: Site, filters: Array) -> Step:
             window,
             tuple(overlaps),
             window_rows(site.index(0), window, element),
-            output_channels=channels,
             dilation_x=window.dilation_x,
             **special,
         ),
         scratch_bytes=scratch,
-        band=_conv_band(site, window) if is_tiled else 1,
+        band=min(band, window.output_height),
     )
 
 
@@ -295,7 +313,7 @@ def _conv_band(site: Site, window: Window) -> int:
 
 def _is_tiled(site: Site, groups: int) -> bool:
     """Return whether a CONV_2D has the kernel with scratch."""
-    return site.output().dtype is DType.INT8 and groups == 1 and not site.lean
+    return site.output().dtype is DType.INT8 and groups <= MAX_GROUPS and not site.lean
 
 
 def _tiled_scales(site: Site, scales: Scales, flat: Array) -> tuple[int, Array]:
@@ -322,9 +340,8 @@ def _rounding_scales(site: Site, flat: Array) -> Scales:
     return signs or double_rounding_scales(multipliers, offsets)
 
 
-def tiled_weights(filters: Array, numbers: Array) -> bytes:
-    """Return weights (channels, y, x, depth) and numbers of each channel as edgetool_conv2d_tiled_s8 reads them."""
-    rows = filters.reshape(*filters.shape[:2], -1)
+def tiled_weights(rows: Array, numbers: Array) -> bytes:
+    """Return weights (channels, rows, taps) and numbers of each channel as edgetool_conv2d_tiled_s8 reads them."""
     whole = rows.shape[2] // TAPS * TAPS
     flat = np.concatenate([part.reshape(len(rows), -1) for part in (rows[:, :, :whole], rows[:, :, whole:])], axis=1)
     channels, taps = (_up(count, unit) for count, unit in zip(flat.shape, (CHANNELS, TAPS), strict=True))
@@ -370,6 +387,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
             weights=Constant("int8_t", filters.tobytes(), "weights"),
             scales=scales.constant,
             shift=scales.shift,
+            input_channels=window.channels,
             depth_multiplier=multiplier,
             dilation_x=window.dilation_x,
         )
@@ -394,6 +412,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         zero_pixel=_zero_words(site),
         scales=scales.constant,
         shift=scales.shift,
+        input_channels=window.channels,
         depth_multiplier=multiplier,
         dilation_x=window.dilation_x,
     )
@@ -402,7 +421,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
 
 
 def without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]:
-    """Return a window, and weights of shape (1, taps y, taps x, channels), without taps that are never in the input."""
+    """Return a window, and weights of shape (any, taps y, taps x, any), without taps that are never in the input."""
     first_y, end_y = _taps_inside(
         window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y
     )
@@ -604,6 +623,7 @@ def _transpose_conv(site: Site) -> Iterator[Step]:
         scales=scales.constant,
         shift=scales.shift,
         input_rows=input_rows,
+        input_channels=depth,
         output_channels=channels,
         stride_y=stride_y,
         pad_y=window.pad_y,

@@ -4,10 +4,10 @@ These kernels keep TFLM's double rounding: Helium rounds as SaturatingRoundingDo
 with rounding half up, so that rounding half away from zero needs 1 less for negative sums. Not even that is needed
 if all negative results are clamped to the zero point, as with RELU.
 
-What the kernels do not cover has those of other cores: grouped convolutions, multipliers of one half or more, weights
-with a zero point or that are computed, depthwise convolutions with several outputs for each of several inputs or with
-windows of more than 16 rows or 64 words (see edgetool_depthwise_vector_s8.h), additions with broadcasting or without a
-line.
+What the kernels do not cover has those of other cores: convolutions with more than 255 groups, multipliers of one half
+or more, weights with a zero point or that are computed, depthwise convolutions with several outputs for each of several
+inputs or with windows of more than 16 rows or 64 words (see edgetool_depthwise_vector_s8.h), additions with
+broadcasting or without a line.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ class VectorScales:
     shifts: Array
     is_signed: bool
 
-    def table(self) -> Constant:
-        """Return the biases, multipliers and shifts of each block of four channels."""
-        arrays = (self.bias, self.multipliers, self.shifts)
-        return _words(np.stack([_blocks(array, WORDS) for array in arrays], axis=1), "biases, multipliers and shifts")
+    def table(self, groups: int) -> Constant:
+        """Return the biases, multipliers and shifts of each block of four channels of a group."""
+        arrays = np.stack([self.bias, self.multipliers, self.shifts], axis=1)
+        blocks = [_blocks(array, WORDS).transpose(0, 2, 1) for array in np.split(arrays, groups)]
+        return _words(np.concatenate(blocks), "biases, multipliers and shifts")
 
 
 def _blocks(values: Array, size: int) -> Array:
@@ -123,16 +124,18 @@ def _window_step(
 
 
 def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales) -> Step:
-    """Return the step of a convolution with weights of shape (output channels, tap y, tap x, input channels)."""
-    channels = len(filters)
+    """Return the step of a convolution with weights (output channels, tap y, tap x, input channels of a group)."""
+    channels, depth = len(filters), filters.shape[3]
+    groups = window.channels // depth
     flat = filters.transpose(0, 2, 1, 3).reshape(channels, -1)
-    overlaps = [StepOverlap(0, conv_distance(window))]
-    if window.is_pointwise and not site.row_wise:
+    overlaps = [StepOverlap(0, conv_distance(window) if groups == 1 else banded_distance(window, 1))]
+    if window.is_pointwise and not site.row_wise and groups == 1:
         window = window.flattened()
         overlaps.append(StepOverlap(0, conv_distance(window, descending=True), descending=True))
-    tile, scratch = _conv_tile(window, LEAN_BYTES if site.lean else TILE_BYTES)
+    tile, scratch = _conv_tile(replace(window, channels=depth), LEAN_BYTES if site.lean else TILE_BYTES)
     if window.is_pointwise:
         scratch = PIXELS * flat.shape[1] if flat.shape[1] > 2 * BYTES else 0
+    weights = b"".join(_rows_of_vectors(group) for group in np.split(flat, groups))
     return _window_step(
         site,
         "edgetool_conv2d_vector_s8",
@@ -140,11 +143,12 @@ def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales)
         overlaps,
         scratch,
         tile=tile,
-        weights=Constant("int8_t", _rows_of_vectors(flat), "weights"),
-        input_channels=window.channels,
-        output_channels=channels,
+        weights=Constant("int8_t", weights, "weights"),
+        depth=depth,
+        filters=channels // groups,
+        groups=groups,
         is_pointwise=int(window.is_pointwise),
-        scales=scales.table(),
+        scales=scales.table(groups),
         is_signed=int(scales.is_signed),
     )
 
@@ -184,12 +188,14 @@ def _conv_2d(site: Site) -> Iterator[Lowered]:
     if _is_int8(site):
         filters = convolution.weights_of(site, convolution.CONV)
         channels, taps_y, taps_x, depth = filters.shape
-        window = _along_x(site, convolution.window_of(site, taps_y, taps_x))
-        if depth == window.channels:
+        window = convolution.window_of(site, taps_y, taps_x)
+        groups = window.channels // depth
+        if groups * depth == window.channels and channels % groups == 0 and groups <= convolution.MAX_GROUPS:
+            window, filters = convolution.without_taps_outside(window, filters)
             scales = _convolution_scales(site, convolution.CONV, filters.reshape(channels, -1))
             if scales is not None:
-                filters = filters.reshape(channels, window.taps_y, window.taps_x, depth)
-                yield _conv_step(site, window, filters, scales)
+                window = _along_x(site, window)
+                yield _conv_step(site, window, filters.reshape(channels, window.taps_y, window.taps_x, depth), scales)
                 return
     yield from convolution.LOWERINGS["CONV_2D"](site)
 
@@ -198,10 +204,11 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
     if _is_int8(site):
         filters = convolution.weights_of(site, convolution.DEPTHWISE)
         one, taps_y, taps_x, channels = filters.shape
-        window, filters = convolution.without_taps_outside(convolution.window_of(site, taps_y, taps_x), filters)
-        window = _along_x(site, window)
+        window = convolution.window_of(site, taps_y, taps_x)
         multiplier = site.option("depth_multiplier", 0)
         if one == 1 and channels == window.channels * multiplier:
+            window, filters = convolution.without_taps_outside(window, filters)
+            window = _along_x(site, window)
             flat = np.ascontiguousarray(filters.reshape(-1, channels).T)
             scales = _convolution_scales(site, convolution.DEPTHWISE, flat)
             if scales is not None and window.channels == 1:

@@ -21,8 +21,8 @@ def _signed(call: StepCall) -> str:
 
 def _conv2d(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_conv2d_vector_s8: groups of pixels, whose columns are copied to scratch."""
-    width, channels = call["output_width"], call["output_channels"]
-    depth, pointwise = call["taps_y"] * call["taps_x"] * call["input_channels"], bool(call["is_pointwise"])
+    width, filters = call["output_width"], call["filters"]
+    depth, pointwise = call["taps_y"] * call["taps_x"] * call["depth"], bool(call["is_pointwise"])
     size = 3 if depth <= LANES or depth > 2 * LANES else 2
     loops: Counter[str] = Counter({"rows": call.step.rows})
     tiles = [width] if pointwise else [min(call["tile"], width - x) for x in range(0, width, call["tile"])]
@@ -30,7 +30,7 @@ def _conv2d(call: StepCall) -> LoopCounts:
     loops["tiles"] = len(tiles) * call.step.rows
     loops["tiles with a rest"] = sum(count % size > 0 for count in tiles) * call.step.rows
     loops["groups"] = groups
-    loops["blocks"] = groups * -(-channels // WORDS)
+    loops["blocks"] = groups * -(-filters // WORDS)
     if depth > 2 * LANES:
         loops["vectors"] = loops["blocks"] * 2 * _vectors(depth)
     if not pointwise:
@@ -39,7 +39,7 @@ def _conv2d(call: StepCall) -> LoopCounts:
         loops["copied pixels"] = call.step.rows * width
         loops["copied vectors"] = call.step.rows * width * _vectors(depth)
     kind = "one vector" if depth <= LANES else "two vectors" if depth <= 2 * LANES else "long"
-    return LoopCounts(f"{kind} {_signed(call)}", repeated(call.step.batches, loops))
+    return LoopCounts(f"{kind} {_signed(call)}", repeated(call.step.batches * call["groups"], loops))
 
 
 def _columns(call: StepCall) -> Counter[str]:
@@ -47,8 +47,8 @@ def _columns(call: StepCall) -> Counter[str]:
     loops: Counter[str] = Counter()
     width, taps, stride, dilation = call["output_width"], call["taps_x"], call["stride_x"], call["dilation_x"]
     check_steps(call.step.rows * width)
-    column, input_width = call["taps_y"] * call["input_channels"], call["input_width"]
-    blocks = _vectors(call["input_channels"])
+    column, input_width = call["taps_y"] * call["depth"], call["input_width"]
+    blocks = _vectors(call["depth"])
     copies = []
     for x in range(0, width, call["tile"]):
         count = min(call["tile"], width - x)
