@@ -306,7 +306,7 @@ def _vector_add(step: Step) -> Step:
     loops, run, *steps = np.frombuffer(fields["loops"].data, "<u4").tolist()
     if loops or steps != [1, 1] or fields["shift"] == DOUBLE_ROUNDING:
         return step
-    values = {name: fields[name] for name in ("slope", "intercept", "shift", "low", "high")}
+    values = {name: fields[name] for name in ("numbers", "shift", "low", "high")}
     return replace(step, kernel="edgetool_add_vector_s8", op=describe("edgetool_add_vector_s8", count=run, **values))
 
 
