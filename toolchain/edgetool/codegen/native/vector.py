@@ -126,7 +126,7 @@ def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales)
     channels = len(filters)
     flat = filters.transpose(0, 2, 1, 3).reshape(channels, -1)
     overlaps = [StepOverlap(0, conv_distance(window))]
-    if window.is_pointwise and not site.row_wise:
+    if window.is_pointwise and not site.row_wise and convolution.is_narrow(window.flattened()):
         window = window.flattened()
         overlaps.append(StepOverlap(0, conv_distance(window, descending=True), descending=True))
     tile, scratch = _conv_tile(window, LEAN_BYTES if site.lean else TILE_BYTES)
@@ -162,7 +162,7 @@ def _along_x(site: Site, window: Window) -> Window:
     """Return the window of an image of one column as one of a row, if the planner does not need its rows."""
     if site.row_wise or (window.width, window.output_width, window.taps_x, window.pad_x) != (1, 1, 1, 0):
         return window
-    return replace(
+    turned = replace(
         window,
         height=1,
         width=window.height,
@@ -177,6 +177,7 @@ def _along_x(site: Site, window: Window) -> Window:
         pad_y=0,
         pad_x=window.pad_y,
     )
+    return turned if convolution.is_narrow(turned) else window
 
 
 def _conv_2d(site: Site) -> Iterator[Lowered]:
@@ -184,7 +185,7 @@ def _conv_2d(site: Site) -> Iterator[Lowered]:
         filters = convolution.weights_of(site, convolution.CONV)
         channels, taps_y, taps_x, depth = filters.shape
         window = _along_x(site, convolution.window_of(site, taps_y, taps_x))
-        if depth == window.channels:
+        if depth == window.channels and convolution.is_narrow(window):
             scales = _convolution_scales(site, convolution.CONV, filters.reshape(channels, -1))
             if scales is not None:
                 filters = filters.reshape(channels, window.taps_y, window.taps_x, depth)
@@ -199,7 +200,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
         one, taps_y, taps_x, channels = filters.shape
         window = _along_x(site, convolution.window_of(site, taps_y, taps_x))
         multiplier = site.option("depth_multiplier", 0)
-        if one == 1 and channels == window.channels * multiplier:
+        if one == 1 and channels == window.channels * multiplier and convolution.is_narrow(window):
             flat = np.ascontiguousarray(filters.reshape(-1, channels).T)
             scales = _convolution_scales(site, convolution.DEPTHWISE, flat)
             if scales is not None and window.channels == 1:
