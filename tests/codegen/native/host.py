@@ -473,10 +473,10 @@ def bands_table(name: str, program: NativeProgram, memory: NativeMemory) -> str:
     for position, step in enumerate(program.steps):
         whole = int(position in memory.fields)
         alignment = _alignment(program.graph.tensors[step.output])
-        steps.append(f"    {{{alignment}, {step.scratch_bytes}, {whole}, {name}_inputs + {len(inputs)}}},\n")
+        steps.append(f"    {{{alignment}, {step.scratch_bytes}, {whole}, {name}_band_inputs + {len(inputs)}}},\n")
         inputs += [_bands_input(program, item) for item in step.inputs]
     return (
-        f"static const bands_input {name}_inputs[] = {{ {', '.join(inputs or ['{0, 1}'])} }};\n"
+        f"static const bands_input {name}_band_inputs[] = {{ {', '.join(inputs or ['{0, 1}'])} }};\n"
         f"static const bands_step {name}_bands[] = {{\n{''.join(steps) or '    {1, 0, 0, NULL},'}}};\n"
     )
 

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from benchmarks.kernels.cases import Case
 
-from edgetool.codegen.native.convolution import TILED_SHIFT
+from edgetool.codegen.native.convolution import TILED_SHIFT, DepthwiseTiling
 from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, SIGN, WIDE
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.products import first_multiple
 from edgetool.codegen.native.program import Constant, RowInput, Step
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
+from edgetool.operators.overlap import Window
 from tests.codegen.native.host import Build, compare_all, differences, prepare
 from tests.memory.account_net import Net
 
@@ -363,3 +364,53 @@ def test_a_bias_of_another_size_is_refused() -> None:
     index = model.main.operators[0].inputs[2]
     with pytest.raises(UnsupportedModelError, match="not one number for each channel"):
         lower(_with_tensor(model, index, data=bytes(16), shape=(4,)))
+
+
+def _wide(code: str, height: int, width: int) -> Model:
+    """Return a convolution of an image of this size: pointwise, or with three taps along rows or the only column."""
+    net = Net(seed=2)
+    x = net.arena(1, height, width, 1 if code == "CONV_2D" else 2, zero_point=3)
+    if code == "CONV_2D":
+        return net.model([x], [_conv(net, x, (2, 1, 1, 1), (1, height, width, 2))])
+    values: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1, "padding": "SAME"}
+    taps = (1, 3) if width > 1 else (3, 1)
+    y = net.op(code, [x, net.filter(1, *taps, 2, like=x, axis=3)], 1, height, width, 2, scale=64.0, **values)
+    return net.model([x], [y])
+
+
+LEAST_WIDE = 2**16
+WIDTHS = {
+    ("CONV_2D", 1, LEAST_WIDE - 1): ("tiled", 1),
+    ("CONV_2D", 255, 257): ("tiled", 1),
+    ("CONV_2D", 256, 256): ("tiled", 256),
+    ("CONV_2D", 1, LEAST_WIDE): ("", 1),
+    ("DEPTHWISE_CONV_2D", 1, LEAST_WIDE - 1): ("tiled", 1),
+    ("DEPTHWISE_CONV_2D", 1, LEAST_WIDE): ("", 1),
+}
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_images_that_are_too_wide_for_a_tuned_kernel_have_another_one(vector: bool) -> None:
+    trials = {}
+    for (code, height, width), (kind, rows) in WIDTHS.items():
+        trial = prepare(_wide(code, height, width), 1, vector=vector)
+        (step,) = trial.program.steps
+        name = "conv2d" if code == "CONV_2D" else "depthwise"
+        variant = f"{'vector' if vector else kind}_" if kind else ""
+        assert (step.kernel, step.rows) == (f"edgetool_{name}_{variant}s8", rows)
+        trials[f"{code} {height} x {width}"] = trial
+    assert differences(trials) == []
+
+
+def test_a_tall_image_of_one_column_is_not_a_row_that_is_too_wide() -> None:
+    for height, rows in ((LEAST_WIDE - 1, 1), (LEAST_WIDE, LEAST_WIDE)):
+        (step,) = lower(_wide("DEPTHWISE_CONV_2D", height, 1), vector=True).steps
+        assert (step.kernel, step.rows) == ("edgetool_depthwise_vector_s8", rows)
+
+
+@pytest.mark.parametrize(
+    ("taps_y", "taps_x", "fits"), [(8, 40, True), (8, 53, False), (9, 3, False), (300, 300, False)]
+)
+def test_the_taps_of_a_layer_with_planes_are_few(taps_y: int, taps_x: int, fits: bool) -> None:
+    window = Window(1, 9, 400, 4, 9, 400, 4, taps_y=taps_y, taps_x=taps_x, stride_y=2)
+    assert (DepthwiseTiling.of(window, row_wise=False, is_3x3=False) is not None) is fits

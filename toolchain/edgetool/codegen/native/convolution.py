@@ -47,6 +47,8 @@ class Operands:
 
 CONV = Operands(0, 1, 2, 0, (DType.INT32, DType.INT64))
 DEPTHWISE = Operands(0, 1, 2, 3, (DType.INT64,))
+# The widest images of tuned kernels.
+MAX_WIDTH = 2**16 - 1
 # What edgetool_conv2d_tiled_s8 computes at once, and the pointers to rows that a call may have on the stack.
 CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
 # The shift of its products, with which nearly all layers have some, and the largest one of its form "sign".
@@ -250,14 +252,14 @@ def _convolution(site: Site, filters: Array) -> Step:
     window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
-    element, is_tiled = site.output().dtype.bits // 8, _is_tiled(site, groups)
+    element, is_tiled = site.output().dtype.bits // 8, _is_tiled(site, window, groups)
     band = _conv_band(site, window) if is_tiled else 1
     if is_tiled and groups > 1:
         # A group of channels is written in all rows of a band before the next one is read.
         overlaps = [StepOverlap(0, banded_distance(window, band))]
     else:
         overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
-        if window.is_pointwise and not site.row_wise:
+        if window.is_pointwise and not site.row_wise and (not is_tiled or is_narrow(window.flattened())):
             window = window.flattened()
             distance = conv_distance(window, descending=True, element_bytes=element)
             overlaps.append(StepOverlap(0, distance, descending=True))
@@ -311,9 +313,14 @@ def _conv_band(site: Site, window: Window) -> int:
     return whole if fits and not site.row_wise else 1
 
 
-def _is_tiled(site: Site, groups: int) -> bool:
+def _is_tiled(site: Site, window: Window, groups: int) -> bool:
     """Return whether a CONV_2D has the kernel with scratch."""
-    return site.output().dtype is DType.INT8 and groups <= MAX_GROUPS and not site.lean
+    return site.output().dtype is DType.INT8 and groups <= MAX_GROUPS and not site.lean and is_narrow(window)
+
+
+def is_narrow(window: Window) -> bool:
+    """Return whether a tuned kernel can have the widths of a window."""
+    return max(window.width, window.output_width) <= MAX_WIDTH
 
 
 def _tiled_scales(site: Site, scales: Scales, flat: Array) -> tuple[int, Array]:
@@ -516,7 +523,7 @@ class DepthwiseTiling:
         if not is_3x3:
             has_weights = pairs <= MAX_PAIRS and width > 1 and taps_y * window.taps_x >= LEAST_TAPS
         products, least = taps_y * window.taps_x * width * most, LEAST_PRODUCTS_3X3 if is_3x3 else LEAST_PRODUCTS
-        if window.dilation_x != 1 or products < least or not has_weights:
+        if window.dilation_x != 1 or products < least or not has_weights or not is_narrow(window):
             return None
         # Bands of similar size, in whole groups.
         most = min(most, (COLUMN - pairs + 1) * rows)

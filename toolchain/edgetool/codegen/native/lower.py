@@ -49,6 +49,8 @@ _MODULES = {code: family for family, codes in FAMILIES.items() for code in codes
 PADDED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 # Of a tensor, and of all constants that are computed from others: what lowering allocates has a bound.
 MAX_TENSOR_BYTES = 2**26
+# Of operators, their inputs and their variables, in all: tables refer to each other with 16 bits.
+MAX_TABLE_ROWS = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ def lower(
     )
     _check_written(program)
     _check_sizes(program)
+    _check_count(program)
     return program
 
 
@@ -202,6 +205,16 @@ def _check_sizes(program: NativeProgram) -> None:
         # Variables keep their contents, and can be written several times.
         if computed[step.output] != output.size_bytes and not output.is_variable:
             raise _wrong_size(program, step)
+
+
+def _check_count(program: NativeProgram) -> None:
+    """Raise UnsupportedModelError if the tables of a program may have too many rows."""
+    count = sum(1 + len(step.inputs) + len(step.states) for step in program.steps)
+    if count > MAX_TABLE_ROWS:
+        raise UnsupportedModelError(
+            f"the native runtime allows {MAX_TABLE_ROWS:,} operators and inputs of operators, and it has {count:,}",
+            fix="split the model",
+        )
 
 
 def _wrong_size(program: NativeProgram, step: Step) -> UnsupportedModelError:

@@ -129,7 +129,8 @@ def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales)
     groups = window.channels // depth
     flat = filters.transpose(0, 2, 1, 3).reshape(channels, -1)
     overlaps = [StepOverlap(0, conv_distance(window) if groups == 1 else banded_distance(window, 1))]
-    if window.is_pointwise and not site.row_wise and groups == 1:
+    is_flat = window.is_pointwise and not site.row_wise and groups == 1
+    if is_flat and convolution.is_narrow(window.flattened()):
         window = window.flattened()
         overlaps.append(StepOverlap(0, conv_distance(window, descending=True), descending=True))
     tile, scratch = _conv_tile(replace(window, channels=depth), LEAN_BYTES if site.lean else TILE_BYTES)
@@ -167,7 +168,7 @@ def _along_x(site: Site, window: Window) -> Window:
     """Return the window of an image of one column as one of a row, if the planner does not need its rows."""
     if site.row_wise or (window.width, window.output_width, window.taps_x, window.pad_x) != (1, 1, 1, 0):
         return window
-    return replace(
+    turned = replace(
         window,
         height=1,
         width=window.height,
@@ -182,6 +183,7 @@ def _along_x(site: Site, window: Window) -> Window:
         pad_y=0,
         pad_x=window.pad_y,
     )
+    return turned if convolution.is_narrow(turned) else window
 
 
 def _conv_2d(site: Site) -> Iterator[Lowered]:
@@ -190,7 +192,8 @@ def _conv_2d(site: Site) -> Iterator[Lowered]:
         channels, taps_y, taps_x, depth = filters.shape
         window = convolution.window_of(site, taps_y, taps_x)
         groups = window.channels // depth
-        if groups * depth == window.channels and channels % groups == 0 and groups <= convolution.MAX_GROUPS:
+        is_grouped = groups * depth == window.channels and channels % groups == 0 and groups <= convolution.MAX_GROUPS
+        if is_grouped and convolution.is_narrow(_along_x(site, window)):
             window, filters = convolution.without_taps_outside(window, filters)
             scales = _convolution_scales(site, convolution.CONV, filters.reshape(channels, -1))
             if scales is not None:
@@ -206,7 +209,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
         one, taps_y, taps_x, channels = filters.shape
         window = convolution.window_of(site, taps_y, taps_x)
         multiplier = site.option("depth_multiplier", 0)
-        if one == 1 and channels == window.channels * multiplier:
+        if one == 1 and channels == window.channels * multiplier and convolution.is_narrow(_along_x(site, window)):
             window, filters = convolution.without_taps_outside(window, filters)
             window = _along_x(site, window)
             flat = np.ascontiguousarray(filters.reshape(-1, channels).T)
@@ -319,7 +322,7 @@ def _vector_add(step: Step) -> Step:
     loops, run, *steps = np.frombuffer(fields["loops"].data, "<u4").tolist()
     if loops or steps != [1, 1] or fields["shift"] == DOUBLE_ROUNDING:
         return step
-    values = {name: fields[name] for name in ("slope", "intercept", "shift", "low", "high")}
+    values = {name: fields[name] for name in ("numbers", "shift", "low", "high")}
     return replace(step, kernel="edgetool_add_vector_s8", op=describe("edgetool_add_vector_s8", count=run, **values))
 
 

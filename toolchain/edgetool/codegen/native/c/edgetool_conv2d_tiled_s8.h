@@ -38,8 +38,8 @@ extern "C" {
 typedef struct {
     const uint32_t *weights;
     const uint32_t *zero_pixel;
-    uint32_t input_width;
-    uint32_t output_width;
+    uint16_t input_width;
+    uint16_t output_width;
     uint16_t depth;
     uint16_t filters;
     uint16_t taps_y;

@@ -30,9 +30,9 @@ extern "C" {
 typedef struct {
     const int8_t *weights;
     const int32_t *scales;
-    uint32_t input_width;
-    uint32_t output_width;
-    uint32_t tile;
+    uint16_t input_width;
+    uint16_t output_width;
+    uint16_t tile;
     uint16_t channels;
     uint16_t taps_y;
     uint16_t taps_x;
