@@ -23,7 +23,7 @@ from edgetool.codegen.native.fixed_point import (
 )
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import RANGES, Array, Lowering, Site, fused_range
-from edgetool.codegen.native.vector import dense_step
+from edgetool.codegen.native.vector import dense_step, product_scales
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import is_per_channel, scale, zero_point
 from edgetool.operators.overlap import Window, conv_distance
@@ -105,8 +105,8 @@ def _dense_s8(
     none = np.zeros(1, np.int64)
     fits = reach.fits(offsets) and all(part.fits(none) for part in parts)
     site.require(fits, "its sums may exceed 32 bits")
-    if site.vector and zero == 0:
-        step = dense_step(site, rows, filters, offsets, multipliers)
+    if site.vector:
+        step = dense_step(site, rows, filters, offsets, multipliers, zero)
         if step is not None:
             return step
     code_range = (zero_point(output), *fused_range(site, output))
@@ -245,9 +245,15 @@ def _product(site: Site, terms: Array, *overlaps: StepOverlap, **values: FieldVa
         scales = layer_scales([multiplier], none, reach, zero_point(output), low, high)
         zeros = {"left": left, "right": right}
         values |= {f"{side}_zero_point": zero_point(tensor) for side, tensor in zeros.items()}
-        has_scratch = values["left_depth_step"] != 1 and not site.lean
-        values |= {"zero_point": zero_point(output), "has_scratch": int(has_scratch)}
-        kernel, scratch = "edgetool_batch_matmul_s8", _padded(depth) if has_scratch else 0
+        values |= {"zero_point": zero_point(output)}
+        vector = product_scales(site, multiplier) if site.vector and not site.lean else None
+        if vector is not None:
+            values |= vector
+            kernel, scratch = "edgetool_batch_matmul_vector_s8", _vector_scratch(values)
+        else:
+            has_scratch = values["left_depth_step"] != 1 and not site.lean
+            values |= {"scale": scales.constant, "shift": scales.shift, "has_scratch": int(has_scratch)}
+            kernel, scratch = "edgetool_batch_matmul_s8", _padded(depth) if has_scratch else 0
     else:
         symmetric = all(zero_point(tensor) == 0 for tensor in (left, right, output))
         site.require(symmetric, "a zero point is not 0")
@@ -255,17 +261,27 @@ def _product(site: Site, terms: Array, *overlaps: StepOverlap, **values: FieldVa
         wide = wide_scales([multiplier], np.zeros(1, np.int64), Reach(-limit, limit))
         if wide is None:
             site.refuse("its sums or multipliers are too large")
-        scales, kernel, scratch = wide, "edgetool_batch_matmul_s16", 0
+        values |= {"scale": wide.constant, "shift": wide.shift}
+        kernel, scratch = "edgetool_batch_matmul_s16", 0
     return Step(
         operator=site.operator.index,
         kernel=kernel,
-        op=describe(kernel, scale=scales.constant, shift=scales.shift, low=low, high=high, **values),
+        op=describe(kernel, low=low, high=high, **values),
         inputs=tuple(RowInput(site.index(i), row_bytes=site.input(i).size_bytes) for i in range(2)),
         output=site.operator.outputs[0],
         row_bytes=output.size_bytes,
         scratch_bytes=scratch,
         overlaps=overlaps,
     )
+
+
+def _vector_scratch(values: dict[str, FieldValue]) -> int:
+    """Return the scratch of edgetool_batch_matmul_vector_s8 in bytes."""
+    columns, depth, *steps = (values[name] for name in ("columns", "depth", "right_depth_step", "left_depth_step"))
+    assert isinstance(columns, int)
+    assert isinstance(depth, int)
+    right, left = (step != 1 for step in steps)
+    return 4 * _padded(columns) + _padded(depth * (columns * right + left))
 
 
 def _code_range(tensor: Tensor) -> tuple[int, int]:
