@@ -89,16 +89,17 @@ typedef struct {
                      "ldr lr, %[scale_step]\n\t"                                                                       \
                      "vctp.32 r12\n\t"                                                                                 \
                      "add r11, lr\n\t"                                                                                 \
-                     "subs r12, #4\n\t"                                                                                \
+                     "sub r12, #4\n\t"                                                                                 \
                      "vpst\n\t"                                                                                        \
                      "vstrbt.32 q2, [r1], #4\n\t"                                                                      \
-                     "str r1, %[out]\n\t"                                                                              \
-                     "ble 6f\n"                                                                                        \
+                     "str r1, %[out]\n"                                                                                \
                      "4:\n"                                                                                            \
                      "cmp r12, #3\n\t"                                                                                 \
                      "bgt 1b\n\t"                                                                                      \
                      "mov r9, r8\n\t"                                                                                  \
                      "beq 1b\n\t"                                                                                      \
+                     "cmp r12, #0\n\t"                                                                                 \
+                     "ble 6f\n\t"                                                                                      \
                      "cmp r12, #1\n\t"                                                                                 \
                      "it eq\n\t"                                                                                       \
                      "moveq r5, r3\n\t"                                                                                \
