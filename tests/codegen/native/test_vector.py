@@ -26,7 +26,7 @@ from tests.memory.account_net import Net
 
 KERNELS = Path(templates.__file__).parent / "native" / "c"
 HELIUM = Path(__file__).with_name("helium.c")
-CODES = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD")
+CODES = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "ADD")
 TYPES = [(code, "int8") for code in CODES]
 QUICK, MANY = 10, 60
 BANDS = Build(driver="bands")
@@ -36,7 +36,8 @@ BANDS = Build(driver="bands")
 def test_random_layers_compute_what_tflm_computes(build: Build) -> None:
     trials = supported(cases(TYPES, range(300, 300 + QUICK)), None, Counter(), vector=True, row_wise=build is BANDS)
     used = Counter(step.kernel for trial in trials.values() for step in trial.program.steps)
-    assert {name for name in used if "_vector_" in name} >= {"edgetool_conv2d_vector_s8", "edgetool_dense_vector_s8"}
+    names = ("conv2d", "dense", "batch_matmul")
+    assert {name for name in used if "_vector_" in name} >= {f"edgetool_{name}_vector_s8" for name in names}
     assert differences(trials, build) == []
 
 
@@ -95,6 +96,44 @@ def test_grouped_convolutions_compute_what_tflm_computes(build: Build) -> None:
     trials = [prepare(model, samples=1, vector=True, row_wise=build is BANDS) for model in models]
     assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_conv2d_vector_s8"}
     assert compare_all(trials, build) == [None] * len(trials)
+
+
+def _dense(rows: int, units: int, *, zero_point: int = 0) -> Model:
+    net = Net()
+    x = net.arena(rows, 20, scale=1 / 16, zero_point=3)
+    codes = net.random.randbytes(units * 20)
+    weights = net.tensor((units, 20), DType.INT8, data=codes, scales=(1 / 128,), zero_point=zero_point)
+    y = net.op("FULLY_CONNECTED", [x, weights, net.biases(units, like=x)], rows, units)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+@pytest.mark.parametrize("row_wise", [False, True])
+@pytest.mark.parametrize("zero_point", [0, -9])
+def test_dense_layers_of_few_units_and_of_weights_with_a_zero_point(zero_point: int, row_wise: bool) -> None:
+    sizes = [(rows, units) for rows in (1, 2, 3, 4, 5, 7) for units in (1, 2, 3, 6)]
+    models = {
+        str(size): prepare(_dense(*size, zero_point=zero_point), vector=True, row_wise=row_wise) for size in sizes
+    }
+    assert {kernel for trial in models.values() for kernel in trial.program.kernels} == {"edgetool_dense_vector_s8"}
+    assert differences(models, Build() if not row_wise else BANDS) == []
+
+
+def test_rows_of_a_dense_layer_are_one_row_unless_they_are_planned_one_by_one() -> None:
+    for row_wise, rows in ((False, 1), (True, 6)):
+        (step,) = lower(_dense(6, 5), vector=True, row_wise=row_wise).steps
+        assert (step.rows, step.row_bytes * step.rows) == (rows, 30)
+
+
+def test_products_have_the_kernel_of_other_cores_if_they_must_do_without_scratch() -> None:
+    net = Net()
+    left, right = net.arena(3, 8), net.arena(8, 5)
+    y = net.op("BATCH_MATMUL", [left, right], 3, 5, adj_x=False, adj_y=False)
+    net.end_graph([left, right], [y])
+    model = net.whole()
+    (tuned,), (lean,) = (lower(model, vector=True, lean=lean).steps for lean in (False, True))
+    assert (tuned.kernel, tuned.scratch_bytes) == ("edgetool_batch_matmul_vector_s8", 4 * 8 + 40)
+    assert (lean.kernel, lean.scratch_bytes) == ("edgetool_batch_matmul_s8", 0)
 
 
 def test_other_operators_have_one_lowering() -> None:

@@ -65,7 +65,7 @@ def native_files(
     texts = {
         f"{name}.h": _header(spec, program, memory, arrays.total_bytes),
         f"{name}.c": model_source(name, program, memory, arrays, shared=profile),
-        f"{name}_weights.h": weights_header(name, arrays, len(program.steps) if profile else 0),
+        f"{name}_weights.h": weights_header(name, arrays, shared=profile),
         f"{name}_weights.c": weights_source(name, arrays),
     }
     copied = kernel_files(program)

@@ -5,7 +5,7 @@ with rounding half up, so that rounding half away from zero needs 1 less for neg
 if all negative results are clamped to the zero point, as with RELU.
 
 What the kernels do not cover has those of other cores: convolutions with more than 255 groups, multipliers of one half
-or more, weights with a zero point or that are computed, depthwise convolutions with several outputs for each of several
+or more, weights of convolutions that are computed, depthwise convolutions with several outputs for each of several
 inputs or with windows of more than 16 rows or 64 words (see edgetool_depthwise_vector_s8.h), additions with
 broadcasting or without a line.
 """
@@ -268,18 +268,23 @@ def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScale
 
 
 def dense_step(
-    site: Site, rows: int, filters: Array, bias: Array, multipliers: Multiplier | list[Multiplier]
+    site: Site, rows: int, filters: Array, bias: Array, multipliers: Multiplier | list[Multiplier], zero: int
 ) -> Step | None:
     """Return the step of a product with weights of shape (units, depth); None if its kernel does not cover the scales.
 
     Args:
         site: The operator.
         rows: The number of rows of the first input.
-        filters: The weights, whose zero point is 0.
+        filters: The weights.
         bias: What is added to the sum of each unit.
         multipliers: One for each unit, or one of all units.
+        zero: The zero point of the weights.
     """
     units, depth = filters.shape
+    merged = 1 if site.row_wise else rows
+    if units == 1:
+        bias = np.repeat(bias, merged)
+        multipliers = multipliers if isinstance(multipliers, Multiplier) else multipliers[0]
     shared = isinstance(multipliers, Multiplier)
     scales = vector_scales(site, [multipliers] * WORDS if isinstance(multipliers, Multiplier) else multipliers, bias)
     if scales is None:
@@ -293,21 +298,30 @@ def dense_step(
         kernel="edgetool_dense_vector_s8",
         op=describe(
             "edgetool_dense_vector_s8",
-            weights=Constant("int8_t", _blocks(filters, WORDS).tobytes(), "weights"),
+            weights=Constant("int8_t", filters.tobytes(), "weights"),
             bias=_words(_blocks(scales.bias, WORDS), "bias and input zero point"),
             scales=_words(tables, "multipliers and shifts"),
+            rows=merged,
             depth=depth,
             units=units,
             scale_step=0 if shared else 2 * WORDS,
-            is_signed=int(scales.is_signed),
+            weights_zero_point=zero,
             **_clamp(site),
         ),
-        inputs=(RowInput(site.index(0), row_bytes=depth, rows=rows),),
+        inputs=(RowInput(site.index(0), row_bytes=merged * depth, rows=rows // merged),),
         output=site.operator.outputs[0],
-        row_bytes=units,
-        rows=rows,
+        row_bytes=merged * units,
+        rows=rows // merged,
         overlaps=(StepOverlap(0, conv_distance(window)),),
     )
+
+
+def product_scales(site: Site, multiplier: Multiplier) -> dict[str, FieldValue] | None:
+    """Return the fields for the scale of edgetool_batch_matmul_vector_s8; None if it does not cover the scale."""
+    scales = vector_scales(site, [multiplier] * WORDS, np.zeros(WORDS, np.int64))
+    if scales is None:
+        return None
+    return {"scales": _words(np.stack([scales.multipliers, scales.shifts]), "multipliers and shifts")}
 
 
 def _add(site: Site) -> Iterator[Lowered]:

@@ -66,6 +66,21 @@ static inline int32_t edgetool_dot_1x1(int32_t sum, const int8_t *pixel, const i
     return sum;
 }
 
+/* The sum of `count` > 0 codes. */
+static inline int32_t edgetool_sum_s8(const int8_t *codes, uint32_t count)
+{
+    int32_t sum = 0;
+    __asm__("dlstp.8 lr, %[count]\n"
+            "1:\n\t"
+            "vldrb.8 q0, [%[codes]], #16\n\t"
+            "vaddva.s8 %[sum], q0\n\t"
+            "letp lr, 1b"
+            : [sum] "+Te"(sum), [codes] "+r"(codes)
+            : [count] "r"(count)
+            : "lr", "q0", "memory");
+    return sum;
+}
+
 /* Copies `count` > 0 bytes; returns the end of the copy. */
 static inline int8_t *edgetool_copy_s8(int8_t *to, const int8_t *from, uint32_t count)
 {
@@ -140,6 +155,15 @@ static inline int32_t edgetool_dot_1x1(int32_t sum, const int8_t *pixel, const i
 {
     for (uint32_t i = 0; i < count; i++) {
         sum += pixel[i] * weights[i];
+    }
+    return sum;
+}
+
+static inline int32_t edgetool_sum_s8(const int8_t *codes, uint32_t count)
+{
+    int32_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += codes[i];
     }
     return sum;
 }

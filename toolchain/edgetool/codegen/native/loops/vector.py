@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from math import prod
 
 from edgetool.codegen.native.loops.call import LoopRule, StepCall
 from edgetool.operators.loops import LoopCounts, check_steps, repeated
@@ -122,16 +123,50 @@ def _rows(call: StepCall, *, is_pair: bool) -> Counter[str]:
     return loops
 
 
+def _multiplications(times: int, others: int, depth: int) -> Counter[str]:
+    """Return the loops of edgetool_multiply_vector: vectors are multiplied in fours, but for the last one or two."""
+    fours, rest = divmod(others, WORDS)
+    fours, pairs = (fours + 1, 0) if rest == WORDS - 1 else (fours, int(rest > 0))
+    return Counter(
+        {
+            "rows": times,
+            "fours": times * fours,
+            "vectors of fours": times * fours * _vectors(depth),
+            "pairs": times * pairs,
+            "vectors of pairs": times * pairs * _vectors(depth),
+        }
+    )
+
+
+def _summed(times: int, depth: int) -> Counter[str]:
+    """Return the loops of sums of codes."""
+    return Counter({"summed rows": times, "summed vectors": times * _vectors(depth)})
+
+
 def _dense(call: StepCall) -> LoopCounts:
-    """Return the loops of edgetool_dense_vector_s8: fours of units."""
-    fours = call.rows * -(-call["units"] // WORDS)
-    loops = {
-        "rows": call.rows,
-        "fours": fours,
-        "vectors": fours * _vectors(call["depth"]),
-        "last units": call.rows * int(call["units"] % WORDS > 0),
-    }
-    return LoopCounts(_signed(call), loops)
+    """Return the loops of edgetool_dense_vector_s8: rows times units, or one unit times rows."""
+    rows, units, depth = call["rows"], call["units"], call["depth"]
+    zero_point = call["weights_zero_point"]
+    times, others = (1, rows) if units == 1 and not zero_point else (rows, units)
+    loops = _multiplications(times, others, depth)
+    if zero_point:
+        loops += _summed(rows, depth)
+    return LoopCounts("all", repeated(call.rows, loops))
+
+
+def _product(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_batch_matmul_vector_s8."""
+    rows, columns, depth, batches = call["rows"], call["columns"], call["depth"], prod(call.numbers("batches"))
+    loops = _multiplications(rows, columns, depth)
+    loops["batches of products"] = 1
+    loops["columns"] = columns
+    if call["left_zero_point"]:
+        loops += _summed(columns, depth)
+    if call["right_zero_point"]:
+        loops += _summed(rows, depth)
+    copies = rows * (call["left_depth_step"] != 1) + columns * (call["right_depth_step"] != 1)
+    loops += Counter({"copies": copies, "copied codes": copies * depth})
+    return LoopCounts("all", repeated(batches, loops))
 
 
 def _add(call: StepCall) -> LoopCounts:
@@ -141,6 +176,7 @@ def _add(call: StepCall) -> LoopCounts:
 
 RULES: dict[str, LoopRule] = {
     "edgetool_add_vector_s8": _add,
+    "edgetool_batch_matmul_vector_s8": _product,
     "edgetool_conv2d_vector_s8": _conv2d,
     "edgetool_dense_vector_s8": _dense,
     "edgetool_depthwise_vector_s8": _depthwise,
