@@ -367,13 +367,13 @@ def test_a_bias_of_another_size_is_refused() -> None:
 
 
 def _wide(code: str, height: int, width: int) -> Model:
-    """Return a convolution of an image of this size: pointwise, or with three taps along rows or the only column."""
+    """Return a convolution of an image of this size: pointwise, or with taps along rows or the only column."""
     net = Net(seed=2)
     x = net.arena(1, height, width, 1 if code == "CONV_2D" else 2, zero_point=3)
     if code == "CONV_2D":
         return net.model([x], [_conv(net, x, (2, 1, 1, 1), (1, height, width, 2))])
     values: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1, "padding": "SAME"}
-    taps = (1, 3) if width > 1 else (3, 1)
+    taps = (1, 5) if width > 1 else (9, 1)
     y = net.op(code, [x, net.filter(1, *taps, 2, like=x, axis=3)], 1, height, width, 2, scale=64.0, **values)
     return net.model([x], [y])
 

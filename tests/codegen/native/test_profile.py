@@ -142,11 +142,11 @@ def test_text_is_that_of_the_golden_file() -> None:
     check_golden("native_layer_profile.c", texts("layer", profile=True)["layer_profile.c"])
 
 
-def test_only_the_linkage_of_the_steps_differs_from_the_code_without_a_profile() -> None:
+def test_only_the_linkage_of_the_program_differs_from_the_code_without_a_profile() -> None:
     plain, profiled = texts("layer"), texts("layer", profile=True)
     differing = {name for name in plain if plain[name] != profiled[name]}
     assert differing == {"layer.c", "layer_weights.h", "CMakeLists.txt"}
-    table = "const edgetool_step layer_steps[1]"
+    table = "const edgetool_program layer_tables"
     assert profiled["layer.c"] == plain["layer.c"].replace(f"static {table}", table)
     assert profiled["layer_weights.h"].replace(f"extern {table};\n", "") == plain["layer_weights.h"]
 
