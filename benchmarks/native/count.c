@@ -10,7 +10,7 @@ enum { COUNTED_STEPS = 512 };
 uint32_t counted_ticks[COUNTED_STEPS];
 
 /* edgetool_run as it is. */
-void counted_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, const void **rows);
+void counted_run(const edgetool_program *program, uint8_t *arena, const void **rows);
 uint32_t count_ticks_of_loop(uint32_t turns);
 
 #if defined(__riscv)
@@ -68,14 +68,18 @@ uint32_t count_ticks_of_loop(uint32_t turns)
     return since(before);
 }
 
-void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, const void **rows)
+void edgetool_run(const edgetool_program *program, uint8_t *arena, const void **rows)
 {
+    edgetool_program part = *program;
+    part.count = 0;
     uint32_t before = now();
-    counted_run(steps, 0, arena, rows);
+    counted_run(&part, arena, rows);
     const uint32_t none = since(before);
-    for (uint32_t i = 0; i < count; i++) {
+    part.count = 1;
+    for (uint32_t i = 0; i < program->count; i++) {
+        part.steps = program->steps + i;
         before = now();
-        counted_run(steps + i, 1, arena, rows);
+        counted_run(&part, arena, rows);
         counted_ticks[i] += since(before) - none;
     }
 }

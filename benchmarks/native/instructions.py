@@ -68,6 +68,7 @@ LEAN, LEAN_EVERY, LEAN_ROOMS = "lean/", 2, ("convolution", "depthwise")
 # Layers whose rows stay apart, as far as they add up rows.
 ROWS, ROWS_LAYERS = "rows/", {"mean": 40, "pooling": 200}
 Key = tuple[str, str]  # kernel, path
+Extensions = tuple[bool, bool]  # Helium, DSP
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +120,14 @@ def inputs_of(model: Model) -> list[host.Array]:
     return arrays
 
 
-def trial_of(model: Model | bytes, *, vector: bool, lean: bool = False, row_wise: bool = False) -> host.Trial | None:
+def trial_of(
+    model: Model | bytes, *, vector: bool, dsp: bool = True, lean: bool = False, row_wise: bool = False
+) -> host.Trial | None:
     """Return a model with its samples; None if native code does not support it, or if it is too large."""
     try:
         blob = write_model(model) if isinstance(model, Model) else model
-        trial = host.prepare(blob, inputs=inputs_of(read_model(blob)), row_wise=row_wise, vector=vector, lean=lean)
+        options = {"row_wise": row_wise, "vector": vector, "dsp": dsp, "lean": lean}
+        trial = host.prepare(blob, inputs=inputs_of(read_model(blob)), **options)
     except EdgetoolError:
         return None
     constants = sum(len(tensor.data or b"") for tensor in trial.program.graph.tensors)
@@ -132,13 +136,13 @@ def trial_of(model: Model | bytes, *, vector: bool, lean: bool = False, row_wise
 
 
 def trials(
-    named: Iterable[tuple[str, Model | bytes]], kernels: Sequence[str], *, vector: bool
+    named: Iterable[tuple[str, Model | bytes]], kernels: Sequence[str], *, vector: bool, dsp: bool
 ) -> dict[str, host.Trial]:
     """Return the models that native code supports by name; with `kernels`, those that have one of these."""
     found = {}
     for name, model in named:
         row_wise = name.startswith(ROWS)
-        trial = trial_of(model, vector=vector, lean=name.startswith(LEAN), row_wise=row_wise)
+        trial = trial_of(model, vector=vector, dsp=dsp, lean=name.startswith(LEAN), row_wise=row_wise)
         if trial is not None and row_wise and not any(step.accumulates for step in trial.program.steps):
             continue
         if trial is not None and (not kernels or set(kernels) & set(trial.program.kernels)):
@@ -286,15 +290,24 @@ def write(path: Path, found: Mapping[tuple[str, int, str], Mapping[str, int]]) -
             writer.writerow([*key, *(numbers.get(core, "") for core in CORES)])
 
 
+def extensions_of(core: str) -> Extensions:
+    """Return whether a core has Helium, and whether it has the DSP extension."""
+    profile = load_core(core)
+    return profile.mve, profile.dsp
+
+
 def for_cores(
     cores: Sequence[str], named: Sequence[tuple[str, Model | bytes]], kernels: Sequence[str]
-) -> dict[bool, dict[str, host.Trial]]:
-    """Return the models for cores without Helium and for those with it, as far as there are such cores."""
-    vectors = {load_core(core).mve for core in cores}
-    return {vector: trials(named, kernels, vector=vector) for vector in vectors}
+) -> dict[Extensions, dict[str, host.Trial]]:
+    """Return the models by the extensions of cores."""
+    return {
+        (vector, dsp): trials(named, kernels, vector=vector, dsp=dsp) for vector, dsp in set(map(extensions_of, cores))
+    }
 
 
-def count(cores: Sequence[str], kernels: Sequence[str], subjects: Mapping[bool, Mapping[str, host.Trial]]) -> None:
+def count(
+    cores: Sequence[str], kernels: Sequence[str], subjects: Mapping[Extensions, Mapping[str, host.Trial]]
+) -> None:
     """Count models, and replace the rows of these cores and kernels."""
     found: dict[tuple[str, int, str], dict[str, int]] = defaultdict(dict)
     if MEASURED.exists() and (kernels or set(cores) != set(CORES)):
@@ -304,30 +317,32 @@ def count(cores: Sequence[str], kernels: Sequence[str], subjects: Mapping[bool, 
             if kept:
                 found[row.case, row.step, row.kernel] = kept
     for core in cores:
-        for key, number in count_all(core, subjects[load_core(core).mve]).items():
+        for key, number in count_all(core, subjects[extensions_of(core)]).items():
             if not kernels or key[2] in kernels:
                 found[key][core] = number
         write(MEASURED, found)
-        print(f"{core}: counted {len(subjects[load_core(core).mve])} models", flush=True)
+        print(f"{core}: counted {len(subjects[extensions_of(core)])} models", flush=True)
 
 
 def tables(
-    cores: Sequence[str], kernels: Sequence[str], subjects: Mapping[bool, Mapping[str, host.Trial]]
+    cores: Sequence[str], kernels: Sequence[str], subjects: Mapping[Extensions, Mapping[str, host.Trial]]
 ) -> Iterator[tuple[str, dict[Key, list[Point]]]]:
     """Yield the counted steps of each core."""
     rows = [row for row in read() if not kernels or row.kernel in kernels]
     for core in cores:
-        yield core, points(core, rows, subjects[load_core(core).mve])
+        yield core, points(core, rows, subjects[extensions_of(core)])
 
 
-def fit_all(cores: Sequence[str], subjects: Mapping[bool, Mapping[str, host.Trial]]) -> None:
+def fit_all(cores: Sequence[str], subjects: Mapping[Extensions, Mapping[str, host.Trial]]) -> None:
     """Write the table of each core."""
     for core, counted in tables(cores, (), subjects):
         table: Coefficients = {key: fit(items) for key, items in counted.items()}
         write_table(core, "native", table)
 
 
-def quality(cores: Sequence[str], kernels: Sequence[str], subjects: Mapping[bool, Mapping[str, host.Trial]]) -> None:
+def quality(
+    cores: Sequence[str], kernels: Sequence[str], subjects: Mapping[Extensions, Mapping[str, host.Trial]]
+) -> None:
     """Print how far the fitted counts are from the counts, by kernel and path."""
     for core, counted in tables(cores, kernels, subjects):
         for key, items in sorted(counted.items()):
@@ -353,7 +368,7 @@ def heldout(cores: Sequence[str], files: Sequence[Path], networks: int) -> None:
     named += list(islice(drawn, networks))
     subjects = for_cores(cores, named, ())
     for core in cores:
-        trials_of_core = subjects[load_core(core).mve]
+        trials_of_core = subjects[extensions_of(core)]
         counted = count_all(core, trials_of_core, LARGE_SHIFTS)
         table, code = load_instructions(core, "native"), code_of(load_core(core))
         errors: dict[str, list[tuple[float, str]]] = defaultdict(list)

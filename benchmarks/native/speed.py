@@ -118,14 +118,14 @@ def in_bands(trial: Trial, rows: int) -> Trial:
 
 def operator_speeds(core: str) -> Iterator[OperatorSpeed]:
     """Count int8 operators with multiply-accumulates by the number of rows per call."""
-    vector = load_core(core).mve
+    profile = load_core(core)
     for room, operator in ROOMS.items():
         made = cases(room)
         counts = [item for item in read_counts(room) if item.operator == operator and "int8" in item.case]
         chosen: dict[str, tuple[Trial, int]] = {}
         for item in counts[::EVERY]:
             number = item.instructions.get((core, "cmsis-nn"))
-            trial = trial_of(made[item.case](), vector=vector)
+            trial = trial_of(made[item.case](), vector=profile.mve, dsp=profile.dsp)
             if number is not None and trial is not None and len(trial.program.steps) == 1:
                 chosen[item.case] = trial, number
         for rows in BANDS:

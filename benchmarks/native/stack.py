@@ -36,7 +36,7 @@ INDIRECT = "__indirect_call"
 INVOKE_SOURCE = """
 #include "edgetool_native.h"
 typedef struct { uint8_t *arena; } context_type;
-extern const edgetool_step steps[1];
+extern const edgetool_program program;
 int invoke(context_type *context);
 int invoke(context_type *context)
 {
@@ -47,7 +47,7 @@ int invoke(context_type *context)
     if (context->arena == NULL) {
         return 4;
     }
-    edgetool_run(steps, 1, context->arena, rows);
+    edgetool_run(&program, context->arena, rows);
     return 0;
 }
 """

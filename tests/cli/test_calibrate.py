@@ -190,6 +190,11 @@ def test_the_view_shows_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert words in reported, words
 
 
+def test_the_view_of_native_code_names_the_runtime() -> None:
+    assert view(INFO)[-1].endswith("--target x/mine.toml")
+    assert view(replace(INFO, kernels="native"))[-1].endswith("--target x/mine.toml --runtime native")
+
+
 def test_the_view_of_a_target_without_a_timing_before() -> None:
     reported = " ".join(" ".join(view(replace(INFO, before=None, region=None))).split())
     assert "was" not in reported

@@ -104,14 +104,12 @@ def test_an_unsupported_operator_is_named_and_nothing_is_written(
     ("command", "option"),
     [
         ("emit", "--data incbin"),
-        ("emit", "--project plain --profile"),
         ("emit", "--shared-arena"),
         ("emit", "--custom-operators operators.toml"),
         ("emit", "--arena-style buffers"),
         ("emit", "--arena-style buffers --sharing greedy"),
         ("emit", "--kernels cmsis-nn"),
         ("convert", "--data incbin"),
-        ("convert", "--profile"),
         ("convert", "--custom-operators operators.toml"),
         ("convert", "--no-offline-plan"),
         ("convert", "--kernels cmsis-nn"),
@@ -254,6 +252,23 @@ def test_compare_of_native_code(tflite: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_native_code_is_calibrated_beside_tflm(tflite: Path, tmp_path: Path) -> None:
+    own, board = tmp_path / "own.toml", ("--target", "nucleo-l4r5zi")
+    before = json.loads(captured("estimate", tflite, *board, *NATIVE, "--json").stdout)["estimate"]
+    ms = 1.5 * before["latency_ms"]["value"]
+    done = captured("calibrate", *board, *NATIVE, "--measured", f"{tflite}={ms:.6f}ms", "-o", own)
+    assert done.returncode == 0, done.stderr
+    assert "--runtime native" in done.stdout
+    native, tflm = (
+        json.loads(captured("estimate", tflite, "-t", own, *runtime, "--json").stdout)["estimate"]
+        for runtime in (NATIVE, ())
+    )
+    assert (before["validation"], native["validation"]) == ("extrapolated", "calibrated")
+    assert native["latency_ms"]["value"] == pytest.approx(ms, rel=1e-3)
+    assert "measured on this board: net" in native["basis"]
+    assert "measured on this board: net" not in tflm["basis"]
+
+
 @pytest.mark.parametrize("first", range(0, len(hostile_names.NAMES), 12))
 def test_hostile_names_of_tensors_stay_text(tmp_path: Path, first: int) -> None:
     path = tmp_path / "net.tflite"
@@ -276,11 +291,11 @@ def test_hostile_names_of_files_stay_text(tmp_path: Path) -> None:
     folder.mkdir()
     for number, path in enumerate(hostile_names.write_models(folder, write_model(unary_model("RELU")))):
         out = tmp_path / str(number)
-        done = captured("emit", folder / path.name, *NATIVE, "-o", out)
+        done = captured("emit", folder / path.name, *NATIVE, "--profile", "-o", out)
         assert done.returncode == 0, (path, done.stderr)
         names = {file.name for file in out.iterdir()}
         name = output_name(path, None)
-        assert {f"{name}.h", f"{name}.c", f"{name}_weights.c", "main.c"} < names
+        assert {f"{name}.h", f"{name}.c", f"{name}_weights.c", f"{name}_profile.c", "main.c"} < names
         if number % 8 == 0:
             check_compiles(out)
     assert not list(tmp_path.rglob("injected"))

@@ -67,6 +67,9 @@ project(app LANGUAGES C)
 find_package(edgetool REQUIRED)
 add_library(second SHARED second.c)
 edgetool_add_model(second MODEL models/other.tflite NAME second TARGET cortex-m7 RUNTIME native)
+add_executable(timed)
+target_compile_options(timed PRIVATE "-DTIMED_PROFILE_TICKS()=1" -DTIMED_PROFILE_TICKS_HZ=1)
+edgetool_add_model(timed MODEL models/other.tflite NAME timed TARGET cortex-m7 RUNTIME native PROFILE)
 add_executable(app main.c)
 target_compile_options(app PRIVATE -Wall -Wextra -Wconversion -Werror)
 edgetool_add_model(app MODEL "models/my net.tflite" TARGET cortex-m7 RUNTIME native)
@@ -251,6 +254,7 @@ def test_native_code_and_its_kernels(source: Path, tmp_path: Path) -> None:
     assert FIRST in said
     assert "app_edgetool_kernels" in said
     assert os.spawnl(os.P_WAIT, folder / "app", "app") == 0
+    assert "kernels=native runtime=native" in run(folder / "timed").stdout
     written = {path.name for path in (folder / "edgetool/app/my_net").iterdir()}
     assert written == {f"my_net{end}" for end in (".c", ".h", "_weights.c", "_weights.h", ".tflite", ".json", ".d")}
     assert "edgetool convert" not in build(folder)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from edgetool.codegen import c_names
+from edgetool.codegen.profile import counter_of, word
 from edgetool.codegen.spec import ProgramSpec
-from edgetool.codegen.tflm.profile import counter_of, profile_source, word
+from edgetool.codegen.tflm.profile import PORT, profile_source
 from edgetool.errors import CalibrationError
 from edgetool.pipeline.device_log import read_profile_log
 from edgetool.target.load import list_targets, load_target
@@ -69,7 +70,7 @@ def test_the_text_is_plain(name: str, core: str) -> None:
 
 def test_every_packaged_microcontroller_core_has_its_own_counter() -> None:
     without = {load_target(name).core.name for name in list_targets()}
-    assert {core for core in without if counter_of(core).name == "tflm"} == {"aarch64", "x86-64", "rxv2"}
+    assert {core for core in without if counter_of(core, PORT) is PORT} == {"aarch64", "x86-64", "rxv2"}
 
 
 @pytest.mark.parametrize(

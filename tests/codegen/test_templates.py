@@ -22,6 +22,7 @@ from edgetool.codegen.tflm.profile import profile_source
 from edgetool.codegen.tflm.runner import main_source, ops_header, runner_header, runner_source
 from edgetool.errors import InternalError
 from edgetool.execute.cores import BARE
+from edgetool.model.types import DType
 from tests.codegen.c_compilers import TFLM_API
 from tests.codegen.header_specs import ALL, BLOB
 from tests.codegen.native import models as native_models
@@ -41,6 +42,7 @@ CPP_HEADERS = ("tflm/ops.h", "tflm/runner.h", "tflm/arena.h")
 OPERANDS = {
     **dict.fromkeys(("MY_BYTES", "MY_SIZE", "MY_ALIGNMENT", "MY_LIMIT"), "16"),
     **dict.fromkeys(("MY_BOUND", "MY_COUNT", "MY_TENSORS", "MY_UNCALIBRATED", "MY_RUNS", "MY_EVENTS"), "1"),
+    **dict.fromkeys(("MY_OPERATORCOUNT", "MY_STEPCOUNT", "MY_PLACE"), "1"),
     **dict.fromkeys(("MY_CLOCK", "MY_LOGVERSION", "MY_WORDLENGTH", "my_position", "MY_LOW", "MY_HIGH"), "1"),
     **dict.fromkeys(("MY_MODEL_MY_IO_SCALE", "MY_MODEL_MY_IO_ZERO_POINT"), "1"),
     **dict.fromkeys(("MY_MODEL_INPUT_my_position_MY_UNITS", "MY_MODEL_OUTPUT_my_position_MY_UNITS"), "1"),
@@ -49,7 +51,6 @@ OPERANDS = {
     **dict.fromkeys(("MY_FIRINGS", "MY_POSITIONS", "MY_TENSOR", "MY_ROWBYTES", "MY_OPERATORS", "MY_ELEMENTS"), "4"),
     **dict.fromkeys(("MY_FEDCOUNT", "MY_NUMBER", "MY_WORDS"), "1"),
     "my_model_schedule": '((const uint8_t *)"")',
-    "my_model_steps": "NULL",
     "my_model_tables": "(*(const edgetool_row_tables *)NULL)",
     "MY_UNIT": "uint32_t",
     "my_array": "NULL",
@@ -82,13 +83,16 @@ BEFORE = {
     "tflm/main.cc": QUANTIZERS,
     "tflm/profile.cc": f"{QUANTIZERS}void my_fill(void *input, size_t bytes);\n"
     "#define MY_MODEL_PROFILE_TICKS() 1\n#define MY_MODEL_PROFILE_TICKS_HZ 1\n",
+    "native/model/profile.c": f"{NATIVE}void my_fill(void *input, size_t bytes);\n"
+    "#define MY_MODEL_PROFILE_TICKS() 1\n#define MY_MODEL_PROFILE_TICKS_HZ 1\n"
+    '#include "edgetool_native.h"\nextern const edgetool_program my_model_tables;\n',
     "tflm/arena.cc": "static uint8_t my_arena_arena[64];\n",
     "tflm/arena_array.cc": '#include "limit_macros.h"\n#define MY_MODEL_ARENA_BYTES 64\n'
     "#define MY_MODEL_ARENA_LOWER_BOUND_BYTES 64\n#define MY_MODEL_ARENA_ALIGNMENT 16\n",
-    "tflm/counters/dwt.cc": "#define __arm__\n",
-    "tflm/counters/systick.cc": "#define __arm__\n",
-    "tflm/counters/mcycle.cc": "#define __riscv\n",
-    "tflm/counters/ccount.cc": "#define __XTENSA__\n",
+    "counters/dwt.c": "#define __arm__\n",
+    "counters/systick.c": "#define __arm__\n",
+    "counters/mcycle.c": "#define __riscv\n",
+    "counters/ccount.c": "#define __XTENSA__\n",
 }
 # The generated files that templates include.
 FILES = {
@@ -209,10 +213,13 @@ def generated() -> Iterator[str]:
     for name in native_models.MODELS:
         yield from native_models.texts(name).values()
         yield from row_texts(name, native_models.MODELS[name]()).values()
+        if name != "nothing":
+            yield from native_models.texts(name, profile=True).values()
     yield from row_texts("layer", native_models.layer(), (0,)).values()
-    yield from native_models.texts(
-        "layer", spec=replace(native_models.spec_of("layer", native_models.layer()), uncalibrated=True)
-    ).values()
+    dense = native_models.spec_of("layer", native_models.layer())
+    real = replace(dense.inputs[0], dtype=DType.FLOAT32, scale=None, zero_point=None)
+    other = replace(dense, uncalibrated=True, inputs=(real,), target=replace(dense.target, core="rxv2"))
+    yield from native_models.texts("layer", spec=other, profile=True).values()
 
 
 def filled(monkeypatch: pytest.MonkeyPatch, text: str, **values: TemplateValue) -> str:

@@ -10,10 +10,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import CalibrationError
-from edgetool.estimate.calibrate import DISAGREEING, NOISE, SHARES, STALL_ERROR, Calibration, Measurement, calibrate
-from edgetool.estimate.latency import estimate_model
+from edgetool.estimate.calibrate import (
+    DISAGREEING,
+    NOISE,
+    SHARES,
+    STALL_ERROR,
+    Calibration,
+    Measurement,
+    calibrate,
+    probe,
+)
+from edgetool.estimate.latency import count_operators, estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.model.types import DType, Model
+from edgetool.operators.registry import operator_costs
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
 from tests.conftest import examples
@@ -71,6 +81,36 @@ def calibrated(found: Calibration, target: Target = BOARD) -> Target:
 
 def stall_of(found: Calibration, otherwise: float) -> float:
     return otherwise if found.stall_cycles_per_byte is None else found.stall_cycles_per_byte
+
+
+@settings(max_examples=12)
+@given(st.floats(1.05, 7.5), st.floats(0.0, 3.0))
+def test_native_code_has_its_own_cycles_and_stall(cpi: float, stall: float) -> None:
+    """Its instructions are half of those of TFLM's kernels, and the board's region states another stall."""
+    halves = [
+        tuple(
+            replace(item, executed=replace(item.executed, instructions=(item.executed.instructions or 0) // 2))
+            for item in count_operators(model, BOARD, operator_costs(model))
+        )
+        for model in MODELS
+    ]
+    native = BOARD.with_overrides(runtime="native")
+    true = replace(native, timings=probe(native, cpi, stall).timings, regions=probe(native, cpi, stall).regions)
+    measured = []
+    for model, counted in zip(MODELS, halves, strict=True):
+        latency = estimate_model(model, true, counted=counted).latency_ms
+        assert latency is not None
+        measured.append(Measurement("m", model, latency.value, counted))
+    found = calibrate(native, measured)
+    assert found.timing.kernels == "native"
+    assert (found.timing.types, found.timing.status) == (("int8",), "calibrated")
+    assert found.timing.cpi == pytest.approx(cpi, rel=0.01)
+    assert found.timing.stall_cycles_per_byte == pytest.approx(stall, abs=0.05)
+    assert {item.stall_cycles_per_byte for item in BOARD.regions} == {
+        item.stall_cycles_per_byte for item in native.regions
+    }
+    one = calibrate(native, measured[:1])
+    assert one.timing.stall_cycles_per_byte == pytest.approx(speeds_of(BOARD).constant_stall)
 
 
 @settings(max_examples=12)

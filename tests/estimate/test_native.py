@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgetool.errors import TargetError
@@ -69,6 +71,16 @@ def test_a_measured_timing_is_at_most_extrapolated() -> None:
     assert estimate.validation == "extrapolated"
     assert estimate.basis == estimate.latency_ms.basis
     assert "TFLM's kernels" in estimate.basis
+
+
+def test_a_timing_of_native_code_is_calibrated() -> None:
+    model, board = residual_model(), load_target("nucleo-l4r5zi")
+    assert board.timing is not None
+    own = replace(board.timing, kernels="native", cpi=2.0, basis="measured with native code")
+    target = replace(board, timings=(*board.timings, own)).with_overrides(runtime="native")
+    steps = [StepWork(0, "edgetool_lookup", LoopCounts("all", {"rows": 1, "elements": 100}))]
+    estimate = estimate_native(model, target, count_native_operators(operator_costs(model), steps, target))
+    assert (estimate.validation, estimate.basis) == ("calibrated", "measured with native code")
 
 
 @pytest.mark.parametrize(

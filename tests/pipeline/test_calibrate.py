@@ -25,6 +25,8 @@ from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.calibrate import calibrate_target, profile_text
 from edgetool.pipeline.estimate import estimate_file
+from edgetool.pipeline.native import native_model
+from edgetool.pipeline.source import open_tflite
 from edgetool.pipeline.targets import resolve_target
 from edgetool.report.calibration import CalibrationReport, DeviceInfo
 from edgetool.target.load import list_boards, load_target, parse_target, validate_target
@@ -582,3 +584,107 @@ def test_an_empty_measurement_is_rejected(
         calibrated(models_folder, device_lines(models_folder / "chain.tflite", chain_model(6), **figures))
     assert any(word in str(caught.value) for word in words.split("|"))
     assert not (models_folder / "own.toml").exists()
+
+
+def native_lines(path: Path, /, *, factor: float = 1.2, **figures: Any) -> list[str]:
+    """What the board would print if each operator of native code took `factor` times what is estimated."""
+    target = resolve_target(BOARD).with_overrides(runtime="native")
+    (made,) = estimate_file(path, [target])
+    assert made.estimate is not None
+    ticks = [round(factor * item.ms.value * CLOCK / 1e3) for item in made.estimate.operators if item.subgraph == 0]
+    names = [item.operator for item in made.estimate.operators if item.subgraph == 0]
+    source = open_tflite(path)
+    given = {
+        "model": path.stem,
+        "sha256": source.sha256,
+        "kernels": "native",
+        "runtime": "native",
+        "events": [(name, 0, count, count) for name, count in zip(names, ticks, strict=True)],
+        "total": (sum(ticks),) * 3,
+        "used": native_model(source, target).planned.memory.arena_bytes,
+    }
+    return profile_lines(**{**given, **figures})
+
+
+NATIVE: dict[str, Any] = {"overrides": {"runtime": "native"}}
+
+
+def test_native_code_is_calibrated_beside_tflm(models_folder: Path) -> None:
+    chain, own = models_folder / "chain.tflite", str(models_folder / "own.toml")
+    tflm, native = estimated_ms(chain, BOARD), estimated_ms(chain, BOARD, runtime="native")
+    report = calibrated(models_folder, native_lines(chain), **NATIVE)
+    assert rules(report) == []
+    (model,) = report.calibration.models
+    assert (report.calibration.kernels, report.calibration.after.status) == ("native", "calibrated")
+    assert report.target.runtime == "native"
+    assert model.before_ms == pytest.approx(native)
+    assert model.measured_ms == pytest.approx(1.2 * native, rel=1e-3)
+    assert model.after_ms == pytest.approx(model.measured_ms, rel=1e-6)
+    assert model.device is not None
+    assert model.device.arena_used_bytes == model.device.account_used_bytes
+    assert [item.operator for item in model.operators] == [item.label for item in chain_model(6).main.operators]
+    assert all(item.ratio == pytest.approx(1, rel=0.05) for item in model.operators if item.estimated_ms)
+    # The profile still is one of TFLM, with its timing unchanged.
+    target, before = resolve_target(own), load_target(BOARD)
+    assert (target.runtime, target.kernels, target.timing) == (before.runtime, before.kernels, before.timing)
+    assert [timing.kernels for timing in target.timings] == ["native", *(item.kernels for item in before.timings)]
+    assert target.regions == before.regions
+    assert estimated_ms(chain, own) == pytest.approx(tflm)
+    assert estimated_ms(chain, own, runtime="native") == pytest.approx(1.2 * native, rel=1e-3)
+    (made,) = estimate_file(chain, [target.with_overrides(runtime="native")])
+    assert made.estimate is not None
+    assert made.estimate.validation == "calibrated"
+
+
+def test_both_runtimes_are_calibrated_one_after_the_other(models_folder: Path) -> None:
+    chain, own = models_folder / "chain.tflite", models_folder / "own.toml"
+    native = native_lines(chain)
+    calibrated(models_folder, native, **NATIVE)
+    first = resolve_target(str(own)).timings
+    before = own.rename(models_folder / "before.toml")
+    calibrated(models_folder, native, target_name=str(before), **NATIVE)
+    assert resolve_target(str(own)).timings == first
+    calibrated(models_folder, device_lines(chain, chain_model(6)), target_name=str(before))
+    second = resolve_target(str(own)).timings
+    assert {timing.kernels: timing for timing in second}["native"] == first[0]
+    assert estimated_ms(chain, str(own)) == pytest.approx(1.2 * estimated_ms(chain, BOARD), rel=1e-3)
+
+
+def test_a_time_of_native_code_that_the_user_measured(models_folder: Path) -> None:
+    dense = models_folder / "dense.tflite"
+    ms = 1.5 * estimated_ms(dense, BOARD, runtime="native")
+    options: dict[str, Any] = {"overrides": {"runtime": "native", "clock": 80_000_000}}
+    report = calibrate_target(BOARD, [(dense, ms)], output=models_folder / "own.toml", **options)
+    assert report.calibration.models[0].after_ms == pytest.approx(ms)
+    target = resolve_target(str(models_folder / "own.toml"))
+    assert (target.clock_hz, target.runtime) == (80_000_000, load_target(BOARD).runtime)
+    assert estimated_ms(dense, str(models_folder / "own.toml"), runtime="native") == pytest.approx(ms)
+
+
+@pytest.mark.parametrize(
+    ("native", "options", "words"),
+    [
+        (True, {}, "runs native code, .*; add --runtime native"),
+        (False, NATIVE, "runs TFLM, .*; omit --runtime native"),
+    ],
+)
+def test_the_runtimes_are_not_mixed_up(models_folder: Path, native: bool, options: dict[str, Any], words: str) -> None:
+    chain = models_folder / "chain.tflite"
+    lines = native_lines(chain) if native else device_lines(chain, chain_model(6))
+    with pytest.raises(UsageError, match=words):
+        calibrated(models_folder, lines, **options)
+    assert not (models_folder / "own.toml").exists()
+
+
+def test_doubtful_runs_of_native_code(models_folder: Path) -> None:
+    chain = models_folder / "chain.tflite"
+    report = calibrated(models_folder, native_lines(chain, used=12), **NATIVE)
+    assert rules(report) == [("arena-differs", "error")]
+    with pytest.raises(UsageError, match="generated without a target"):
+        calibrated(models_folder, native_lines(chain, core="unspecified"), **NATIVE)
+
+
+def test_cores_without_counts_of_native_code_are_refused(models_folder: Path) -> None:
+    measured = [(models_folder / "chain.tflite", 1.0)]
+    with pytest.raises(TargetError, match="the time of native code on xtensa-lx7 is unknown"):
+        calibrate_target("esp32-s3", measured, output=models_folder / "own.toml", **NATIVE)

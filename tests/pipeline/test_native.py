@@ -63,8 +63,9 @@ def not_native() -> Model:
         (FirmwareRequest("header"), []),
         (FirmwareRequest("plain"), ["main.c"]),
         (FirmwareRequest("cmake"), ["CMakeLists.txt", "main.c"]),
+        (FirmwareRequest(profile=True), ["main.c", "net_profile.c"]),
     ],
-    ids=["header", "plain", "cmake"],
+    ids=["header", "plain", "cmake", "profile"],
 )
 def test_emit_writes_the_model_the_kernels_and_what_is_requested(
     tmp_path: Path, request_: FirmwareRequest, more: list[str]
@@ -193,18 +194,13 @@ def test_an_unsupported_model_is_refused_and_nothing_is_written(
     assert not out.exists()
 
 
-@pytest.mark.parametrize(
-    ("request_", "option"),
-    [(FirmwareRequest(data="incbin"), "--data"), (FirmwareRequest(profile=True), "--profile")],
-    ids=["incbin", "profile"],
-)
-def test_options_of_programs_for_tflm_are_rejected(tmp_path: Path, request_: FirmwareRequest, option: str) -> None:
-    path = put(tmp_path, conv_model())
+def test_the_option_of_programs_for_tflm_is_rejected(tmp_path: Path) -> None:
+    path, request = put(tmp_path, conv_model()), FirmwareRequest(data="incbin")
     out = tmp_path / "out"
-    with pytest.raises(UsageError, match=option):
-        emit_native(path, TARGET, output=out, request=request_)
-    with pytest.raises(UsageError, match=option):
-        convert_file(ConvertRequest(path), TARGET, output=out, firmware=request_)
+    with pytest.raises(UsageError, match="--data"):
+        emit_native(path, TARGET, output=out, request=request)
+    with pytest.raises(UsageError, match="--data"):
+        convert_file(ConvertRequest(path), TARGET, output=out, firmware=request)
     assert not out.exists()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgetool.errors import TargetError
+from edgetool.estimate.memory_speed import speeds_of
 from edgetool.target.load import load_target, parse_target
 from edgetool.target.types import MemoryRegion, Power, Timing
 
@@ -68,6 +69,19 @@ def test_the_cores_timing_holds_where_the_board_has_none() -> None:
     assert parse_target(GOOD.replace(TIMING, ""), where="my.toml").timing == core.timing
     assert core.timing is not None
     assert core.timing.kernels == "cmsis-nn"
+
+
+def test_native_code_has_a_timing_and_a_stall_of_its_own() -> None:
+    own = TIMING.replace('"cmsis-nn"', '"native"').replace("1.1\n", "2.5\nstall_cycles_per_byte = 0.75\n", 1)
+    target = parse_target(GOOD.replace(TIMING, f"{TIMING}{own}"), where="my.toml")
+    native = target.with_overrides(runtime="native")
+    assert (target.timed_kernels, native.timed_kernels) == ("cmsis-nn", "native")
+    assert (target.timing, native.timing) == target.timings
+    assert (speeds_of(target).constant_stall, speeds_of(native).constant_stall) == (0.25, 0.75)
+    without = parse_target(GOOD, where="my.toml")
+    assert without.with_overrides(runtime="native").timing == without.timing
+    with pytest.raises(TargetError, match="there are two timings for native"):
+        parse_target(GOOD.replace(TIMING, f"{own}{own}"), where="my.toml")
 
 
 def test_a_partly_specified_speed_is_unknown() -> None:

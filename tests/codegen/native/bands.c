@@ -60,14 +60,16 @@ static block new_block(size_t bytes, uint32_t alignment)
     return made;
 }
 
-static void run_band(const edgetool_step *step, const bands_step *extra, uint8_t *arena, uint32_t batch, uint32_t first,
-                     uint32_t count, uint8_t *target)
+static void run_band(const edgetool_program *program, const edgetool_step *step, const bands_step *extra, uint8_t *arena,
+                     uint32_t batch, uint32_t first, uint32_t count, uint8_t *target)
 {
+    const edgetool_input *inputs = program->inputs + step->inputs;
+    const size_t out_bytes = (size_t)count * program->shapes[step->shape].row_bytes;
     size_t taps = 0;
     size_t entries = 0;
     edgetool_band band;
     for (uint32_t i = 0; i < step->inputs_count; i++) {
-        taps += step->inputs[i].taps;
+        taps += program->patterns[inputs[i].pattern].taps;
     }
     const void **rows = (const void **)malloc((taps * count + 1) * sizeof *rows);
     block *blocks = (block *)malloc((taps * count + 1) * sizeof *blocks);
@@ -76,17 +78,18 @@ static void run_band(const edgetool_step *step, const bands_step *extra, uint8_t
     }
     for (uint32_t y = first; y < first + count; y++) {
         for (uint32_t i = 0; i < step->inputs_count; i++) {
-            const edgetool_input *input = &step->inputs[i];
-            const uint8_t *source = input->data != NULL ? (const uint8_t *)input->data : arena + input->offset;
-            source += (size_t)batch * input->rows * input->row_bytes;
-            for (int64_t tap = 0; tap < input->taps; tap++) {
-                const int64_t place = (int64_t)y * input->stride - input->pad + tap * input->dilation;
+            const edgetool_shape *shape = &program->shapes[inputs[i].shape];
+            const edgetool_pattern *pattern = &program->patterns[inputs[i].pattern];
+            const uint8_t *source = pattern->data != NULL ? (const uint8_t *)pattern->data : arena;
+            source += inputs[i].offset + (size_t)batch * shape->rows * shape->row_bytes;
+            for (int64_t tap = 0; tap < pattern->taps; tap++) {
+                const int64_t place = (int64_t)y * pattern->stride - pattern->pad + tap * pattern->dilation;
                 blocks[entries].start = NULL;
                 rows[entries] = NULL;
-                if (place >= 0 && place / input->divisor < input->rows) {
+                if (place >= 0 && place / pattern->divisor < shape->rows) {
                     const bands_input *row = &extra->inputs[i];
                     blocks[entries] = new_block(row->row_bytes, row->alignment);
-                    memcpy(blocks[entries].data, source + (size_t)(place / input->divisor) * input->row_bytes,
+                    memcpy(blocks[entries].data, source + (size_t)(place / pattern->divisor) * shape->row_bytes,
                            row->row_bytes);
                     rows[entries] = blocks[entries].data;
                 }
@@ -94,7 +97,6 @@ static void run_band(const edgetool_step *step, const bands_step *extra, uint8_t
             }
         }
     }
-    const size_t out_bytes = extra->updated != 0 ? extra->updated : (size_t)count * step->row_bytes;
     const block out = new_block(out_bytes, extra->alignment);
     const block scratch = new_block(extra->scratch, 4);
     memset(out.data, 0x5A, out_bytes);
@@ -105,12 +107,12 @@ static void run_band(const edgetool_step *step, const bands_step *extra, uint8_t
     band.rows = rows;
     band.out = out.data;
     band.scratch = scratch.data;
-    for (uint32_t i = 0; i < EDGETOOL_STATES; i++) {
-        band.states[i] = arena + step->states[i];
+    for (uint32_t i = 0; i < step->states_count; i++) {
+        band.states[i] = arena + inputs[step->inputs_count + i].offset;
     }
     band.first = first;
     band.count = count;
-    step->kernel(step->op, &band);
+    program->kernels[step->kernel](step->op, &band);
     memcpy(target, out.data, out_bytes);
     free(out.start);
     free(scratch.start);
@@ -121,20 +123,21 @@ static void run_band(const edgetool_step *step, const bands_step *extra, uint8_t
     free(rows);
 }
 
-void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, const void **unused)
+void edgetool_run(const edgetool_program *program, uint8_t *arena, const void **unused)
 {
     (void)unused;
-    for (uint32_t number = 0; number < count; number++) {
-        const edgetool_step *step = &steps[number];
+    for (uint32_t number = 0; number < program->count; number++) {
+        const edgetool_step *step = &program->steps[number];
+        const edgetool_shape *shape = &program->shapes[step->shape];
         const bands_step *extra = &bands[number];
         uint8_t *out = arena + step->offset;
         for (uint32_t batch = 0; batch < step->batches; batch++) {
-            for (uint32_t y = 0; y < step->rows;) {
-                const uint32_t left = step->rows - y;
+            for (uint32_t y = 0; y < shape->rows;) {
+                const uint32_t left = shape->rows - y;
                 const uint32_t height = extra->whole ? left : 1 + draw(left);
-                run_band(step, extra, arena, batch, y, height, out);
+                run_band(program, step, extra, arena, batch, y, height, out);
                 y += height;
-                out += (size_t)height * step->row_bytes;
+                out += (size_t)height * shape->row_bytes;
             }
         }
     }

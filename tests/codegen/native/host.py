@@ -124,6 +124,7 @@ def prepare(
     *,
     row_wise: bool = False,
     vector: bool = False,
+    dsp: bool = True,
     lean: bool = False,
     place: Callable[[NativeProgram], NativeMemory] = place_buffers,
 ) -> Trial:
@@ -134,7 +135,7 @@ def prepare(
     """
     blob = write_model(model) if isinstance(model, Model) else model
     read = read_model(blob)
-    program = lowered(read, row_wise=row_wise, vector=vector, lean=lean)
+    program = lowered(read, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean)
     if inputs is None:
         drawn = random_inputs(read, samples, seed)
         inputs = [
@@ -153,7 +154,9 @@ def with_rows(trial: Trial, plan: Callable[[RowProblem], RowPlan], fed: Collecti
     return replace(trial, rows=(problem, made), fed=tuple(fed))
 
 
-def lowered(model: Model, *, row_wise: bool = False, vector: bool = False, lean: bool = False) -> NativeProgram:
+def lowered(
+    model: Model, *, row_wise: bool = False, vector: bool = False, dsp: bool = True, lean: bool = False
+) -> NativeProgram:
     """Return the native program of a model that TFLM's reference kernels accept.
 
     Raises:
@@ -161,7 +164,7 @@ def lowered(model: Model, *, row_wise: bool = False, vector: bool = False, lean:
     """
     for item in unsupported_operators(model, load_runtime(NATIVE), kernels="reference"):
         raise UnsupportedModelError(f"TFLM cannot run {item.operator.label}: {item.why}")
-    return lower(model, row_wise=row_wise, vector=vector, lean=lean)
+    return lower(model, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean)
 
 
 def extremes(tensor: Tensor, drawn: Array) -> Array:
@@ -558,10 +561,11 @@ def bands_table(name: str, program: NativeProgram, memory: NativeMemory) -> str:
         whole = int(position in memory.fields)
         alignment = _alignment(program.graph.tensors[step.output])
         updated = step.row_bytes if step.accumulates else 0
-        steps.append(f"    {{{alignment}, {step.scratch_bytes}, {whole}, {updated}, {name}_inputs + {len(inputs)}}},\n")
+        row = f"{alignment}, {step.scratch_bytes}, {whole}, {updated}, {name}_band_inputs + {len(inputs)}"
+        steps.append(f"    {{{row}}},\n")
         inputs += [_bands_input(program, item) for item in step.inputs]
     return (
-        f"static const bands_input {name}_inputs[] = {{ {', '.join(inputs or ['{0, 1}'])} }};\n"
+        f"static const bands_input {name}_band_inputs[] = {{ {', '.join(inputs or ['{0, 1}'])} }};\n"
         f"static const bands_step {name}_bands[] = {{\n{''.join(steps) or '    {1, 0, 0, 0, NULL},'}}};\n"
     )
 

@@ -85,11 +85,12 @@ def _io(model: Model, indices: tuple[int, ...]) -> tuple[IoSpec, ...]:
     )
 
 
-def texts(name: str, *, spec: HeaderSpec | None = None) -> dict[str, str]:
-    """Return all files of a model by name, with main.c, CMakeLists.txt and run.c."""
+def texts(name: str, *, spec: HeaderSpec | None = None, profile: bool = False) -> dict[str, str]:
+    """Return all files of a model by name, with main.c, CMakeLists.txt and run.c, on request with NAME_profile.c."""
     model = MODELS[name]()
     program = lower(model)
     memory = place_buffers(program)
     spec = spec or spec_of(name, model, memory.arena_bytes)
-    files = {**native_files(spec, program, memory, main=True, cmake=True), "run.c": run_source(spec, program)}
+    files = native_files(spec, program, memory, main=True, cmake=True, profile=profile, clock_hz=480_000_000)
+    files["run.c"] = run_source(spec, program)
     return {file: data.decode("ascii") for file, data in files.items()}

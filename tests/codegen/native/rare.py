@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 from math import inf, nan
 from typing import Any
 
@@ -32,6 +32,10 @@ def defined() -> dict[str, Trial]:
         "long vector": _long_vector(),
         "starts outside": _starts_outside(),
         "points outside an axis": _points([(0, 7), (1, -1), (3, 3)]),
+        "pixels of int16 from the last to the first": _pixels_in_place((2, 8, 2), DType.INT16),
+        "pixels of many vectors in place": _pixels_in_place((40, 48, 40), DType.INT8, vector=True),
+        "columns outside": _columns_outside(),
+        "scales of more than one half": _large_scales(),
     }
 
 
@@ -46,9 +50,16 @@ def undefined() -> dict[str, Trial]:
     }
 
 
-def _trial(net: Net, inputs: Sequence[int], outputs: Sequence[int], samples: Sequence[Array] | None = None) -> Trial:
+def _trial(
+    net: Net,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    samples: Sequence[Array] | None = None,
+    *,
+    vector: bool = False,
+) -> Trial:
     net.end_graph(inputs, outputs)
-    return prepare(net.whole(), inputs=samples)
+    return prepare(net.whole(), inputs=samples, vector=vector)
 
 
 def _divided_planes() -> Trial:
@@ -158,3 +169,35 @@ def _equal_codes() -> Trial:
     x = net.arena(1, 600)
     y = net.op("SOFTMAX", [x], scale=2.0**-8, zero_point=-128, beta=1.0)
     return _trial(net, [x], [y], [np.zeros((1, 1, 600), np.int8)])
+
+
+def _pixels_in_place(channels: Sequence[int], dtype: DType, *, vector: bool = False) -> Trial:
+    """Convolve pixels with their outputs in the same memory, once in each direction."""
+    net = Net(seed=1)
+    x = net.arena(1, 3, 5, channels[0], dtype=dtype)
+    y = x
+    for inputs, outputs in pairwise(channels):
+        weights = net.filter(outputs, 1, 1, inputs, like=y)
+        y = net.op("CONV_2D", [y, weights], 1, 3, 5, outputs, padding="SAME", stride_w=1, stride_h=1)
+    trial = _trial(net, [x], [y], vector=vector)
+    assert set(trial.memory.fields) == {1}, "the second convolution descends"
+    return trial
+
+
+def _columns_outside() -> Trial:
+    """Convolve columns that are farther apart than the image is wide, so that none of a window may be in it."""
+    net = Net(seed=1)
+    x = net.arena(1, 2, 2, 3, zero_point=5)
+    weights = net.filter(4, 1, 4, 3, like=x)
+    values: dict[str, Any] = {"padding": "SAME", "stride_w": 1, "stride_h": 1, "dilation_w_factor": 3}
+    return _trial(net, [x], [net.op("CONV_2D", [x, weights], 1, 2, 2, 4, **values)], vector=True)
+
+
+def _large_scales() -> Trial:
+    """Scale sums by 3 / 4, without a shift to the right."""
+    net = Net(seed=1)
+    x = net.arena(1, 1, 4, 3, scale=1 / 16)
+    weights = net.tensor((2, 1, 1, 3), DType.INT8, data=bytes([1, 255, 2, 0, 1, 254]), scales=(1 / 4,))
+    values: dict[str, Any] = {"padding": "SAME", "stride_w": 1, "stride_h": 1, "fused_activation_function": "RELU"}
+    y = net.op("CONV_2D", [x, weights], 1, 1, 4, 2, scale=1 / 48, zero_point=-128, **values)
+    return _trial(net, [x], [y], vector=True)

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from benchmarks.kernels.cases import Case
 
-from edgetool.codegen.native.convolution import TILED_SHIFT
+from edgetool.codegen.native.convolution import TILED_SHIFT, DepthwiseTiling
 from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, SIGN, WIDE
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.products import first_multiple
 from edgetool.codegen.native.program import Constant, RowInput, Step
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
+from edgetool.operators.overlap import Window
 from tests.codegen.native.host import Build, compare_all, differences, prepare
 from tests.memory.account_net import Net
 
@@ -87,20 +88,27 @@ def _depthwise(
     channels: int = 8,
     dilation: int = 1,
     padding: str = "SAME",
+    multiplier: int = 1,
+    height: int = 11,
+    fused: str = "RELU",
+    scale: float = 1.0,
+    code: int = -128,
 ) -> Model:
-    """Return a depthwise convolution without depth multiplier; taps, strides and the dilation of rows come first."""
+    """Return a depthwise convolution. dilation: of rows. code: the output's zero point."""
     net = Net()
-    height = 11
+    outputs_each = channels * multiplier
     x = net.arena(2, height, width, channels, scale=1 / 16, zero_point=-5)
-    weights, bias = net.filter(1, *taps, channels, like=x, axis=3), net.biases(channels, like=x)
+    weights, bias = net.filter(1, *taps, outputs_each, like=x, axis=3), net.biases(outputs_each, like=x)
     outputs = [
         -(-(side if padding == "SAME" else side - reach) // stride)
         for side, reach, stride in zip((height, width), ((taps[0] - 1) * dilation, taps[1] - 1), strides, strict=True)
     ]
     values: dict[str, Any] = {"stride_h": strides[0], "stride_w": strides[1], "dilation_w_factor": 1}
-    values |= {"dilation_h_factor": dilation, "padding": padding, "depth_multiplier": 1}
-    values |= {"fused_activation_function": "RELU"}
-    y = net.op("DEPTHWISE_CONV_2D", [x, weights, bias], 2, *outputs, channels, scale=1.0, zero_point=-128, **values)
+    values |= {"dilation_h_factor": dilation, "padding": padding, "depth_multiplier": multiplier}
+    values |= {"fused_activation_function": fused}
+    y = net.op(
+        "DEPTHWISE_CONV_2D", [x, weights, bias], 2, *outputs, outputs_each, scale=scale, zero_point=code, **values
+    )
     net.end_graph([x], [y])
     return net.whole()
 
@@ -127,20 +135,70 @@ def test_depthwise_convolutions_with_planes_compute_what_tflm_computes(
 ) -> None:
     trials = [prepare(model, samples=2) for model in depthwises()]
     steps = [step for trial in trials for step in trial.program.steps]
-    assert {step.kernel for step in steps} == {"edgetool_depthwise_tiled_s8"}
-    assert {(step.band > 1, _fields(step)["is_3x3"]) for step in steps} >= {(True, 1), (True, 0), (False, 0)}
+    tiled = [step for step in steps if step.kernel == "edgetool_depthwise_tiled_s8"]
+    assert {step.kernel for step in steps if step not in tiled} == {"edgetool_depthwise_s8"}
+    assert {(step.band > 1, _fields(step)["is_3x3"]) for step in tiled} >= {(True, 1), (True, 0), (False, 0)}
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
 
 
+# The activation, scale and zero point of outputs: a range that ends below 127, one that starts at 3, one that is whole
+# but has codes on both sides of its zero point, and one with scales above one half.
+RANGES = (("RELU6", 1.0, -100), ("RELU", 1.0, 3), ("NONE", 1.0, 3), ("NONE", 0.0005, 3))
+
+
+def narrow_depthwises() -> list[Model]:
+    """Return layers with other ranges of outputs, for all that four channels of the lean kernel and others can be."""
+    kinds: list[dict[str, Any]] = [
+        {"width": 9},
+        {"width": 10, "channels": 5},
+        {"width": 9, "taps": (5, 4)},
+        {"width": 4, "taps": (2, 2), "channels": 7},
+        {"width": 3, "channels": 2, "multiplier": 4},
+        {"width": 5, "taps": (2, 1), "strides": (2, 1), "channels": 3, "multiplier": 3},
+        {"width": 1, "channels": 9, "height": 1},
+    ]
+    return [
+        _depthwise(**values, fused=fused, scale=scale, code=code)
+        for values, (fused, scale, code) in product(kinds, RANGES)
+    ]
+
+
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_depthwise_convolutions_of_any_range_compute_what_tflm_computes(
+    flags: tuple[str, ...], driver: Literal["run", "bands"]
+) -> None:
+    trials = [prepare(model, samples=2, dsp=bool(flags)) for model in narrow_depthwises()]
+    fields = [(step.kernel, _fields(step)) for trial in trials for step in trial.program.steps]
+    lean = [values for kernel, values in fields if kernel == "edgetool_depthwise_s8"]
+    assert {values["shift"] for values in lean} > {DOUBLE_ROUNDING, SIGN}
+    assert any(kernel == "edgetool_depthwise_tiled_s8" and values["high"] < 127 for kernel, values in fields)
+    assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+def test_depthwise_convolutions_have_planes_where_they_have_fewer_instructions() -> None:
+    def kernel(*values: Any, dsp: bool = True, **others: Any) -> str:
+        (step,) = _steps(_depthwise(*values, **others), dsp=dsp)
+        return step.kernel.removeprefix("edgetool_depthwise_")
+
+    assert kernel(9) == kernel(9, (5, 5)) == kernel(9, dsp=False) == "tiled_s8"
+    assert (kernel(9, channels=5), kernel(9, channels=5, dsp=False)) == ("tiled_s8", "s8")
+    assert kernel(9, (5, 5), dsp=False) == kernel(9, multiplier=4) == "s8"
+    assert kernel(2, height=2) == kernel(9, (1, 3)) == kernel(1, (5, 1)) == "s8"
+
+
 def _convolution(
-    size: tuple[int, int, int, int, int, int], channels: tuple[int, int], scale: float, fused: str
+    size: tuple[int, int, int, int, int, int], channels: tuple[int, int], scale: float, fused: str, groups: int = 1
 ) -> Model:
     """Return a convolution of (height, width, taps y, taps x, stride, dilation) and (input, output) channels."""
     height, width, taps_y, taps_x, stride, dilation = size
     net = Net()
     x = net.arena(2, height, width, channels[0], scale=1 / 16, zero_point=-5)
     shape = (2, -(-height // stride), -(-width // stride), channels[1])
-    weights, bias = net.filter(channels[1], taps_y, taps_x, channels[0], like=x), net.biases(channels[1], like=x)
+    weights, bias = (
+        net.filter(channels[1], taps_y, taps_x, channels[0] // groups, like=x),
+        net.biases(channels[1], like=x),
+    )
     values: dict[str, Any] = {"stride_h": stride, "stride_w": stride, "padding": "SAME"}
     values |= {"dilation_h_factor": dilation, "dilation_w_factor": dilation, "fused_activation_function": fused}
     y = net.op("CONV_2D", [x, weights, bias], *shape, scale=scale, zero_point=3 if fused == "NONE" else -128, **values)
@@ -172,6 +230,34 @@ def test_convolutions_of_every_form_compute_what_tflm_computes(
     assert {_fields(step)["shift"] for step in steps} == {TILED_SHIFT, SIGN, DOUBLE_ROUNDING}
     assert {_fields(step)["high"] < 127 for step in steps} == {False, True}
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_grouped_convolutions_compute_what_tflm_computes(
+    flags: tuple[str, ...], driver: Literal["run", "bands"]
+) -> None:
+    models = [
+        _convolution(size, (groups * depth, groups * filters), scale, fused, groups)
+        for size, (groups, depth, filters), (scale, fused) in product(
+            SIZES, ((2, 4, 6), (3, 5, 1), (4, 1, 3)), (FORMS[1], FORMS[3])
+        )
+    ]
+    trials = [prepare(model, samples=1, row_wise=driver == "bands") for model in models]
+    assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_conv2d_tiled_s8"}
+    assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+def test_more_groups_than_a_descriptor_can_have_get_the_lean_kernel() -> None:
+    (step,) = _steps(_convolution(SIZES[0], (256, 256), 1.0, "NONE", 256))
+    assert step.kernel == "edgetool_conv2d_s8"
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_convolutions_have_no_taps_that_are_never_inside_the_input(vector: bool) -> None:
+    (step,) = _steps(_convolution((2, 3, 7, 9, 1, 1), (4, 4), 1.0, "NONE"), vector=vector)
+    assert [_fields(step)[name] for name in ("taps_y", "taps_x", "pad_x")] == [3, 5, 2]
+    assert (step.inputs[0].taps, step.inputs[0].pad) == (3, 1)
 
 
 @pytest.mark.parametrize("factor", [0, 1, 7, 12, 50, 63, 97, 100])
@@ -278,3 +364,53 @@ def test_a_bias_of_another_size_is_refused() -> None:
     index = model.main.operators[0].inputs[2]
     with pytest.raises(UnsupportedModelError, match="not one number for each channel"):
         lower(_with_tensor(model, index, data=bytes(16), shape=(4,)))
+
+
+def _wide(code: str, height: int, width: int) -> Model:
+    """Return a convolution of an image of this size: pointwise, or with taps along rows or the only column."""
+    net = Net(seed=2)
+    x = net.arena(1, height, width, 1 if code == "CONV_2D" else 2, zero_point=3)
+    if code == "CONV_2D":
+        return net.model([x], [_conv(net, x, (2, 1, 1, 1), (1, height, width, 2))])
+    values: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1, "padding": "SAME"}
+    taps = (1, 5) if width > 1 else (9, 1)
+    y = net.op(code, [x, net.filter(1, *taps, 2, like=x, axis=3)], 1, height, width, 2, scale=64.0, **values)
+    return net.model([x], [y])
+
+
+LEAST_WIDE = 2**16
+WIDTHS = {
+    ("CONV_2D", 1, LEAST_WIDE - 1): ("tiled", 1),
+    ("CONV_2D", 255, 257): ("tiled", 1),
+    ("CONV_2D", 256, 256): ("tiled", 256),
+    ("CONV_2D", 1, LEAST_WIDE): ("", 1),
+    ("DEPTHWISE_CONV_2D", 1, LEAST_WIDE - 1): ("tiled", 1),
+    ("DEPTHWISE_CONV_2D", 1, LEAST_WIDE): ("", 1),
+}
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_images_that_are_too_wide_for_a_tuned_kernel_have_another_one(vector: bool) -> None:
+    trials = {}
+    for (code, height, width), (kind, rows) in WIDTHS.items():
+        trial = prepare(_wide(code, height, width), 1, vector=vector)
+        (step,) = trial.program.steps
+        name = "conv2d" if code == "CONV_2D" else "depthwise"
+        variant = f"{'vector' if vector else kind}_" if kind else ""
+        assert (step.kernel, step.rows) == (f"edgetool_{name}_{variant}s8", rows)
+        trials[f"{code} {height} x {width}"] = trial
+    assert differences(trials) == []
+
+
+def test_a_tall_image_of_one_column_is_not_a_row_that_is_too_wide() -> None:
+    for height, rows in ((LEAST_WIDE - 1, 1), (LEAST_WIDE, LEAST_WIDE)):
+        (step,) = lower(_wide("DEPTHWISE_CONV_2D", height, 1), vector=True).steps
+        assert (step.kernel, step.rows) == ("edgetool_depthwise_vector_s8", rows)
+
+
+@pytest.mark.parametrize(
+    ("taps_y", "taps_x", "fits"), [(8, 40, True), (8, 53, False), (9, 3, False), (300, 300, False)]
+)
+def test_the_taps_of_a_layer_with_planes_are_few(taps_y: int, taps_x: int, fits: bool) -> None:
+    window = Window(1, 9, 400, 4, 9, 400, 4, taps_y=taps_y, taps_x=taps_x, stride_y=2)
+    assert (DepthwiseTiling.of(window, row_wise=False, is_3x3=False) is not None) is fits

@@ -131,7 +131,7 @@ def test_a_constant_right_operand_makes_a_product_a_dense_layer(adj_y: bool) -> 
     y = net.op("BATCH_MATMUL", [x, right], 2, 3, 5, adj_x=False, adj_y=adj_y)
     net.end_graph([x], [y])
     step = _step(net.whole())
-    assert (step.kernel, step.rows, step.row_bytes) == ("edgetool_dense_s8", 6, 5)
+    assert (step.kernel, step.rows, step.row_bytes) == ("edgetool_dense_s8", 1, 6 * 5)
     weights = dict(step.op.values)["weights"]
     assert isinstance(weights, Constant)
     rows = (codes if adj_y else codes.T).astype(np.uint8)
@@ -140,6 +140,35 @@ def test_a_constant_right_operand_makes_a_product_a_dense_layer(adj_y: bool) -> 
     order = [(unit, code) for code in (0, 1) for unit in (0, 2)]
     words = [rows[unit : unit + 2, code : code + 3 : 2].T.tobytes() for unit, code in order]
     assert weights.data == b"".join(words) + rows[4].tobytes()
+
+
+def test_a_product_with_one_column_has_its_operands_exchanged() -> None:
+    net = Net()
+    x, weights = net.arena(7, 20, zero_point=3), net.arena(1, 20, zero_point=4)
+    y = net.op("FULLY_CONNECTED", [x, weights, net.biases(1, like=x)], 7, 1)
+    net.end_graph([x, weights], [y])
+    step = _step(net.whole())
+    fields = dict(step.op.values)
+    names = ("rows", "columns", "left_zero_point", "right_zero_point", "right_column_step")
+    assert [fields[name] for name in names] == [1, 7, 4, 3, 20]
+    assert [item.source for item in step.inputs] == [weights, x]
+    assert len(set(_words(fields["bias"]))) == 1
+    assert len(_words(fields["bias"])) == 7
+
+
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+def test_products_of_all_depths_and_numbers_of_columns_compute_what_tflm_computes(flags: tuple[str, ...]) -> None:
+    trials = []
+    for depth in (1, 2, 3, 4, 15, 16, 17, 18, 19, 20, 33):
+        for number, columns in enumerate((1, 2, 3, 4, 5, 9, 17)):
+            net = Net(depth)
+            turned = bool(number & 1)
+            left = net.arena(2, *((depth, 3) if turned else (3, depth)), zero_point=-7)
+            right = net.arena(2, columns, depth, zero_point=0 if number % 3 else 9)
+            y = net.op("BATCH_MATMUL", [left, right], 2, 3, columns, adj_x=turned, adj_y=True, scale=2.0)
+            net.end_graph([left, right], [y])
+            trials.append(prepare(net.whole(), 2))
+    assert not any(compare_all(trials, Build(flags=flags)))
 
 
 @pytest.mark.slow

@@ -58,6 +58,7 @@ def test_a_field_that_does_not_exist_is_a_fault_of_the_lowering() -> None:
     [
         replace(STEP, rows=2**32),
         replace(STEP, batches=2**16),
+        replace(STEP, states=(0, 1, 2)),
         replace(STEP, inputs=(RowInput(0, 1, taps=2**16),)),
         replace(STEP, inputs=(RowInput(0, 1, stride=2**16),)),
         replace(STEP, inputs=(RowInput(0, 1, pad=2**15),)),
@@ -78,6 +79,14 @@ def test_a_range_error_refuses_the_operator(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UnsupportedModelError, match=r"FULLY_CONNECTED here: its number of batches of 70,000") as raised:
         lower(dense_model())
     assert raised.value.where == "operator 0"
+
+
+def test_tables_of_too_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering, "MAX_TABLE_ROWS", 2)
+    assert lower(dense_model()).steps
+    monkeypatch.setattr(lowering, "MAX_TABLE_ROWS", 1)
+    with pytest.raises(UnsupportedModelError, match="allows 1 operators and inputs of operators, and it has 2"):
+        lower(dense_model())
 
 
 def pooled(height: int) -> Model:

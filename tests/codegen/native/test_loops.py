@@ -36,10 +36,10 @@ STEP = Step(
 
 
 @cache
-def trials(*, vector: bool) -> dict[str, Trial]:
+def trials(*, vector: bool, dsp: bool) -> dict[str, Trial]:
     """Some of the layers that were counted."""
     names = [(kind, number) for kind, (_, count) in LAYERS.items() for number in range(0, count, EVERY)]
-    made = {f"layer/{kind}/{number}": trial_of(layer(kind, number), vector=vector) for kind, number in names}
+    made = {f"layer/{kind}/{number}": trial_of(layer(kind, number), vector=vector, dsp=dsp) for kind, number in names}
     return {name: trial for name, trial in made.items() if trial is not None}
 
 
@@ -51,7 +51,7 @@ def counted() -> tuple[Counted, ...]:
 def errors(core: str) -> Iterator[tuple[float, str, str]]:
     """The relative errors of the steps of some layers, with kernel and case."""
     profile = load_core(core)
-    table, made = load_instructions(core, "native"), trials(vector=profile.mve)
+    table, made = load_instructions(core, "native"), trials(vector=profile.mve, dsp=profile.dsp)
     loops = {name: program_loops(trial.program, trial.memory, code_of(profile)) for name, trial in made.items()}
     for row in counted():
         number = row.instructions.get(core, 0)
@@ -77,7 +77,7 @@ def test_counts_are_those_of_the_csv() -> None:
     machine = MACHINES["cortex-m7"]
     if machine.missing_tools:
         pytest.skip(f"{', '.join(machine.missing_tools)}: not installed")
-    trial = trials(vector=False)["layer/dense/0"]
+    trial = trials(vector=False, dsp=True)["layer/dense/0"]
     row = next(item for item in counted() if item.case == "layer/dense/0")
     ((number,),) = counts("cortex-m7", {"layer/dense/0": trial}).values()
     assert abs(number - row.instructions["cortex-m7"]) <= 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,14 @@ from edgetool.execute.cores import MACHINES
 from edgetool.model.types import DType, Model
 from tests.codegen.boards import BOARDS, build, run
 from tests.codegen.c_compilers import FLAGS
-from tests.codegen.native.host import Build, Driver
+from tests.codegen.native.host import Build, Driver, compare_all, prepare
 from tests.codegen.native.test_networks import cases, differences, networks, supported
 from tests.codegen.native.test_overlaps import check, detected, trials_of
 from tests.memory.account_net import Net
 
 KERNELS = Path(templates.__file__).parent / "native" / "c"
 HELIUM = Path(__file__).with_name("helium.c")
-CODES = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD")
+CODES = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "ADD")
 TYPES = [(code, "int8") for code in CODES]
 QUICK, MANY = 10, 60
 BANDS = Build(driver="bands")
@@ -35,7 +36,8 @@ BANDS = Build(driver="bands")
 def test_random_layers_compute_what_tflm_computes(build: Build) -> None:
     trials = supported(cases(TYPES, range(300, 300 + QUICK)), None, Counter(), vector=True, row_wise=build is BANDS)
     used = Counter(step.kernel for trial in trials.values() for step in trial.program.steps)
-    assert {name for name in used if "_vector_" in name} >= {"edgetool_conv2d_vector_s8", "edgetool_dense_vector_s8"}
+    names = ("conv2d", "dense", "batch_matmul")
+    assert {name for name in used if "_vector_" in name} >= {f"edgetool_{name}_vector_s8" for name in names}
     assert differences(trials, build) == []
 
 
@@ -62,10 +64,11 @@ def test_outputs_are_right_at_the_stated_distance(row_wise: bool) -> None:
     assert detected(check(trials)) > 0.2
 
 
-def _convolution(groups: int = 1, scale: float = 1.0) -> Model:
-    net = Net()
-    x = net.arena(1, 4, 4, 4, dtype=DType.INT8, scale=1 / 16, zero_point=3)
-    weights, bias = net.filter(8, 3, 3, 4 // groups, like=x), net.biases(8, like=x)
+def _convolution(groups: int = 1, scale: float = 1.0, size: int = 4, taps: int = 3, depth: int = 4) -> Model:
+    """Return a convolution with `depth` input channels and two output channels in each group."""
+    net, channels = Net(), 2 * groups
+    x = net.arena(1, size, size, groups * depth, dtype=DType.INT8, scale=1 / 16, zero_point=3)
+    weights, bias = net.filter(channels, taps, taps, depth, like=x), net.biases(channels, like=x)
     values: dict[str, Any] = {
         "padding": "SAME",
         "stride_h": 1,
@@ -73,16 +76,64 @@ def _convolution(groups: int = 1, scale: float = 1.0) -> Model:
         "dilation_h_factor": 1,
         "dilation_w_factor": 1,
     }
-    y = net.op("CONV_2D", [x, weights, bias], 1, 4, 4, 8, scale=scale, **values)
+    y = net.op("CONV_2D", [x, weights, bias], 1, size, size, channels, scale=scale, **values)
     net.end_graph([x], [y])
     return net.whole()
 
 
-def test_grouped_convolutions_and_left_shifts_have_the_kernels_of_other_cores() -> None:
-    for model, is_vector in ((_convolution(), True), (_convolution(2), False), (_convolution(scale=1e-6), False)):
+def test_many_groups_and_left_shifts_have_the_kernels_of_other_cores() -> None:
+    many = _convolution(256, depth=1)
+    for model, is_vector in ((_convolution(3), True), (many, False), (_convolution(scale=1e-6), False)):
         (step,) = lower(model, vector=True).steps
         assert ("_vector_" in step.kernel) is is_vector
         assert lower(model).kernels != lower(model, vector=True).kernels or not is_vector
+
+
+@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+def test_grouped_convolutions_compute_what_tflm_computes(build: Build) -> None:
+    shapes = product((1, 2, 5), (1, 3), (1, 3, 17), (2, 5))
+    models = [_convolution(groups, size=size, taps=taps, depth=depth) for size, taps, depth, groups in shapes]
+    trials = [prepare(model, samples=1, vector=True, row_wise=build is BANDS) for model in models]
+    assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_conv2d_vector_s8"}
+    assert compare_all(trials, build) == [None] * len(trials)
+
+
+def _dense(rows: int, units: int, *, zero_point: int = 0) -> Model:
+    net = Net()
+    x = net.arena(rows, 20, scale=1 / 16, zero_point=3)
+    codes = net.random.randbytes(units * 20)
+    weights = net.tensor((units, 20), DType.INT8, data=codes, scales=(1 / 128,), zero_point=zero_point)
+    y = net.op("FULLY_CONNECTED", [x, weights, net.biases(units, like=x)], rows, units)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+@pytest.mark.parametrize("row_wise", [False, True])
+@pytest.mark.parametrize("zero_point", [0, -9])
+def test_dense_layers_of_few_units_and_of_weights_with_a_zero_point(zero_point: int, row_wise: bool) -> None:
+    sizes = [(rows, units) for rows in (1, 2, 3, 4, 5, 7) for units in (1, 2, 3, 6)]
+    models = {
+        str(size): prepare(_dense(*size, zero_point=zero_point), vector=True, row_wise=row_wise) for size in sizes
+    }
+    assert {kernel for trial in models.values() for kernel in trial.program.kernels} == {"edgetool_dense_vector_s8"}
+    assert differences(models, Build() if not row_wise else BANDS) == []
+
+
+def test_rows_of_a_dense_layer_are_one_row_unless_they_are_planned_one_by_one() -> None:
+    for row_wise, rows in ((False, 1), (True, 6)):
+        (step,) = lower(_dense(6, 5), vector=True, row_wise=row_wise).steps
+        assert (step.rows, step.row_bytes * step.rows) == (rows, 30)
+
+
+def test_products_have_the_kernel_of_other_cores_if_they_must_do_without_scratch() -> None:
+    net = Net()
+    left, right = net.arena(3, 8), net.arena(8, 5)
+    y = net.op("BATCH_MATMUL", [left, right], 3, 5, adj_x=False, adj_y=False)
+    net.end_graph([left, right], [y])
+    model = net.whole()
+    (tuned,), (lean,) = (lower(model, vector=True, lean=lean).steps for lean in (False, True))
+    assert (tuned.kernel, tuned.scratch_bytes) == ("edgetool_batch_matmul_vector_s8", 4 * 8 + 40)
+    assert (lean.kernel, lean.scratch_bytes) == ("edgetool_batch_matmul_s8", 0)
 
 
 def test_other_operators_have_one_lowering() -> None:

@@ -54,7 +54,8 @@ def calibrate_view(report: CalibrationReport, written: Path, *, every_operator: 
     for model in calibration.models:
         if model.device is not None:
             lines += ["", *_device(model, model.device, every_operator=every_operator)]
-    lines += ["", f"  Use it: edgetool estimate MODEL --target {_argument(written)}"]
+    runtime = " --runtime native" if calibration.kernels == "native" else ""
+    lines += ["", f"  Use it: edgetool estimate MODEL --target {_argument(written)}{runtime}"]
     return lines + finding_lines(report.findings)
 
 
@@ -214,6 +215,8 @@ def command(
     One model is enough to find the cycles per instruction. Several models, one of them small and one with many
     weights, also show how long the core waits for constants. Build the firmware as it will ship (-O2 or -O3), with the
     kernels and the clock given here. The profile extends the target and records what it was calibrated on.
+
+    With --runtime native, the times are those of native code, and the profile keeps those of TFLM.
 
     A log identifies its models by their hashes: give their files, or keep each as NAME.tflite beside the log, in the
     current directory, or in NAME-firmware.

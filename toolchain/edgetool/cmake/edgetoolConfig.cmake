@@ -9,9 +9,10 @@
 # Converts MODEL (.h5, .keras, SavedModel directory or .tflite) while the target is built, again whenever a file that
 # was read has changed, and adds what comes out to the target: NAME.h and the model's data; with RUNNER the C++ class of
 # NAME_runner.h, for which the target links TFLM; with PROFILE also the program of NAME_profile.cc, its main() included.
-# With RUNTIME native, it adds NAME.c and NAME_weights.c instead, and links the kernels that they call: a library for each
-# target, which is compiled with the options of the target. What does not fit, or cannot run, fails the build. Relative paths, and edgetool.toml, are those of the current source
-# directory. NAME is the model's file name when not given. OPTIONS are further ones of `edgetool convert`.
+# With RUNTIME native, it adds NAME.c and NAME_weights.c instead, with PROFILE also NAME_profile.c, and links the kernels
+# that they call: a library for each target, which is compiled with the options of the target. What does not fit, or
+# cannot run, fails the build. Relative paths, and edgetool.toml, are those of the current source directory. NAME is the
+# model's file name when not given. OPTIONS are further ones of `edgetool convert`.
 #
 # EDGETOOL_EXECUTABLE is the program that runs: a cache variable, found beside this package or on PATH.
 
@@ -97,7 +98,7 @@ function(edgetool_add_model target)
   set(native FALSE)
   if("${arg_RUNTIME}" STREQUAL "native")
     set(native TRUE)
-    foreach(other DATA KERNELS CUSTOM_OPERATORS RUNNER PROFILE)
+    foreach(other DATA KERNELS CUSTOM_OPERATORS RUNNER)
       if(arg_${other})
         message(FATAL_ERROR "${context}: ${other} does not apply to RUNTIME native")
       endif()
@@ -115,7 +116,9 @@ function(edgetool_add_model target)
   set(project header)
   if(arg_RUNNER OR arg_PROFILE)
     set(project plain)
-    list(APPEND languages CXX)
+    if(NOT native)
+      list(APPEND languages CXX)
+    endif()
   endif()
   get_property(enabled GLOBAL PROPERTY ENABLED_LANGUAGES)
   foreach(language IN LISTS languages)
@@ -149,14 +152,19 @@ function(edgetool_add_model target)
       list(APPEND command "--${spelled}" "${arg_${option}}")
     endif()
   endforeach()
-  if(project STREQUAL "plain")
+  set(suffix cc)
+  if(native)
+    set(suffix c)
+  elseif(project STREQUAL "plain")
     list(APPEND others "${path}_ops.h" "${path}_runner.h")
     list(APPEND compiled "${path}_runner.cc")
-    list(APPEND written "${folder}/main.cc")
+  endif()
+  if(project STREQUAL "plain")
+    list(APPEND written "${folder}/main.${suffix}")
   endif()
   if(arg_PROFILE)
     list(APPEND command --profile)
-    list(APPEND compiled "${path}_profile.cc")
+    list(APPEND compiled "${path}_profile.${suffix}")
   endif()
 
   # Every file of the depfile's rule is an output here; Ninja wants the same one first.

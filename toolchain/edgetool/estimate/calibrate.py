@@ -14,7 +14,7 @@ from math import ceil, floor, inf, isfinite, sqrt
 from numbers import Real
 
 from edgetool.errors import CalibrationError
-from edgetool.estimate.latency import NOTABLE_SHARE, estimate_model
+from edgetool.estimate.latency import NOTABLE_SHARE, CountedOperator, estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.estimate.types import OperatorEstimate
 from edgetool.figure import in_text
@@ -60,11 +60,15 @@ TOO_SLOW = (
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A model and the milliseconds that one inference took on the board."""
+    """A model and the milliseconds that one inference took on the board.
+
+    counted: the executed instructions of its operators as native code; None for TFLM.
+    """
 
     name: str
     model: Model
     ms: float
+    counted: Sequence[CountedOperator] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class Calibration:
     """The fitted timing, the stall of the model's memory if it changed (None: that of the profile), and the
     measurements.
 
+    The timing of native code contains its stall, because that of the memory was measured with TFLM's kernels.
     findings: measurements that hardly agree, and a stall that does not match the memory that the profile names.
     """
 
@@ -153,7 +158,7 @@ def calibrate(target: Target, measurements: Sequence[Measurement]) -> Calibratio
     _check_fit(samples, cpi, stall, target)
     fits = tuple(_fitted(sample, cpi, stall) for sample in samples)
     return Calibration(
-        timing=_timing(target, cpi, samples, [sample.factor(cpi, stall) for sample in samples]),
+        timing=_timing(target, cpi, stall, samples, [sample.factor(cpi, stall) for sample in samples]),
         stall_cycles_per_byte=None if stall == _rounded(profile_stall) else stall,
         measurements=fits,
         findings=(
@@ -166,12 +171,12 @@ def calibrate(target: Target, measurements: Sequence[Measurement]) -> Calibratio
 def _sample(target: Target, item: Measurement) -> _Sample:
     """Return the model's counts: the differences between estimates with one more cycle per instruction or per byte."""
     ms = _milliseconds(item)
-    estimates = [estimate_model(item.model, probe(target, *figures)) for figures in PROBES]
+    estimates = [estimate_model(item.model, probe(target, *figures), counted=item.counted) for figures in PROBES]
     plain, slower, waiting = (estimate.cycles for estimate in estimates)
     if plain is None or slower is None or waiting is None or slower == plain:
         raise CalibrationError(
             f"there are no instruction counts for any of its operators on {target.core.name} with "
-            f"{target.kernels} kernels",
+            f"{target.timed_kernels} kernels",
             where=item.name,
             fix="calibrate with a model that uses other operators, or on a core with instruction tables",
         )
@@ -212,7 +217,7 @@ def _milliseconds(item: Measurement) -> float:
 def probe(target: Target, cpi: float, stall: float) -> Target:
     """Return the target with these cycles per instruction and per byte of constants."""
     region = target.flash_region
-    timing = Timing(target.kernels, cpi, 1.0, 1.0, 1.0, 1.0, "unvalidated", "a probe")
+    timing = Timing(target.timed_kernels, cpi, 1.0, 1.0, 1.0, 1.0, "unvalidated", "a probe")
     regions = tuple(replace(r, stall_cycles_per_byte=stall) if r is region else r for r in target.regions)
     return replace(target, timings=(timing,), regions=regions)
 
@@ -353,20 +358,23 @@ def _fitted(sample: _Sample, cpi: float, stall: float) -> FittedMeasurement:
     )
 
 
-def _timing(target: Target, cpi: float, samples: Sequence[_Sample], factors: Sequence[float]) -> Timing:
+def _timing(target: Target, cpi: float, stall: float, samples: Sequence[_Sample], factors: Sequence[float]) -> Timing:
     """Return the timing; its band is the wider of the published one for this number of models and that of the samples.
 
     factors: for each sample, the actual time of the counted operators relative to their estimate. Types that were
-    measured on other boards with the core remain: their ratio is a property of the core.
+    measured on other boards with the core remain: their ratio is a property of the core and of the kernels.
     """
     share = SHARES[min(len(samples), len(SHARES)) - 1]
     low = floor(1e3 * min(1 - share, 1 - BAND_MARGIN * (1 - min(factors)))) / 1e3
     high = ceil(1e3 * max(1 + share, 1 + BAND_MARGIN * (max(factors) - 1))) / 1e3
-    before = target.timing
+    kernels, before = target.timed_kernels, target.timing
     operator = OPERATOR_BAND if before is None else (before.operator_low, before.operator_high)
+    if before is not None and before.kernels != kernels:
+        before = None
+    with_stall = kernels == "native" or (before is not None and before.stall_cycles_per_byte is not None)
     types = frozenset[Precision]().union(*(sample.types for sample in samples), () if before is None else before.types)
     return Timing(
-        kernels=target.kernels,
+        kernels=kernels,
         cpi=cpi,
         low=low,
         high=high,
@@ -375,4 +383,5 @@ def _timing(target: Target, cpi: float, samples: Sequence[_Sample], factors: Seq
         status="calibrated",
         basis="measured on this board: " + ", ".join(f"{item.name} {item.ms:g} ms" for item in samples),
         types=() if before is not None and not before.types else tuple(word for word in PRECISIONS if word in types),
+        stall_cycles_per_byte=stall if with_stall else None,
     )

@@ -176,12 +176,13 @@ def speeds_of(target: Target) -> MemorySpeeds:
         for name, region in (("the model's memory", model), ("the arena's memory", arena))
         if region is None or (region.bytes_per_cycle is None and region.stall_cycles_per_byte is None)
     ]
+    own_stall = None if target.timing is None else target.timing.stall_cycles_per_byte
     in_place = model is not None and model.kind == "external-flash"
     return MemorySpeeds(
         clock_hz=target.clock_hz,
         constants_per_cycle=_per_cycle(model, target),
         arena_per_cycle=_per_cycle(arena, target),
-        constant_stall=_stall(model),
+        constant_stall=_stall(model) if own_stall is None else own_stall,
         arena_stall=_stall(arena) if arena is not None and arena.kind == "external-ram" else 0.0,
         in_place=in_place,
         cache_bytes=model.cache_bytes if model is not None else 0,

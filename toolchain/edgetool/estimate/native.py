@@ -2,7 +2,8 @@
 
 An operator's instructions are those of the steps that it became: 0 if it became a view of another tensor, or if the
 steps of another operator compute it. Cycles, waits for memory and bands are those of the board, as for TFLM
-(latency.py). They were measured with TFLM's kernels, so that the status is at most "extrapolated".
+(latency.py). Unless the board was calibrated for native code, they were measured with TFLM's kernels, and the status is
+at most "extrapolated".
 """
 
 from __future__ import annotations
@@ -100,6 +101,8 @@ def estimate_native(model: Model, target: Target, counted: Sequence[CountedOpera
     counted: the result of count_native_operators.
     """
     estimate = estimate_model(model, target, counted=counted)
+    if target.timing is not None and target.timing.kernels == "native":
+        return estimate
     latency = estimate.latency_ms
     basis = f"{estimate.basis}; {BASIS}"
     return replace(

@@ -1,7 +1,8 @@
 """Calibrate a target: fit its timing to times that were measured on the board, and write it as a profile.
 
-The profile is a TOML file that either extends a packaged board or describes the target completely. Logs of a device
-also state the arena and the time of each operator; the report compares both with edgetool's own figures.
+The profile is a TOML file that either extends a packaged board or describes the target completely. It can have a timing
+of TFLM's kernels and one of native code, each fitted to its own measurements. Logs of a device also state the arena and
+the time of each operator; the report compares both with edgetool's own figures.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import json
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from edgetool import __version__
 from edgetool.codegen.c_names import model_macro
-from edgetool.codegen.tflm.profile import word
+from edgetool.codegen.profile import word
 from edgetool.errors import InternalError, Problem, TargetError, UsageError
 from edgetool.estimate.calibrate import Calibration, Measurement, calibrate
-from edgetool.estimate.latency import estimate_model
+from edgetool.estimate.latency import CountedOperator, estimate_model
 from edgetool.estimate.memory_speed import speeds_of
+from edgetool.estimate.native import require_estimated
 from edgetool.figure import in_text
 from edgetool.finding import Finding
 from edgetool.memory.planner import PlanRequest, plan_memory
@@ -30,7 +32,7 @@ from edgetool.pipeline.device_log import UNSPECIFIED, DeviceRun, at_clock_of, ch
 from edgetool.pipeline.output import check_writable, write_file
 from edgetool.pipeline.reporting import device_options, finding_infos
 from edgetool.pipeline.source import Source, open_tflite
-from edgetool.pipeline.targets import is_path, require_tflm, resolve_named
+from edgetool.pipeline.targets import NATIVE, is_path, resolve_named
 from edgetool.report.calibration import (
     CalibratedTiming,
     CalibrationInfo,
@@ -154,8 +156,10 @@ def _timing(timing: Timing) -> Table:
         "operator_band": [timing.operator_low, timing.operator_high],
         "status": timing.status,
         "basis": timing.basis,
+        "types": list(timing.types) or None,
+        "stall_cycles_per_byte": timing.stall_cycles_per_byte,
     }
-    return table | ({"types": list(timing.types)} if timing.types else {})
+    return {key: value for key, value in table.items() if value is not None}
 
 
 def _power(target: Target) -> Table | None:
@@ -199,23 +203,42 @@ def _printable(text: str) -> str:
 MAX_STEADY_RATIO = 1.1
 
 
-def with_device_info(model: MeasuredModel, run: DeviceRun, target: Target) -> tuple[MeasuredModel, tuple[Finding, ...]]:
+@dataclass(frozen=True, slots=True)
+class NativeWork:
+    """A model as native code: what its operators execute, and its arena."""
+
+    counted: tuple[CountedOperator, ...]
+    arena_bytes: int
+
+
+def _native_work(source: Source, target: Target) -> NativeWork | None:
+    """Return the native code that edgetool generates for the target; None if its runtime is TFLM."""
+    if not target.runtime.is_native:
+        return None
+    from edgetool.pipeline.native import counted_operators, native_model  # with the generator of the code
+
+    planned = native_model(source, target).planned
+    return NativeWork(counted_operators(planned, target) or (), planned.memory.arena_bytes)
+
+
+def with_device_info(
+    model: MeasuredModel, run: DeviceRun, target: Target, work: NativeWork | None = None
+) -> tuple[MeasuredModel, tuple[Finding, ...]]:
     """Add the figures from the device's log to a measured model, and report what makes them doubtful.
 
-    target: the target after calibration.
+    target: the target after calibration. work: the model as native code; None for TFLM.
     """
-    info = _device_info(run, target)
-    return replace(model, device=info, operators=_operators(run, target)), _findings(run, info, target)
+    info = _device_info(run, target, work)
+    return replace(model, device=info, operators=_operators(run, target, work)), _findings(run, info, target)
 
 
-def _device_info(run: DeviceRun, target: Target) -> DeviceInfo:
+def _device_info(run: DeviceRun, target: Target, work: NativeWork | None) -> DeviceInfo:
     """Return the figures from the device's log, with edgetool's own account of the arena for comparison.
 
     The account is None if it is only a lower bound, or if several models share the arena.
     """
     profile = run.profile
-    account = plan_memory(run.source.model, platform_of(target), PlanRequest(file_plan="only")).account
-    comparable = account is not None and not account.is_lower_bound and not profile.arena_shared
+    expected = _account(run.source, target) if work is None else work.arena_bytes
     return DeviceInfo(
         log=run.log.name,
         counter=profile.source,
@@ -223,15 +246,28 @@ def _device_info(run: DeviceRun, target: Target) -> DeviceInfo:
         min_ms=run_ms(run, profile.min_ticks, target),
         max_ms=run_ms(run, profile.max_ticks, target),
         arena_used_bytes=profile.arena_used_bytes,
-        account_used_bytes=account.used_bytes if account is not None and comparable else None,
+        account_used_bytes=None if profile.arena_shared else expected,
     )
+
+
+def _account(source: Source, target: Target) -> int | None:
+    """Return the bytes that TFLM uses of the arena; None if only a lower bound is known."""
+    account = plan_memory(source.model, platform_of(target), PlanRequest(file_plan="only")).account
+    return None if account is None or account.is_lower_bound else account.used_bytes
 
 
 def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding, ...]:
     """Report what makes a run doubtful: an unexpected arena size, another TFLM, varying times, other operators."""
     profile, findings = run.profile, []
     expected = info.account_used_bytes
-    if expected is not None and expected != info.arena_used_bytes:
+    if expected is not None and expected != info.arena_used_bytes and target.runtime.is_native:
+        text = (
+            f"the firmware has an arena of {info.arena_used_bytes:,} bytes, but native code for this target has "
+            f"{expected:,}: it was generated with other options (such as --scratch-budget) or by another version of "
+            "edgetool, and its times do not apply to this code"
+        )
+        findings.append(Finding("arena-differs", text, where=run.source.name))
+    elif expected is not None and expected != info.arena_used_bytes:
         text = (
             f"the device uses {info.arena_used_bytes:,} bytes of the arena, but {target.core.name} with "
             f"{target.kernels} kernels of {target.runtime.name} uses {expected:,}: the firmware links different "
@@ -261,7 +297,7 @@ def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding
     return tuple(findings)
 
 
-def _operators(run: DeviceRun, target: Target) -> tuple[MeasuredOperator, ...]:
+def _operators(run: DeviceRun, target: Target, work: NativeWork | None) -> tuple[MeasuredOperator, ...]:
     """Return the measured and estimated time of each operator of the main subgraph.
 
     Returns nothing if the log contains other operators. An operator that encloses others, such as WHILE, has no
@@ -269,15 +305,15 @@ def _operators(run: DeviceRun, target: Target) -> tuple[MeasuredOperator, ...]:
     """
     if not _comparable(run):
         return ()
-    estimates = {item.index: item for item in estimate_model(run.source.model, target).operators if item.subgraph == 0}
+    estimate = estimate_model(run.source.model, target, counted=None if work is None else work.counted)
+    estimates = {item.index: item for item in estimate.operators if item.subgraph == 0}
     events = run.profile.events
     encloses_others = [following.depth > event.depth for event, following in pairwise(events)] + [False]
     main = [(event, encloses) for event, encloses in zip(events, encloses_others, strict=True) if event.depth == 0]
     operators = []
     for operator, (event, encloses) in zip(run.source.model.main.operators, main, strict=True):
         measured = run_ms(run, event.mean_ticks, target)
-        estimate = None if encloses else estimates[operator.index]
-        ms = None if estimate is None else estimate.ms.value
+        ms = None if encloses else estimates[operator.index].ms.value
         ratio = None if not ms else measured / ms
         operators.append(MeasuredOperator(operator.index, operator.label, measured, ms, ratio))
     return tuple(operators)
@@ -303,6 +339,8 @@ def calibrate_target(
 ) -> CalibrationReport:
     """Fit the target's timing to the measured latencies of models, and write the profile to `output`.
 
+    If the runtime is native code, its timing is added to the profile, whose runtime remains.
+
     Args:
         target_name: The target to calibrate.
         measurements: The path of each .tflite and its measured latency in milliseconds.
@@ -321,8 +359,9 @@ def calibrate_target(
     """
     target = resolve_named(target_name, **(overrides or {}))
     assert target is not None  # because it has a name
-    require_tflm(target, "calibrate")
     _check_target(target)
+    if target.runtime.is_native:
+        require_estimated(target)
     profile_name = _profile_name(name, output)
     paths = tuple(path for path, _ in measurements)
     files = (*paths, *logs, *models)
@@ -334,29 +373,33 @@ def calibrate_target(
     for run in runs:
         check_run(run, target)
     sources = _distinct_sources(paths, [open_tflite(path) for path in paths], runs)
+    works = [_native_work(source, target) for source in sources]
     times = (*(ms for _, ms in measurements), *(run_ms(run, run.profile.mean_ticks, target) for run in runs))
-    all_measurements = tuple(Measurement(s.name, s.model, ms) for s, ms in zip(sources, times, strict=True))
+    all_measurements = tuple(
+        Measurement(source.name, source.model, ms, None if work is None else work.counted)
+        for source, ms, work in zip(sources, times, works, strict=True)
+    )
     calibration = calibrate(target, all_measurements)
-    calibrated = _calibrated(target, calibration, profile_name)
+    calibrated = _calibrated(_without_native(target, target_name, overrides), calibration, profile_name)
     packaged = resolve_named(target_name)
     if packaged is not None and packaged.clock_hz != calibrated.clock_hz:  # its power was not measured at this clock
         calibrated = replace(calibrated, power=None, sources=_not_covering(calibrated.sources, "power"))
-    after = _timing_info(calibrated)
+    used = _as_native(calibrated, target) if target.runtime.is_native else calibrated
+    after = _timing_info(used)
     assert after is not None  # because the calibration has a timing
     base = load_target(target_name) if target.board is not None and not is_path(target_name) else None
     comments = [
         f"Written by edgetool {__version__}: calibrated for {target.name} at {format_clock(target.clock_hz)}, "
-        f"{target.kernels} kernels.",
+        f"{target.timed_kernels} kernels.",
         *(f"Measured: {item.name} {item.ms:g} ms" for item in all_measurements),
     ]
     text = profile_text(calibrated, base=base, comments=comments)
     write_file(output, text.encode("utf-8"), force=force, inputs=inputs)
     region = target.flash_region
-    measured = [
-        _model_info(source, item, target, calibrated) for source, item in zip(sources, all_measurements, strict=True)
-    ]
+    measured = [_model_info(source, item, target, used) for source, item in zip(sources, all_measurements, strict=True)]
     on_device = [
-        with_device_info(model, run, calibrated) for model, run in zip(measured[len(paths) :], runs, strict=True)
+        with_device_info(model, run, used, work)
+        for model, run, work in zip(measured[len(paths) :], runs, works[len(paths) :], strict=True)
     ]
     model_findings = [finding for source in sources for finding in _control_flow_findings(source)]
     model_findings += [finding for _, findings in on_device for finding in findings]
@@ -376,7 +419,7 @@ def calibrate_target(
         calibration=CalibrationInfo(
             profile=profile_name,
             extends=None if base is None else base.name,
-            kernels=target.kernels,
+            kernels=target.timed_kernels,
             clock_hz=target.clock_hz,
             cpi_limits=target.core.cpi_limits,
             region=None if region is None else region.name,
@@ -386,6 +429,20 @@ def calibrate_target(
         ),
         findings=finding_infos((*log_findings, *clock_findings, *model_findings, *calibration.findings)),
     )
+
+
+def _without_native(target: Target, name: str, overrides: Mapping[str, Any] | None) -> Target:
+    """Return the target with the runtime and the kernels of its profile instead of native code."""
+    if not target.runtime.is_native:
+        return target
+    plain = resolve_named(name, **{**(overrides or {}), "runtime": None, "kernels": None, "scratch_budget": None})
+    assert plain is not None  # because it has a name
+    return plain.with_overrides(clock_hz=None if plain.clock_hz == target.clock_hz else target.clock_hz)
+
+
+def _as_native(target: Target, other: Target) -> Target:
+    """Return the target as native code with the scratch budget of the other."""
+    return target.with_overrides(runtime=NATIVE, scratch_budget_bytes=other.scratch_budget_bytes)
 
 
 def _timing_info(target: Target) -> CalibratedTiming | None:
@@ -404,14 +461,18 @@ def _timing_info(target: Target) -> CalibratedTiming | None:
 
 def _stall_cycles_per_byte(target: Target) -> float | None:
     """Return the stall cycles for each byte of constants; None if the profile does not state them."""
-    region = target.flash_region
+    timing, region = target.timing, target.flash_region
+    if timing is not None and timing.stall_cycles_per_byte is not None:
+        return timing.stall_cycles_per_byte
     if region is None or (region.stall_cycles_per_byte is None and region.bytes_per_cycle is None):
         return None
     return speeds_of(target).constant_stall
 
 
 def _model_info(source: Source, measurement: Measurement, before: Target, after: Target) -> MeasuredModel:
-    old, new = (estimate_model(source.model, target).latency_ms for target in (before, after))
+    old, new = (
+        estimate_model(source.model, target, counted=measurement.counted).latency_ms for target in (before, after)
+    )
     assert new is not None  # because the calibrated target has a timing
     old_ms = None if old is None else old.value
     error = new.value / measurement.ms - 1
@@ -469,12 +530,15 @@ def _distinct_sources(paths: Sequence[Path], opened: Sequence[Source], runs: Seq
 
 def _calibrated(target: Target, calibration: Calibration, name: str) -> Target:
     """Return the target with the calibrated timing, as the new profile describes it."""
-    others = tuple(timing for timing in target.timings if timing.kernels != target.kernels)
     region = target.flash_region
     timing = replace(calibration.timing, basis=_profile_line(calibration.timing.basis))
+    others = tuple(other for other in target.timings if other.kernels != timing.kernels)
     calibrated = replace(target, name=name, timings=(timing, *others))
     if target.board is None:  # its sources are those of the core, whose profile contains them
         calibrated = replace(calibrated, board=name, sources=())
+    # The region keeps its own stall, because that was measured with other kernels.
+    if timing.stall_cycles_per_byte is not None:
+        return calibrated
     if region is None or calibration.stall_cycles_per_byte in (None, region.stall_cycles_per_byte):
         return calibrated
     figure = f"{region.name}.stall_cycles_per_byte"

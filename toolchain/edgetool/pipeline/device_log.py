@@ -1,7 +1,7 @@
 """Read the log of profile firmware: find its profiles, and the .tflite of the model that each one measured.
 
 A serial log also contains other text before, between and inside the lines of a profile, colour codes, and lost or
-repeated characters. Each line of a profile has a number and a CRC (codegen/tflm/profile.py): a line whose CRC is wrong
+repeated characters. Each line of a profile has a number and a CRC (codegen/profile.py): a line whose CRC is wrong
 is ignored, and a profile that lacks a line is rejected.
 """
 
@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetool.codegen.c_names import model_macro
-from edgetool.codegen.tflm.profile import CYCLE_COUNTERS, LOG_VERSION, word
+from edgetool.codegen.profile import CYCLE_COUNTERS, LOG_VERSION, word
 from edgetool.errors import CalibrationError, UsageError
 from edgetool.finding import Finding
 from edgetool.pipeline.output import read_file
 from edgetool.pipeline.source import Source, absolute_path, open_tflite, sha256_of
+from edgetool.pipeline.targets import NATIVE
 from edgetool.target.quantity import format_clock
 from edgetool.target.types import Target
 
@@ -78,7 +79,7 @@ class DeviceProfile:
         dropped: The number of operators that did not fit in the profile.
         varies: Whether another inference ran different operators.
         overflows: How many times the counter overflowed.
-        arena_used_bytes: The bytes of the arena that TFLM used.
+        arena_used_bytes: The bytes of the arena that TFLM used; those of the whole arena for native code.
         arena_declared_bytes: The size of the arena; None if the firmware does not know it.
         arena_shared: Whether several models share the arena.
     """
@@ -424,7 +425,7 @@ def check_run(run: DeviceRun, target: Target) -> None:
 
     Raises:
         CalibrationError: The counter did not advance, or overflowed.
-        UsageError: The firmware was built for another core or other kernels.
+        UsageError: The firmware was built for another runtime, another core or other kernels.
     """
     profile = run.profile
     counter_fix = (
@@ -442,13 +443,26 @@ def check_run(run: DeviceRun, target: Target) -> None:
             where=_place(run),
             fix=counter_fix,
         )
+    native = profile.runtime == NATIVE
+    if native != target.runtime.is_native:
+        raise UsageError(
+            f"the firmware runs {'native code' if native else 'TFLM'}, and times of one do not apply to the other",
+            where=_place(run),
+            fix="add --runtime native" if native else "omit --runtime native",
+        )
+    if native and profile.core == UNSPECIFIED:
+        raise UsageError(
+            "the firmware was generated without a target, which determines the kernels of native code",
+            where=_place(run),
+            fix=f"generate it with 'edgetool emit --runtime native --profile --target {target.name}'",
+        )
     if profile.core not in (UNSPECIFIED, word(target.core.name)):
         raise UsageError(
             f"the firmware was built for {profile.core}, but {target.name} has a {target.core.name}",
             where=_place(run),
             fix="specify the target that the firmware was built for",
         )
-    if profile.kernels not in (UNSPECIFIED, word(target.kernels)):
+    if profile.kernels not in (UNSPECIFIED, word(target.timed_kernels)):
         raise UsageError(
             f"the firmware was built for {profile.kernels} kernels, but {target.name} uses {target.kernels}",
             where=_place(run),

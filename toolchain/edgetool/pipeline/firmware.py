@@ -191,7 +191,7 @@ class FirmwareRequest:
 
     def __post_init__(self) -> None:
         if self.profile and self.project == "header":
-            raise UsageError("--profile needs a TFLM program, which --project header omits", fix="use --project plain")
+            raise UsageError("--profile needs a program, which --project header omits", fix="use --project plain")
         if not self.kernels and self.project == "cmake":
             raise UsageError("the project of --project cmake needs the kernels", fix="omit --no-kernels")
 

@@ -108,9 +108,14 @@ def require_native(model: Model, name: str, target: Target | None = None) -> Nat
                 fix="use one of TFLM's runtimes",
             )
     try:
-        return lower(model, vector=target is not None and target.core.mve)
+        return lower(model, **_extensions(target))
     except UnsupportedModelError as error:
         raise UnsupportedModelError(error.what, where=f"{name}: {error.where}", fix=error.fix) from error
+
+
+def _extensions(target: Target | None) -> dict[str, bool]:
+    """Return which extensions of the core the kernels may need: without a target, those of most cores."""
+    return {} if target is None else {"vector": target.core.mve, "dsp": target.core.dsp}
 
 
 def plan_program(program: NativeProgram, request: PlanRequest, effort: Effort) -> NativePlan:
@@ -231,7 +236,7 @@ def plan_choices(
     has all tuned kernels. Raises UnsupportedModelError as require_native does.
     """
     tuned = plan_program(require_native(model, name, target), request, effort)
-    lean = lower(model, vector=target is not None and target.core.mve, lean=True)
+    lean = lower(model, **_extensions(target), lean=True)
     order, proven = tuned.plan.order, tuned.plan.order_proof != "none"
     first = replace(effort, node_limit=min(FIRST_NODES, effort.node_limit or FIRST_NODES))
     plans = [tuned]
@@ -247,7 +252,7 @@ def plan_choices(
         sorted(orders),
         _counted_target(target),
         None if fed else plans[0].memory.arena_bytes,
-        vector=target is not None and target.core.mve,
+        _extensions(target),
         fed=fed,
         stopped=effort.stop,
     )
@@ -428,16 +433,20 @@ def native_contents(
     planned = model.planned
     options = {"main": request.has_program, "cmake": request.project == "cmake", "kernels": request.kernels}
     if planned.rows is not None:
+        if request.profile:
+            raise UsageError(
+                "--profile times operators one after the other, and this plan computes them row by row",
+                fix="omit --profile and --row-input, or allow more memory with --scratch-budget",
+            )
         return row_files(spec, planned.program, planned.rows.problem, planned.rows.plan, **options)
-    return native_files(spec, planned.program, planned.memory, **options)
+    clock_hz = None if target is None else target.clock_hz
+    return native_files(spec, planned.program, planned.memory, profile=request.profile, clock_hz=clock_hz, **options)
 
 
 def check_native(request: FirmwareRequest) -> None:
     """Raise UsageError for options of TFLM's programs."""
     if request.data == "incbin":
         raise UsageError("--data incbin includes a .tflite, which native code does not contain", fix="omit --data")
-    if request.profile:
-        raise UsageError("--profile needs TFLM: native code has no profiler yet", fix="omit --profile")
 
 
 def emit_native(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, lower
@@ -23,8 +23,8 @@ def row_choices(
     orders: Sequence[Sequence[int]],
     target: Target,
     below: int | None,
+    extensions: Mapping[str, bool],
     *,
-    vector: bool = False,
     fed: Sequence[int] = (),
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[NativeRows, ...]:
@@ -35,12 +35,12 @@ def row_choices(
         orders: Orders of the operators, by their indices, to choose the best segments from.
         target: A target whose instructions are known.
         below: Plans that take as much, or more, are left out, unless it is None.
-        vector: Whether the core has Helium.
+        extensions: Those of the core, as for lower.
         fed: The inputs that the application hands over by rows, as tensors of the main graph.
         stopped: Whether to end the search.
     """
     small, rows, whole = (
-        lower(model, row_wise=row_wise, vector=vector, lean=lean)
+        lower(model, row_wise=row_wise, lean=lean, **extensions)
         for row_wise, lean in ((True, True), (True, False), (False, False))
     )
     bases = [smallest_rows(in_program_order(small, tuple(order)), fed, stopped=stopped) for order in orders]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from edgetool.errors import TargetError, UsageError
+from edgetool.errors import TargetError
 from edgetool.pipeline.output import read_file
 from edgetool.report.json import plain
 from edgetool.target.load import (
@@ -89,16 +89,6 @@ def resolve_with_native(name: str | None, **overrides: Any) -> tuple[Target | No
         return resolve_named(None, **{**overrides, "runtime": None}), True
     target = resolve_named(name, **overrides)
     return target, target is not None and target.runtime.is_native
-
-
-def require_tflm(target: Target | None, command: str) -> None:
-    """Raise UsageError if the target's runtime is native code, which the command does not support."""
-    if target is not None and target.runtime.is_native:
-        raise UsageError(
-            f"'edgetool {command}' does not support the runtime {target.runtime.name!r} yet",
-            where="--runtime",
-            fix="use one of TFLM's runtimes: a profile's timing is that of TFLM's kernels",
-        )
 
 
 def resolve_profile(path: Path) -> Target:

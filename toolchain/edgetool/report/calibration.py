@@ -77,7 +77,9 @@ class CalibratedTiming:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationInfo:
-    """The written profile. before is null if the target had no timing for these kernels."""
+    """The written profile. kernels: those of TFLM, or native. before: the timing that applied to these kernels before,
+    null if there was none.
+    """
 
     profile: str
     extends: str | None

@@ -34,6 +34,7 @@ from edgetool.target.types import (
     RegionKind,
     Runtime,
     Target,
+    TimedKernels,
     Timing,
     TimingStatus,
 )
@@ -225,6 +226,7 @@ def _regions_overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
 
 
 KERNELS: tuple[Kernels, ...] = get_args(Kernels)
+TIMED_KERNELS: tuple[TimedKernels, ...] = get_args(TimedKernels)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 STATUSES: tuple[TimingStatus, ...] = get_args(TimingStatus)
 
@@ -239,9 +241,9 @@ def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Tim
     timings: list[Timing] = []
     for item in section.sections("timing"):
         band, operator_band = read_band(item, "band"), read_band(item, "operator_band")
-        kernels = item.choice("kernels", KERNELS)
+        kernels = item.choice("kernels", TIMED_KERNELS)
         timing = Timing(
-            kernels=next((known for known in KERNELS if known == kernels), KERNELS[0]),
+            kernels=next((known for known in TIMED_KERNELS if known == kernels), TIMED_KERNELS[0]),
             cpi=item.required_number("cpi", *cpi_limits),
             low=band[0],
             high=band[1],
@@ -250,6 +252,7 @@ def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Tim
             status=_read_status(item),
             basis=item.text("basis"),
             types=_read_types(item),
+            stall_cycles_per_byte=item.number("stall_cycles_per_byte", *STALL_RANGE),
         )
         item.finish()
         if kernels is not None and timing.kernels in [other.kernels for other in timings]:

@@ -79,6 +79,7 @@ def _align(size_bytes: int, alignment: int) -> int:
 RegionKind = Literal["sram", "itcm", "flash", "external-ram", "external-flash"]
 Fpu = Literal["none", "sp", "dp"]
 Kernels = Literal["cmsis-nn", "reference"]
+TimedKernels = Literal["cmsis-nn", "reference", "native"]  # those of TFLM, and those of native code
 Precision = Literal["int8", "int16", "float32"]
 LimitQuantity = Literal["inputs", "dimensions"]
 TimingStatus = Literal["calibrated", "extrapolated", "unvalidated"]
@@ -134,10 +135,11 @@ class Timing:
     """How fast a core runs a set of kernels: cycles = cpi * instructions + stalls of memory.
 
     low and high are the factors of the error band on a whole model's time; operator_low and operator_high are those on
-    a single operator's. basis describes in words what they were calibrated on.
+    a single operator's. basis describes in words what they were calibrated on. stall_cycles_per_byte: the cycles that
+    a byte of constants costs these kernels beyond its instructions; None means those of the constants' region.
     """
 
-    kernels: Kernels
+    kernels: TimedKernels
     cpi: float
     low: float
     high: float
@@ -146,6 +148,7 @@ class Timing:
     status: TimingStatus
     basis: str
     types: tuple[Precision, ...] = ()
+    stall_cycles_per_byte: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,15 +404,21 @@ class Target:
     row_input: bool = False
 
     @property
-    def timing(self) -> Timing | None:
-        """The timing of the chosen kernels: the board's own, or else the core's; None if there is neither.
+    def timed_kernels(self) -> TimedKernels:
+        """The kernels whose timing applies: those of native code if the runtime is native, or else the chosen ones."""
+        return "native" if self.runtime.is_native else self.kernels
 
-        Native code, which was not measured, has that of the core's usual kernels: it uses the same instructions.
+    @property
+    def timing(self) -> Timing | None:
+        """The timing of the target's kernels: the board's own, or else the core's; None if there is neither.
+
+        Native code that was not measured has that of the core's usual kernels: it uses the same instructions.
         """
         if self.bandwidth_gbps is not None:
             return None
-        kernels = self.core.default_kernels if self.runtime.is_native else self.kernels
-        return next((t for t in (*self.timings, *self.core.timings) if t.kernels == kernels), None)
+        timings = {timing.kernels: timing for timing in (*self.core.timings, *self.timings)}
+        timing = timings.get(self.timed_kernels)
+        return timings.get(self.core.default_kernels) if timing is None and self.runtime.is_native else timing
 
     @property
     def is_calibrated(self) -> bool:

@@ -133,8 +133,8 @@ def _add(site: Site) -> Iterator[Lowered]:
         return
     site.require(dtype in (DType.INT8, DType.INT16), f"{dtype.name} is not supported")
     addition = _addition(site, 20 if dtype is DType.INT8 else 15, subtract=subtract)
+    multipliers = tuple(item.value for item in addition.multipliers)
     fields: dict[str, FieldValue] = {
-        "multiplier": tuple(item.value for item in addition.multipliers),
         "right": tuple(item.right for item in addition.multipliers),
         "zero_points": addition.zero_points,
         "subtract": int(subtract),
@@ -142,13 +142,13 @@ def _add(site: Site) -> Iterator[Lowered]:
         "high": addition.high,
     }
     if dtype is DType.INT16:
-        yield from binary_step(site, "edgetool_add_s16", None, **fields)
+        yield from binary_step(site, "edgetool_add_s16", None, multiplier=multipliers, **fields)
         return
     line = addition_line(addition)
     if line is None:
-        fields["shift"] = DOUBLE_ROUNDING
+        fields |= {"numbers": multipliers, "shift": DOUBLE_ROUNDING}
     else:
-        fields |= {"slope": line.slopes, "intercept": line.intercept, "shift": line.shift}
+        fields |= {"numbers": (*line.slopes, line.intercept), "shift": line.shift}
     yield from binary_step(site, "edgetool_add_s8", addition.of, **fields)
 
 

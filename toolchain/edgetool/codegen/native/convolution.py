@@ -47,19 +47,23 @@ class Operands:
 
 CONV = Operands(0, 1, 2, 0, (DType.INT32, DType.INT64))
 DEPTHWISE = Operands(0, 1, 2, 3, (DType.INT64,))
+# The widest images of tuned kernels.
+MAX_WIDTH = 2**16 - 1
 # What edgetool_conv2d_tiled_s8 computes at once, and the pointers to rows that a call may have on the stack.
 CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
 # The shift of its products, with which nearly all layers have some, and the largest one of its form "sign".
 TILED_SHIFT, MAX_SIGN_SHIFT = 3, 22
+# Groups that it can have.
+MAX_GROUPS = 255
 # Rows of taps of at most this many bytes are first put together if some are outside the input, for which the pixel
 # outside has as many.
 ASIDE = 16
 # What edgetool_depthwise_tiled_s8 has at once: planes of channels, their bytes, the words of a column, output bytes of
 # a band, and what a number of columns is best a multiple of.
 PLANES, PLANE_BYTES, COLUMN, BAND_BYTES, TILE_UNIT = 4, 6656, 8, 6144, 6
-# The most pairs of tap rows unless taps are 3 x 3, the fewest outputs of a band that are worth planes, and what is in
-# scratch to keep the stack small.
-MAX_PAIRS, LEAST_OUTPUTS, SECTION_WORDS = 4, 4, 64
+# The most pairs of tap rows unless taps are 3 x 3, the fewest taps then, the fewest products of a channel and band that
+# are worth planes, with taps of 3 x 3 and with others, and what is in scratch to keep the stack small.
+MAX_PAIRS, LEAST_TAPS, LEAST_PRODUCTS_3X3, LEAST_PRODUCTS, SECTION_WORDS = 4, 4, 50, 80, 64
 
 
 TRANSPOSE = Operands(2, 1, 3, 0, (DType.INT16, DType.INT64))
@@ -216,7 +220,6 @@ def _step(
         kernel=kernel,
         op=describe(
             kernel,
-            input_channels=window.channels,
             low=low,
             high=high,
             **window_fields(window),
@@ -246,28 +249,46 @@ def _convolution(site: Site, filters: Array) -> Step:
     groups = window.channels // depth
     matching = groups * depth == window.channels and channels % groups == 0
     site.require(matching, f"it cannot multiply {window.channels} channels and weights of shape {filters.shape}")
+    window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
-    element, is_tiled = site.output().dtype.bits // 8, _is_tiled(site, groups)
-    overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
-    if window.is_pointwise and not site.row_wise:
-        window = window.flattened()
-        distance = conv_distance(window, descending=True, element_bytes=element)
-        overlaps.append(StepOverlap(0, distance, descending=True))
+    element, is_tiled = site.output().dtype.bits // 8, _is_tiled(site, window, groups)
+    band = _conv_band(site, window) if is_tiled else 1
+    if is_tiled and groups > 1:
+        # A group of channels is written in all rows of a band before the next one is read.
+        overlaps = [StepOverlap(0, banded_distance(window, band))]
+    else:
+        overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
+        if window.is_pointwise and not site.row_wise and (not is_tiled or is_narrow(window.flattened())):
+            window = window.flattened()
+            distance = conv_distance(window, descending=True, element_bytes=element)
+            overlaps.append(StepOverlap(0, distance, descending=True))
     kernel, scratch = f"edgetool_conv2d_{_suffix(site)}", 0
     special: dict[str, FieldValue]
     if is_tiled:
         # The taps of four pixels as int16.
         kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
         shift, numbers = _tiled_scales(site, scales, flat)
-        stream = Constant("uint32_t", tiled_weights(filters, numbers), "weights and scales")
-        special = {"weights": stream, "zero_pixel": _zero_words(site, ASIDE), "shift": shift}
+        # The taps of a row follow each other in the input, or only those of a pixel.
+        is_apart = groups > 1 or window.dilation_x > 1
+        rows = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
+        split = (np.split(item, groups) for item in (rows, numbers))
+        stream = b"".join(tiled_weights(*item) for item in zip(*split, strict=True))
+        special = {
+            "weights": Constant("uint32_t", stream, "weights and scales"),
+            "zero_pixel": _zero_words(site, ASIDE),
+            "shift": shift,
+            "groups": groups,
+            "depth": depth,
+            "filters": channels // groups,
+        }
     else:
         weights = Constant("int8_t", flat.tobytes(), "weights")
         if element == 1:
             # In words, which are read as such if they can be.
             weights = Constant("uint32_t", flat.tobytes().ljust(_up(flat.size, 4), b"\0"), "weights")
         special = {"groups": groups, "weights": weights, "scales": scales.constant, "shift": scales.shift}
+        special |= {"input_channels": window.channels, "output_channels": channels}
         if element == 1:
             special["zero_pixel"] = zero_pixel(site.input(0))
     return replace(
@@ -277,12 +298,11 @@ def _convolution(site: Site, filters: Array) -> Step:
             window,
             tuple(overlaps),
             window_rows(site.index(0), window, element),
-            output_channels=channels,
             dilation_x=window.dilation_x,
             **special,
         ),
         scratch_bytes=scratch,
-        band=_conv_band(site, window) if is_tiled else 1,
+        band=min(band, window.output_height),
     )
 
 
@@ -293,9 +313,14 @@ def _conv_band(site: Site, window: Window) -> int:
     return whole if fits and not site.row_wise else 1
 
 
-def _is_tiled(site: Site, groups: int) -> bool:
+def _is_tiled(site: Site, window: Window, groups: int) -> bool:
     """Return whether a CONV_2D has the kernel with scratch."""
-    return site.output().dtype is DType.INT8 and groups == 1 and not site.lean
+    return site.output().dtype is DType.INT8 and groups <= MAX_GROUPS and not site.lean and is_narrow(window)
+
+
+def is_narrow(window: Window) -> bool:
+    """Return whether a tuned kernel can have the widths of a window."""
+    return max(window.width, window.output_width) <= MAX_WIDTH
 
 
 def _tiled_scales(site: Site, scales: Scales, flat: Array) -> tuple[int, Array]:
@@ -303,12 +328,7 @@ def _tiled_scales(site: Site, scales: Scales, flat: Array) -> tuple[int, Array]:
     limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
     products = product_scales(scales, reach, *limits, shift=TILED_SHIFT)
     if products is None:
-        reals = conv_multipliers(site, site.input(0), site.input(1), len(flat))
-        multipliers = [quantize_multiplier(real) for real in reals]
-        offsets = bias_of(site, 2, len(flat)) - zero_point(site.input(0)) * flat.astype(np.int64).sum(axis=1)
-        products = double_rounding_scales(multipliers, offsets)
-        if max(item.right for item in multipliers) <= MAX_SIGN_SHIFT:
-            products = sign_scales(multipliers, offsets, reach) or products
+        products = _rounding_scales(site, flat)
     multiplier, low, high = np.frombuffer(products.constant.data, "<i4").reshape(-1, 3).T.astype(np.int64)
     numbers = [low, multiplier, high]
     if products.shift == SIGN:
@@ -316,9 +336,19 @@ def _tiled_scales(site: Site, scales: Scales, flat: Array) -> tuple[int, Array]:
     return products.shift, np.stack(numbers, axis=1)
 
 
-def tiled_weights(filters: Array, numbers: Array) -> bytes:
-    """Return weights (channels, y, x, depth) and numbers of each channel as edgetool_conv2d_tiled_s8 reads them."""
-    rows = filters.reshape(*filters.shape[:2], -1)
+def _rounding_scales(site: Site, flat: Array) -> Scales:
+    """Return the scales of a layer without lines: those of the form "sign" if it is exact, else double roundings."""
+    reals = conv_multipliers(site, site.input(0), site.input(1), len(flat))
+    multipliers = [quantize_multiplier(real) for real in reals]
+    offsets = bias_of(site, 2, len(flat)) - zero_point(site.input(0)) * flat.astype(np.int64).sum(axis=1)
+    signs = None
+    if max(item.right for item in multipliers) <= MAX_SIGN_SHIFT:
+        signs = sign_scales(multipliers, offsets, reach_of_weights(flat))
+    return signs or double_rounding_scales(multipliers, offsets)
+
+
+def tiled_weights(rows: Array, numbers: Array) -> bytes:
+    """Return weights (channels, rows, taps) and numbers of each channel as edgetool_conv2d_tiled_s8 reads them."""
     whole = rows.shape[2] // TAPS * TAPS
     flat = np.concatenate([part.reshape(len(rows), -1) for part in (rows[:, :, :whole], rows[:, :, whole:])], axis=1)
     channels, taps = (_up(count, unit) for count, unit in zip(flat.shape, (CHANNELS, TAPS), strict=True))
@@ -350,7 +380,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         # All outputs read the only channel.
         yield _convolution(site, filters.transpose(3, 1, 2, 0))
         return
-    window, filters = _without_taps_outside(window, filters)
+    window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(-1, channels).T
     scales = _channel_scales(site, DEPTHWISE, flat, folded=True)
     source = window_rows(site.index(0), window, element)
@@ -364,19 +394,21 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
             weights=Constant("int8_t", filters.tobytes(), "weights"),
             scales=scales.constant,
             shift=scales.shift,
+            input_channels=window.channels,
             depth_multiplier=multiplier,
             dilation_x=window.dilation_x,
         )
         return
     limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
-    is_direct = multiplier == 1 and limits == RANGES[DType.INT8] and not site.lean
-    for is_3x3, shift in ((True, 0), (False, 2)) if is_direct else ():
+    # Without DSP, other layers have fewer instructions pixel by pixel.
+    kinds = ((True, 0), (False, 2)) if site.dsp else ((True, 0),) if channels % PLANES == 0 else ()
+    for is_3x3, shift in kinds if multiplier == 1 and not site.lean else ():
         tiling = DepthwiseTiling.of(window, row_wise=site.row_wise, is_3x3=is_3x3)
         products = product_scales(scales, reach, *limits, shift=shift) if tiling is not None else None
         if tiling is not None and products is not None:
             yield _tiled_depthwise(site, window, source, filters[0], products, tiling)
             return
-    rounded = product_scales(scales, reach, *limits, half=2**31)
+    scales = product_scales(scales, reach, *limits) or _rounding_scales(site, flat)
     step = _step(
         site,
         "edgetool_depthwise_s8",
@@ -385,9 +417,9 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         source,
         weights=Constant("uint32_t", four_channels(flat), "weights"),
         zero_pixel=_zero_words(site),
-        scales=(rounded or scales).constant,
-        is_rounded=int(rounded is not None),
+        scales=scales.constant,
         shift=scales.shift,
+        input_channels=window.channels,
         depth_multiplier=multiplier,
         dilation_x=window.dilation_x,
     )
@@ -395,8 +427,8 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
     yield replace(step, scratch_bytes=8 * window.taps_y * window.taps_x + 4)
 
 
-def _without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]:
-    """Return a window, and weights of shape (1, taps y, taps x, channels), without taps that are never in the input."""
+def without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]:
+    """Return a window, and weights of shape (any, taps y, taps x, any), without taps that are never in the input."""
     first_y, end_y = _taps_inside(
         window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y
     )
@@ -432,6 +464,7 @@ def _tiled_depthwise(
 ) -> Step:
     """Return the step of a layer with planes."""
     kernel = "edgetool_depthwise_tiled_s8"
+    low, high = fused_range(site, site.output())
     weights = weights_of_3x3(filters) if tiling.is_3x3 else weights_in_pairs(filters, tiling.pairs)
     return Step(
         operator=site.operator.index,
@@ -448,6 +481,8 @@ def _tiled_depthwise(
             pairs=tiling.pairs,
             advance=tiling.advance,
             is_3x3=int(tiling.is_3x3),
+            low=low,
+            high=high,
             **window_fields(window),
         ),
         inputs=(source,),
@@ -476,7 +511,7 @@ class DepthwiseTiling:
     def of(cls, window: Window, *, row_wise: bool, is_3x3: bool) -> DepthwiseTiling | None:
         """Return as many rows in a band as planes, pointers and the cost of an overlap allow.
 
-        None if the layer has another kernel, or too few outputs. is_3x3: whether it shall have weights of 3 x 3 taps.
+        None if the layer has another kernel, or too few products. is_3x3: whether it shall have weights of 3 x 3 taps.
         """
         taps_y, width = window.taps_y, window.output_width
         advance = window.stride_y if window.dilation_y == 1 and window.stride_y <= min(2, taps_y) else 0
@@ -484,8 +519,11 @@ class DepthwiseTiling:
         pairs = max(2, taps_y // 2 + 1 if advance == 1 else -(-taps_y // 2))
         most = min(window.output_height, MAX_ROW_POINTERS // taps_y, BAND_BYTES // (width * window.output_channels))
         most = 1 if row_wise or not advance else max(1, most)
-        has_weights = (taps_y, window.taps_x, advance) == (3, 3, window.stride_x) if is_3x3 else pairs <= MAX_PAIRS
-        if window.dilation_x != 1 or width * most < LEAST_OUTPUTS or not has_weights:
+        has_weights = (taps_y, window.taps_x, advance) == (3, 3, window.stride_x)
+        if not is_3x3:
+            has_weights = pairs <= MAX_PAIRS and width > 1 and taps_y * window.taps_x >= LEAST_TAPS
+        products, least = taps_y * window.taps_x * width * most, LEAST_PRODUCTS_3X3 if is_3x3 else LEAST_PRODUCTS
+        if window.dilation_x != 1 or products < least or not has_weights or not is_narrow(window):
             return None
         # Bands of similar size, in whole groups.
         most = min(most, (COLUMN - pairs + 1) * rows)
@@ -592,6 +630,7 @@ def _transpose_conv(site: Site) -> Iterator[Step]:
         scales=scales.constant,
         shift=scales.shift,
         input_rows=input_rows,
+        input_channels=depth,
         output_channels=channels,
         stride_y=stride_y,
         pad_y=window.pad_y,

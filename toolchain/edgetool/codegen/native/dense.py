@@ -8,6 +8,7 @@ fully_connected.cc, batch_matmul.cc, their _common.cc, integer_ops/fully_connect
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -23,7 +24,7 @@ from edgetool.codegen.native.fixed_point import (
 )
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import RANGES, Array, Lowering, Site, fused_range
-from edgetool.codegen.native.vector import dense_step
+from edgetool.codegen.native.vector import dense_step, product_scales
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import is_per_channel, scale, zero_point
 from edgetool.operators.overlap import Window, conv_distance
@@ -105,13 +106,14 @@ def _dense_s8(
     none = np.zeros(1, np.int64)
     fits = reach.fits(offsets) and all(part.fits(none) for part in parts)
     site.require(fits, "its sums may exceed 32 bits")
-    if site.vector and zero == 0:
-        step = dense_step(site, rows, filters, offsets, multipliers)
+    if site.vector:
+        step = dense_step(site, rows, filters, offsets, multipliers, zero)
         if step is not None:
             return step
     code_range = (zero_point(output), *fused_range(site, output))
     # Three units are a group with one of zeros, which takes less time than three units in none.
     grouped = (units + 1) // GROUP * GROUP if depth <= MAX_GROUPED_DEPTH else 0
+    merged = 1 if site.row_wise else rows
     values: dict[str, FieldValue]
     if isinstance(multipliers, list):
         scales = layer_scales(multipliers, offsets, reach, *code_range)
@@ -129,6 +131,7 @@ def _dense_s8(
             "edgetool_dense_s8",
             weights=_packed(filters, grouped),
             scales=scales.constant,
+            rows=merged,
             depth=depth,
             units=units,
             grouped=grouped,
@@ -139,12 +142,12 @@ def _dense_s8(
             high=high,
             **values,
         ),
-        inputs=(RowInput(site.index(0), row_bytes=depth, rows=rows),),
+        inputs=(RowInput(site.index(0), row_bytes=merged * depth, rows=rows // merged),),
         output=site.operator.outputs[0],
-        row_bytes=units,
-        rows=rows,
+        row_bytes=merged * units,
+        rows=rows // merged,
         scratch_bytes=2 * _padded(depth),
-        band=min(rows, MAX_BAND),
+        band=min(rows // merged, MAX_BAND),
         overlaps=(StepOverlap(0, conv_distance(_rows_window(rows, depth, units))),),
     )
 
@@ -235,6 +238,10 @@ def _product(site: Site, terms: Array, *overlaps: StepOverlap, **values: FieldVa
     depth = values["depth"]
     assert isinstance(depth, int)
     multiplier = _shared_multiplier(site, left, right)
+    order = [0, 1]
+    if values["columns"] == 1 and output.dtype is DType.INT8:
+        # One row times several columns takes less time.
+        values, left, right, order = _turned(values), right, left, [1, 0]
     low, high = fused_range(site, output)
     if output.dtype is DType.INT8:
         extremes = [_code_range(left), _code_range(right)]
@@ -245,9 +252,17 @@ def _product(site: Site, terms: Array, *overlaps: StepOverlap, **values: FieldVa
         scales = layer_scales([multiplier], none, reach, zero_point(output), low, high)
         zeros = {"left": left, "right": right}
         values |= {f"{side}_zero_point": zero_point(tensor) for side, tensor in zeros.items()}
-        has_scratch = values["left_depth_step"] != 1 and not site.lean
-        values |= {"zero_point": zero_point(output), "has_scratch": int(has_scratch)}
-        kernel, scratch = "edgetool_batch_matmul_s8", _padded(depth) if has_scratch else 0
+        values |= {"zero_point": zero_point(output)}
+        vector = product_scales(site, multiplier) if site.vector and not site.lean else None
+        if vector is not None:
+            values |= vector
+            kernel, scratch = "edgetool_batch_matmul_vector_s8", _vector_scratch(values)
+        else:
+            has_scratch = not site.lean
+            values |= {"scale": scales.constant, "shift": scales.shift, "has_scratch": int(has_scratch)}
+            # A word, and four words for each four elements, of which some may be needed before or behind a row.
+            scratch = (4 + 16 * ((depth + 9) // 4)) * has_scratch
+            kernel = "edgetool_batch_matmul_s8"
     else:
         symmetric = all(zero_point(tensor) == 0 for tensor in (left, right, output))
         site.require(symmetric, "a zero point is not 0")
@@ -255,17 +270,49 @@ def _product(site: Site, terms: Array, *overlaps: StepOverlap, **values: FieldVa
         wide = wide_scales([multiplier], np.zeros(1, np.int64), Reach(-limit, limit))
         if wide is None:
             site.refuse("its sums or multipliers are too large")
-        scales, kernel, scratch = wide, "edgetool_batch_matmul_s16", 0
+        values |= {"scale": wide.constant, "shift": wide.shift}
+        kernel, scratch = "edgetool_batch_matmul_s16", 0
     return Step(
         operator=site.operator.index,
         kernel=kernel,
-        op=describe(kernel, scale=scales.constant, shift=scales.shift, low=low, high=high, **values),
-        inputs=tuple(RowInput(site.index(i), row_bytes=site.input(i).size_bytes) for i in range(2)),
+        op=describe(kernel, low=low, high=high, **values),
+        inputs=tuple(RowInput(site.index(i), row_bytes=site.input(i).size_bytes) for i in order),
         output=site.operator.outputs[0],
         row_bytes=output.size_bytes,
         scratch_bytes=scratch,
-        overlaps=overlaps,
+        overlaps=tuple(replace(overlap, input=order.index(overlap.input)) for overlap in overlaps),
     )
+
+
+def _turned(values: dict[str, FieldValue]) -> dict[str, FieldValue]:
+    """Return the fields of a product with one column for one that has its operands turned and exchanged: one row."""
+    rows, bias = values["rows"], values.get("bias")
+    assert isinstance(rows, int)
+    turned = {
+        "rows": 1,
+        "columns": rows,
+        "left_row_step": values["right_column_step"],
+        "left_depth_step": values["right_depth_step"],
+        "right_column_step": values["left_row_step"],
+        "right_depth_step": values["left_depth_step"],
+        **{
+            f"{a}_steps": values[f"{b}_steps"]
+            for a, b in (("left", "right"), ("right", "left"))
+            if f"{b}_steps" in values
+        },
+    }
+    if isinstance(bias, Constant):
+        turned["bias"] = replace(bias, data=bias.data * rows)
+    return values | turned
+
+
+def _vector_scratch(values: dict[str, FieldValue]) -> int:
+    """Return the scratch of edgetool_batch_matmul_vector_s8 in bytes."""
+    columns, depth, *steps = (values[name] for name in ("columns", "depth", "right_depth_step", "left_depth_step"))
+    assert isinstance(columns, int)
+    assert isinstance(depth, int)
+    right, left = (step != 1 for step in steps)
+    return 4 * _padded(columns) + _padded(depth * (columns * right + left))
 
 
 def _code_range(tensor: Tensor) -> tuple[int, int]:

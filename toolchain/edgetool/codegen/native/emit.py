@@ -15,7 +15,7 @@ import numpy as np
 from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
-from edgetool.codegen.native.program import LIMITS, STATES, Constant, Descriptor, FieldValue, RowInput, Step
+from edgetool.codegen.native.program import LIMITS, Constant, Descriptor, FieldValue, RowInput, Step
 from edgetool.codegen.templates import TemplateValue, fill, read_file
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import zero_point
@@ -92,10 +92,15 @@ def weights_source(name: str, arrays: Arrays) -> str:
     return "".join(parts)
 
 
-def weights_header(name: str, arrays: Arrays) -> str:
-    """Return the text of NAME_weights.h."""
+def weights_header(name: str, arrays: Arrays, *, shared: bool = False) -> str:
+    """Return the text of NAME_weights.h.
+
+    shared: whether another file uses the program in NAME.c.
+    """
     guard = f"EDGETOOL_WEIGHTS_{c_names.model_macro(name)}"
     lines = [f"extern const {item.c_type} {arrays.name(item)}[{_count(item)}];\n" for item in arrays.constants]
+    if shared:
+        lines.append(f"extern const edgetool_program {name}_tables;\n")
     return "".join(
         [
             SPDX,
@@ -164,21 +169,67 @@ def wrapped(items: Sequence[str]) -> str:
     return "\n".join([*lines, line]) + "\n"
 
 
-def program_tables(name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays) -> str:
-    """Return the descriptors, inputs and steps of NAME.c."""
-    parts: list[str] = []
-    inputs: list[str] = []
-    steps: list[str] = []
-    for position, step in enumerate(program.steps):
-        start = len(inputs)
-        inputs += [_input_row(program, memory, arrays, item) for item in step.inputs]
-        parts.append(descriptor(f"{name}_op_{position}", step, memory.fields.get(position), arrays))
-        steps.append(_step_row(name, position, step, start, program, memory))
-    if not steps:
+class _Table:
+    """The rows of a table in C, equal ones only once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._starts: dict[tuple[str, ...], int] = {}
+        self._rows: list[str] = []
+
+    def place(self, *rows: str) -> int:
+        """Return the place of rows that follow each other."""
+        if rows not in self._starts:
+            self._starts[rows] = len(self._rows)
+            self._rows += rows
+        return self._starts[rows]
+
+    def text(self, c_type: str) -> str:
+        """Return the table in C."""
+        lines = "".join(f"    {row},\n" for row in self._rows)
+        return f"static const {c_type} {self.name}[{len(self._rows)}] = {{\n{lines}}};\n\n" if self._rows else ""
+
+    @property
+    def pointer(self) -> str:
+        """The table's address in C."""
+        return self.name if self._rows else "NULL"
+
+
+def _row(*fields: int | str) -> str:
+    """Return a struct in C."""
+    return f"{{{', '.join(map(str, fields))}}}"
+
+
+def program_tables(
+    name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays, *, shared: bool = False
+) -> str:
+    """Return the descriptors, the tables and the program of NAME.c. shared: whether another file uses the program."""
+    if not program.steps:
         return ""
-    if inputs:
-        parts.append(f"static const edgetool_input {name}_rows[{len(inputs)}] = {{\n" + "".join(inputs) + "};\n\n")
-    parts.append(f"static const edgetool_step {name}_steps[{len(steps)}] = {{\n" + "".join(steps) + "};\n")
+    kernels, shapes, patterns, inputs, steps = tables = [
+        _Table(f"{name}_{what}") for what in ("kernels", "shapes", "patterns", "inputs", "steps")
+    ]
+    parts: list[str] = []
+    for position, step in enumerate(program.steps):
+        parts.append(descriptor(f"{name}_op_{position}", step, memory.fields.get(position), arrays))
+        rows: list[str] = []
+        for item in step.inputs:
+            data, offset = _data_and_offset(program, memory, arrays, item)
+            geometry = (item.taps, item.stride, item.dilation, item.pad, item.divisor)
+            shape = shapes.place(_row(item.row_bytes, item.rows))
+            rows.append(_row(offset, shape, patterns.place(_row(data, *geometry))))
+        rows += [_row(_arena_offset(program, memory, state), 0, 0) for state in step.states]
+        offset = _arena_offset(program, memory, step.output) + step.output_offset
+        shape = shapes.place(_row(0 if step.accumulates else step.row_bytes, step.rows))
+        numbers = (
+            offset, memory.scratch.get(position, 0), shape, inputs.place(*rows), len(step.inputs), step.batches,
+            step.band, kernels.place(step.kernel), len(step.states),
+        )  # fmt: skip
+        steps.place(_row(f"&{name}_op_{position}", *numbers))
+    parts += [table.text(f"edgetool_{table.name.removeprefix(f'{name}_').removesuffix('s')}") for table in tables]
+    fields = [*(table.pointer for table in tables), str(len(program.steps))]
+    linkage = "" if shared else "static "
+    parts.append(f"{linkage}const edgetool_program {name}_tables = {{\n{wrapped(fields)}}};\n")
     return "".join(parts)
 
 
@@ -201,38 +252,18 @@ def _field(arrays: Arrays, value: FieldValue) -> str:
     return _literal("uint32_t" if value >= 2**31 else "int64_t", value)
 
 
-def _input_row(program: NativeProgram, memory: NativeMemory, arrays: Arrays, item: RowInput) -> str:
+def _data_and_offset(program: NativeProgram, memory: NativeMemory, arrays: Arrays, item: RowInput) -> tuple[str, int]:
+    """Return the array of a constant input in C, or NULL for one in the arena, and where its rows are in it."""
     constant = constant_input(program, item)
-    if constant is not None:
-        start = 0 if isinstance(item.source, Constant) else program.places[item.source].offset
-        data, offset = f"(const uint8_t *){arrays.name(constant)} + {start}", 0
-    else:
+    if constant is None:
         assert isinstance(item.source, int)
-        place = program.places[item.source]
-        data, offset = "NULL", memory.tensors[place.root] + place.offset
-    geometry = (item.taps, item.stride, item.dilation, item.pad, item.divisor)
-    for position, value in enumerate(geometry):
-        low, high = LIMITS["int16_t" if position == 3 else "uint16_t"]
-        if not low <= value <= high:
-            raise ValueError(f"{value} is outside the type of a row input")
-    return f"    {{{data}, {offset}, {item.row_bytes}, {item.rows}, {', '.join(map(str, geometry))}}},\n"
+        return "NULL", _arena_offset(program, memory, item.source)
+    return arrays.name(constant), 0 if isinstance(item.source, Constant) else program.places[item.source].offset
 
 
-def _step_row(name: str, position: int, step: Step, start: int, program: NativeProgram, memory: NativeMemory) -> str:
-    place = program.places[step.output]
-    offset = memory.tensors[place.root] + place.offset + step.output_offset
-    states = [memory.tensors[program.places[item].root] + program.places[item].offset for item in step.states]
-    states += [0] * (STATES - len(states))
-    numbers = (
-        offset, 0 if step.accumulates else step.row_bytes, step.rows, memory.scratch.get(position, 0),
-        f"{{{', '.join(map(str, states))}}}",
-        len(step.inputs), step.batches, step.band,
-    )  # fmt: skip
-    for value in (len(step.inputs), step.batches, step.band):
-        if not 0 <= value < 2**16:
-            raise ValueError(f"{value} is outside the type of a step")
-    first = f"{name}_rows + {start}" if step.inputs else "NULL"
-    return f"    {{{step.kernel}, &{name}_op_{position}, {first}, {', '.join(map(str, numbers))}}},\n"
+def _arena_offset(program: NativeProgram, memory: NativeMemory, tensor: int) -> int:
+    place = program.places[tensor]
+    return memory.tensors[place.root] + place.offset
 
 
 def table_rows(program: NativeProgram) -> int:
@@ -254,11 +285,13 @@ def kernel_files(program: NativeProgram, runtime: str = "edgetool_run") -> dict[
     return dict(sorted(files.items()))
 
 
-def model_source(name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays) -> str:
-    """Return the text of NAME.c."""
+def model_source(
+    name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays, *, shared: bool = False
+) -> str:
+    """Return the text of NAME.c. shared: whether another file uses its program."""
     return fill(
         "native/model/model.c",
-        MY_TABLES=program_tables(name, program, memory, arrays),
+        MY_TABLES=program_tables(name, program, memory, arrays, shared=shared),
         MY_ROWWISE=False,
         MY_NULLTEXT=NULL_TEXT,
         MY_ORDERTEXT="init must be called first",

@@ -1,4 +1,4 @@
-"""The files of a native program: NAME.h, NAME.c, its weights, the kernels, and on request main.c and CMakeLists.txt."""
+"""The files of a native program: NAME.h, NAME.c, its weights, the kernels, and on request programs and a project."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from edgetool.codegen.native.emit import (
 )
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory
+from edgetool.codegen.native.profile import profile_source
 from edgetool.codegen.native.row_tables import RowTables, null_text, row_tables, row_values
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.codegen.spec import HeaderSpec, IoSpec
@@ -41,6 +42,8 @@ def native_files(
     main: bool = False,
     cmake: bool = False,
     kernels: bool = True,
+    profile: bool = False,
+    clock_hz: int | None = None,
 ) -> dict[str, bytes]:
     """Return the C files by name.
 
@@ -51,20 +54,25 @@ def native_files(
         main: Whether to add main.c, which runs the model once.
         cmake: Whether to add CMakeLists.txt.
         kernels: Whether to add the kernels and what they include.
+        profile: Whether to add NAME_profile.c, which times each operator.
+        clock_hz: The clock of the core for the profile; None if unknown.
 
     Raises:
-        UnsupportedModelError: The arena is larger than a 32-bit device can address.
+        UnsupportedModelError: The arena is larger than a 32-bit device can address, or there is nothing to time.
     """
     _check_arena(memory.arena_bytes)
     name = c_names.model_identifier(spec.name)
     arrays = arrays_of(name, program)
     texts = {
         f"{name}.h": _header(spec, program, _Arena.of_tensors(memory), arrays.total_bytes),
-        f"{name}.c": model_source(name, program, memory, arrays),
-        f"{name}_weights.h": weights_header(name, arrays),
+        f"{name}.c": model_source(name, program, memory, arrays, shared=profile),
+        f"{name}_weights.h": weights_header(name, arrays, shared=profile),
         f"{name}_weights.c": weights_source(name, arrays),
     }
-    return _all_files(spec, texts, kernel_files(program), _main(spec, program) if main else "", cmake, kernels)
+    if profile:
+        texts[f"{name}_profile.c"] = profile_source(spec, program, clock_hz)
+    main_text = _main(spec, program) if main else ""
+    return _all_files(spec, texts, kernel_files(program), main_text, cmake=cmake, kernels=kernels, profile=profile)
 
 
 def row_files(
@@ -107,7 +115,7 @@ def row_files(
         f"{name}_weights.c": weights_source(name, arrays),
     }
     copied = kernel_files(program, "edgetool_rows")
-    return _all_files(spec, texts, copied, _main(spec, program, tables) if main else "", cmake, kernels)
+    return _all_files(spec, texts, copied, _main(spec, program, tables) if main else "", cmake=cmake, kernels=kernels)
 
 
 def _check_arena(arena_bytes: int) -> None:
@@ -120,7 +128,14 @@ def _check_arena(arena_bytes: int) -> None:
 
 
 def _all_files(
-    spec: HeaderSpec, texts: dict[str, str], copied: dict[str, bytes], main: str, cmake: bool, kernels: bool
+    spec: HeaderSpec,
+    texts: dict[str, str],
+    copied: dict[str, bytes],
+    main: str,
+    *,
+    cmake: bool,
+    kernels: bool,
+    profile: bool = False,
 ) -> dict[str, bytes]:
     """Return the files of a model with its kernels, main.c and CMakeLists.txt."""
     if main:
@@ -133,6 +148,7 @@ def _all_files(
             my_label=comment_text(spec.name),
             my_version=comment_text(spec.tool_version),
             MY_KERNELS=sources,
+            MY_PROFILE=profile,
         )
     return {file: text.encode("ascii") for file, text in texts.items()} | (copied if kernels else {})
 

@@ -50,6 +50,8 @@ _MODULES = {code: family for family, codes in FAMILIES.items() for code in codes
 PADDED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 # Of a tensor, and of all constants that are computed from others: what lowering allocates has a bound.
 MAX_TENSOR_BYTES = 2**26
+# Of operators, their inputs and their variables, in all: tables refer to each other with 16 bits.
+MAX_TABLE_ROWS = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +99,16 @@ def lowering_of(code: str, *, vector: bool = False) -> Lowering | None:
     return lowering
 
 
-def lower(model: Model, *, row_wise: bool = False, vector: bool = False, lean: bool = False) -> NativeProgram:
+def lower(
+    model: Model, *, row_wise: bool = False, vector: bool = False, dsp: bool = True, lean: bool = False
+) -> NativeProgram:
     """Return the steps of a model.
 
     Args:
         model: The model.
         row_wise: Whether the rows of images stay apart, for plans of rows instead of tensors.
         vector: Whether the core has Helium, for which some operators have kernels of their own.
+        dsp: Whether it has Arm's DSP extension, without which some of them have those that need less scratch.
         lean: Whether kernels must do without scratch that only makes them faster.
 
     Raises:
@@ -123,7 +128,7 @@ def lower(model: Model, *, row_wise: bool = False, vector: bool = False, lean: b
         if operator.index in pads or operator.index in lookups.absorbed:
             continue
         current = replace(graph, tensors=tuple(tensors))
-        site = _site(model, current, operator, pads, row_wise=row_wise, vector=vector, lean=lean)
+        site = _site(model, current, operator, pads, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean)
         if operator.index in sums:
             site = replace(site, sums=sums[operator.index].index)
         lookup = lookups.by_operator.get(operator.index)
@@ -156,6 +161,7 @@ def lower(model: Model, *, row_wise: bool = False, vector: bool = False, lean: b
     )
     _check_written(program)
     _check_sizes(program)
+    _check_count(program)
     return program
 
 
@@ -203,6 +209,16 @@ def _check_sizes(program: NativeProgram) -> None:
         # Variables keep their contents, and can be written several times.
         if computed[step.output] != output.size_bytes and not output.is_variable:
             raise _wrong_size(program, step)
+
+
+def _check_count(program: NativeProgram) -> None:
+    """Raise UnsupportedModelError if the tables of a program may have too many rows."""
+    count = sum(1 + len(step.inputs) + len(step.states) for step in program.steps)
+    if count > MAX_TABLE_ROWS:
+        raise UnsupportedModelError(
+            f"the native runtime allows {MAX_TABLE_ROWS:,} operators and inputs of operators, and it has {count:,}",
+            fix="split the model",
+        )
 
 
 def _wrong_size(program: NativeProgram, step: Step) -> UnsupportedModelError:

@@ -218,7 +218,7 @@ def _require_range(name: str, value: object, low: int, high: int) -> None:
 
 
 def check_step(step: Step) -> None:
-    """Raise RangeError unless the numbers of a step fit edgetool_step and edgetool_input."""
+    """Raise RangeError unless the numbers of a step fit edgetool_step, edgetool_shape and edgetool_pattern."""
     unsigned, word, half = LIMITS["uint32_t"], LIMITS["uint16_t"], LIMITS["int16_t"]
     for name, value, limits in (
         ("row size", step.row_bytes, unsigned),
@@ -226,6 +226,7 @@ def check_step(step: Step) -> None:
         ("scratch", step.scratch_bytes, unsigned),
         ("number of batches", step.batches, word),
         ("number of inputs", len(step.inputs), word),
+        ("number of variables", len(step.states), (0, STATES)),
         ("band", step.band, word),
     ):
         _require_range(name, value, *limits)

@@ -66,9 +66,9 @@ class Site:
 
     pad_top and pad_left: rows and columns of the input's zero point, of which the operator's first input has none:
     it is the input of the PAD. row_wise: the rows of images are planned one by one, so that a lowering must not merge
-    the rows of a tensor into one; otherwise whole tensors are, whose rows follow each other, and it should. sums: the
-    tensor that it may add up rows in, -1 if it has none.
-    vector: the core has Helium. lean: the kernels must do without scratch that only makes them faster.
+    the rows of a tensor into one; otherwise whole tensors are, whose rows follow each other, and it should. vector: the
+    core has Helium. dsp: it has Arm's DSP extension. lean: the kernels must do without scratch that only makes them
+    faster. sums: the tensor that it may add up rows in, -1 if it has none.
     """
 
     model: Model
@@ -78,6 +78,7 @@ class Site:
     pad_left: int = 0
     row_wise: bool = False
     vector: bool = False
+    dsp: bool = True
     lean: bool = False
     sums: int = -1
 

@@ -4,10 +4,10 @@ These kernels keep TFLM's double rounding: Helium rounds as SaturatingRoundingDo
 with rounding half up, so that rounding half away from zero needs 1 less for negative sums. Not even that is needed
 if all negative results are clamped to the zero point, as with RELU.
 
-What the kernels do not cover has those of other cores: grouped convolutions, multipliers of one half or more, weights
-with a zero point or that are computed, depthwise convolutions with several outputs for each of several inputs or with
-windows of more than 16 rows or 64 words (see edgetool_depthwise_vector_s8.h), additions with broadcasting or without a
-line.
+What the kernels do not cover has those of other cores: convolutions with more than 255 groups, multipliers of one half
+or more, weights of convolutions that are computed, depthwise convolutions with several outputs for each of several
+inputs or with windows of more than 16 rows or 64 words (see edgetool_depthwise_vector_s8.h), additions with
+broadcasting or without a line.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ import numpy as np
 from edgetool.codegen.native import arithmetic, convolution
 from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, Multiplier, quantize_multiplier, reach_of_weights
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
-from edgetool.codegen.native.site import RANGES, Array, Lowered, Lowering, Site, fused_range
+from edgetool.codegen.native.site import Array, Lowered, Lowering, Site, fused_range
 from edgetool.model.types import DType
 from edgetool.operators.call import zero_point
 from edgetool.operators.overlap import Window, banded_distance, conv_distance
 
 WORDS, BYTES = 4, 16  # lanes of a vector
 PIXELS, GROUP = 3, 6  # which edgetool_conv2d_vector_s8 computes at once, and what its tiles are best multiples of
-MAX_VECTORS = 4  # of a window of edgetool_depthwise_vector_s8
+# Vectors of a window of edgetool_depthwise_vector_s8, and taps that are too few for it if a row has one output.
+MAX_VECTORS, FEW_TAPS = 4, 8
 TILE_BYTES, LEAN_BYTES = 3072, 512  # the most scratch of a tile, of tuned and of lean kernels
 
 
@@ -43,10 +44,11 @@ class VectorScales:
     shifts: Array
     is_signed: bool
 
-    def table(self) -> Constant:
-        """Return the biases, multipliers and shifts of each block of four channels."""
-        arrays = (self.bias, self.multipliers, self.shifts)
-        return _words(np.stack([_blocks(array, WORDS) for array in arrays], axis=1), "biases, multipliers and shifts")
+    def table(self, groups: int) -> Constant:
+        """Return the biases, multipliers and shifts of each block of four channels of a group."""
+        arrays = np.stack([self.bias, self.multipliers, self.shifts], axis=1)
+        blocks = [_blocks(array, WORDS).transpose(0, 2, 1) for array in np.split(arrays, groups)]
+        return _words(np.concatenate(blocks), "biases, multipliers and shifts")
 
 
 def _blocks(values: Array, size: int) -> Array:
@@ -122,16 +124,19 @@ def _window_step(
 
 
 def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales) -> Step:
-    """Return the step of a convolution with weights of shape (output channels, tap y, tap x, input channels)."""
-    channels = len(filters)
+    """Return the step of a convolution with weights (output channels, tap y, tap x, input channels of a group)."""
+    channels, depth = len(filters), filters.shape[3]
+    groups = window.channels // depth
     flat = filters.transpose(0, 2, 1, 3).reshape(channels, -1)
-    overlaps = [StepOverlap(0, conv_distance(window))]
-    if window.is_pointwise and not site.row_wise:
+    overlaps = [StepOverlap(0, conv_distance(window) if groups == 1 else banded_distance(window, 1))]
+    is_flat = window.is_pointwise and not site.row_wise and groups == 1
+    if is_flat and convolution.is_narrow(window.flattened()):
         window = window.flattened()
         overlaps.append(StepOverlap(0, conv_distance(window, descending=True), descending=True))
-    tile, scratch = _conv_tile(window, LEAN_BYTES if site.lean else TILE_BYTES)
+    tile, scratch = _conv_tile(replace(window, channels=depth), LEAN_BYTES if site.lean else TILE_BYTES)
     if window.is_pointwise:
         scratch = PIXELS * flat.shape[1] if flat.shape[1] > 2 * BYTES else 0
+    weights = b"".join(_rows_of_vectors(group) for group in np.split(flat, groups))
     return _window_step(
         site,
         "edgetool_conv2d_vector_s8",
@@ -139,11 +144,12 @@ def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales)
         overlaps,
         scratch,
         tile=tile,
-        weights=Constant("int8_t", _rows_of_vectors(flat), "weights"),
-        input_channels=window.channels,
-        output_channels=channels,
+        weights=Constant("int8_t", weights, "weights"),
+        depth=depth,
+        filters=channels // groups,
+        groups=groups,
         is_pointwise=int(window.is_pointwise),
-        scales=scales.table(),
+        scales=scales.table(groups),
         is_signed=int(scales.is_signed),
     )
 
@@ -162,7 +168,7 @@ def _along_x(site: Site, window: Window) -> Window:
     """Return the window of an image of one column as one of a row, if the planner does not need its rows."""
     if site.row_wise or (window.width, window.output_width, window.taps_x, window.pad_x) != (1, 1, 1, 0):
         return window
-    return replace(
+    turned = replace(
         window,
         height=1,
         width=window.height,
@@ -177,18 +183,22 @@ def _along_x(site: Site, window: Window) -> Window:
         pad_y=0,
         pad_x=window.pad_y,
     )
+    return turned if convolution.is_narrow(turned) else window
 
 
 def _conv_2d(site: Site) -> Iterator[Lowered]:
     if _is_int8(site):
         filters = convolution.weights_of(site, convolution.CONV)
         channels, taps_y, taps_x, depth = filters.shape
-        window = _along_x(site, convolution.window_of(site, taps_y, taps_x))
-        if depth == window.channels:
+        window = convolution.window_of(site, taps_y, taps_x)
+        groups = window.channels // depth
+        is_grouped = groups * depth == window.channels and channels % groups == 0 and groups <= convolution.MAX_GROUPS
+        if is_grouped and convolution.is_narrow(_along_x(site, window)):
+            window, filters = convolution.without_taps_outside(window, filters)
             scales = _convolution_scales(site, convolution.CONV, filters.reshape(channels, -1))
             if scales is not None:
-                filters = filters.reshape(channels, window.taps_y, window.taps_x, depth)
-                yield _conv_step(site, window, filters, scales)
+                window = _along_x(site, window)
+                yield _conv_step(site, window, filters.reshape(channels, window.taps_y, window.taps_x, depth), scales)
                 return
     yield from convolution.LOWERINGS["CONV_2D"](site)
 
@@ -197,9 +207,11 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
     if _is_int8(site):
         filters = convolution.weights_of(site, convolution.DEPTHWISE)
         one, taps_y, taps_x, channels = filters.shape
-        window = _along_x(site, convolution.window_of(site, taps_y, taps_x))
+        window = convolution.window_of(site, taps_y, taps_x)
         multiplier = site.option("depth_multiplier", 0)
-        if one == 1 and channels == window.channels * multiplier:
+        if one == 1 and channels == window.channels * multiplier and convolution.is_narrow(_along_x(site, window)):
+            window, filters = convolution.without_taps_outside(window, filters)
+            window = _along_x(site, window)
             flat = np.ascontiguousarray(filters.reshape(-1, channels).T)
             scales = _convolution_scales(site, convolution.DEPTHWISE, flat)
             if scales is not None and window.channels == 1:
@@ -214,8 +226,13 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
 
 
 def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScales) -> Step | None:
-    """Return the step of a depthwise convolution with weights of shape (channels, taps); None if it has too many."""
+    """Return the step of a depthwise convolution with weights of shape (channels, taps).
+
+    None if it has too many, or so few of them and of outputs in a row that another kernel is faster.
+    """
     channels = len(flat)
+    if window.output_width == 1 and window.taps_y * window.taps_x <= FEW_TAPS:
+        return None
     groups = next(count for count in (1, 2, 4, 8) if window.taps_y <= WORDS * count or count == 8)
     vectors = -(-window.taps_x * groups // WORDS)
     vectors = 3 if vectors == 2 else vectors
@@ -227,7 +244,6 @@ def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScale
     words[:, : window.taps_x * groups] = filters.reshape(channels, -1, WORDS)
     geometry = (window.taps_y, window.taps_x, window.stride_y, window.stride_x, window.dilation_y, window.dilation_x)
     paired = geometry == (3, 3, 1, 1, 1, 1)
-    clamped = scales.is_signed or fused_range(site, site.output()) != RANGES[DType.INT8]
     column, reach = 64 * groups, (WORDS * vectors // groups - 1) * window.dilation_x + 1
     most = (LEAN_BYTES if site.lean else TILE_BYTES) // column - reach
     tile = min(window.output_width, max(1, most // window.stride_x) // 2 * 2 or 1)
@@ -246,24 +262,29 @@ def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScale
         groups=groups,
         vectors=vectors,
         paired=int(paired),
-        clamped=int(clamped),
+        is_signed=int(scales.is_signed),
     )
     return replace(step, band=min(band, window.output_height))
 
 
 def dense_step(
-    site: Site, rows: int, filters: Array, bias: Array, multipliers: Multiplier | list[Multiplier]
+    site: Site, rows: int, filters: Array, bias: Array, multipliers: Multiplier | list[Multiplier], zero: int
 ) -> Step | None:
     """Return the step of a product with weights of shape (units, depth); None if its kernel does not cover the scales.
 
     Args:
         site: The operator.
         rows: The number of rows of the first input.
-        filters: The weights, whose zero point is 0.
+        filters: The weights.
         bias: What is added to the sum of each unit.
         multipliers: One for each unit, or one of all units.
+        zero: The zero point of the weights.
     """
     units, depth = filters.shape
+    merged = 1 if site.row_wise else rows
+    if units == 1:
+        bias = np.repeat(bias, merged)
+        multipliers = multipliers if isinstance(multipliers, Multiplier) else multipliers[0]
     shared = isinstance(multipliers, Multiplier)
     scales = vector_scales(site, [multipliers] * WORDS if isinstance(multipliers, Multiplier) else multipliers, bias)
     if scales is None:
@@ -277,21 +298,30 @@ def dense_step(
         kernel="edgetool_dense_vector_s8",
         op=describe(
             "edgetool_dense_vector_s8",
-            weights=Constant("int8_t", _blocks(filters, WORDS).tobytes(), "weights"),
+            weights=Constant("int8_t", filters.tobytes(), "weights"),
             bias=_words(_blocks(scales.bias, WORDS), "bias and input zero point"),
             scales=_words(tables, "multipliers and shifts"),
+            rows=merged,
             depth=depth,
             units=units,
             scale_step=0 if shared else 2 * WORDS,
-            is_signed=int(scales.is_signed),
+            weights_zero_point=zero,
             **_clamp(site),
         ),
-        inputs=(RowInput(site.index(0), row_bytes=depth, rows=rows),),
+        inputs=(RowInput(site.index(0), row_bytes=merged * depth, rows=rows // merged),),
         output=site.operator.outputs[0],
-        row_bytes=units,
-        rows=rows,
+        row_bytes=merged * units,
+        rows=rows // merged,
         overlaps=(StepOverlap(0, conv_distance(window)),),
     )
+
+
+def product_scales(site: Site, multiplier: Multiplier) -> dict[str, FieldValue] | None:
+    """Return the fields for the scale of edgetool_batch_matmul_vector_s8; None if it does not cover the scale."""
+    scales = vector_scales(site, [multiplier] * WORDS, np.zeros(WORDS, np.int64))
+    if scales is None:
+        return None
+    return {"scales": _words(np.stack([scales.multipliers, scales.shifts]), "multipliers and shifts")}
 
 
 def _add(site: Site) -> Iterator[Lowered]:
@@ -306,7 +336,7 @@ def _vector_add(step: Step) -> Step:
     loops, run, *steps = np.frombuffer(fields["loops"].data, "<u4").tolist()
     if loops or steps != [1, 1] or fields["shift"] == DOUBLE_ROUNDING:
         return step
-    values = {name: fields[name] for name in ("slope", "intercept", "shift", "low", "high")}
+    values = {name: fields[name] for name in ("numbers", "shift", "low", "high")}
     return replace(step, kernel="edgetool_add_vector_s8", op=describe("edgetool_add_vector_s8", count=run, **values))
 
 

@@ -16,7 +16,7 @@ static inline rounding rounding_of(const edgetool_add_s8_op *op, uint32_t k)
 {
     const uint32_t right = op->right[k];
     rounding result;
-    result.multiplier = op->multiplier[k];
+    result.multiplier = op->numbers[k];
     result.half = right == 0 ? 0 : 1 << (right - 1);
     result.sign = right == 0 ? 0 : -1;
     result.right = right;
@@ -44,22 +44,28 @@ static EDGETOOL_NOINLINE void run_of_roundings(const edgetool_add_s8_op *op, con
 
 #define ONE_LINE(i) out[i] = (int8_t)edgetool_ssat8((intercept + a[i] * first + b[i] * second) >> shift)
 
-/* A run of a line that is clamped to int8, and whose operands both have one element per output element. */
-static EDGETOOL_NOINLINE void run_of_line(const edgetool_add_s8_op *op, const int8_t *a, const int8_t *b, int8_t *out,
-                                          uint32_t run)
+/* A run of a line: four at once if it is clamped to int8 and both operands have one element per output element. */
+static EDGETOOL_NOINLINE void run_of_line(const edgetool_add_s8_op *op, const int8_t *a, uint32_t step_a,
+                                          const int8_t *b, uint32_t step_b, int8_t *out, uint32_t run)
 {
-    const int32_t first = op->slope[0], second = op->slope[1], intercept = op->intercept;
+    const int32_t first = op->numbers[0], second = op->numbers[1], intercept = op->numbers[2];
+    const int32_t low = op->low, high = op->high;
     const uint32_t shift = op->shift & 31U;
-    for (const int8_t *last = a + (run & ~3U); a != last; a += 4) {
-        ONE_LINE(0);
-        ONE_LINE(1);
-        ONE_LINE(2);
-        ONE_LINE(3);
-        b += 4;
-        out += 4;
+    if (step_a == 1 && step_b == 1 && low == INT8_MIN && high == INT8_MAX) {
+        for (; run >= 4; run -= 4) {
+            ONE_LINE(0);
+            ONE_LINE(1);
+            ONE_LINE(2);
+            ONE_LINE(3);
+            a += 4;
+            b += 4;
+            out += 4;
+        }
     }
-    for (uint32_t i = 0; i < (run & 3U); i++) {
-        ONE_LINE(i);
+    for (; run != 0; run--) {
+        *out++ = (int8_t)edgetool_clamp((intercept + *a * first + *b * second) >> shift, low, high);
+        a += step_a;
+        b += step_b;
     }
 }
 
@@ -76,15 +82,8 @@ void edgetool_add_s8(const void *descriptor, const edgetool_band *band)
             const int8_t *b = (const int8_t *)band->rows[2 * row + 1] + walk.at[1];
             if (op->shift == EDGETOOL_DOUBLE_ROUNDING) {
                 run_of_roundings(op, a, step_a, b, step_b, out, run);
-            } else if (step_a == 1 && step_b == 1 && op->low == INT8_MIN && op->high == INT8_MAX) {
-                run_of_line(op, a, b, out, run);
             } else {
-                for (uint32_t i = 0; i < run; i++) {
-                    const int32_t sum = op->intercept + *a * op->slope[0] + *b * op->slope[1];
-                    out[i] = (int8_t)edgetool_clamp(sum >> op->shift, op->low, op->high);
-                    a += step_a;
-                    b += step_b;
-                }
+                run_of_line(op, a, step_a, b, step_b, out, run);
             }
             out += run;
         } while (edgetool_next_run(&walk, op->loops, 2));

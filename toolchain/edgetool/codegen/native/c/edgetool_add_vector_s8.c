@@ -5,9 +5,9 @@
 
 static void one_row(const edgetool_add_vector_s8_op *op, const int8_t *a, const int8_t *b, int8_t *out)
 {
-    const int32_t intercept = op->intercept, second = op->slope[1];
+    const int32_t intercept = op->numbers[2], second = op->numbers[1];
 #if defined(EDGETOOL_HELIUM)
-    const edgetool_s32x4 first = edgetool_all_s32(op->slope[0]), low = edgetool_all_s32(op->low);
+    const edgetool_s32x4 first = edgetool_all_s32(op->numbers[0]), low = edgetool_all_s32(op->low);
     const edgetool_s32x4 high = edgetool_all_s32(op->high);
     __asm__ volatile("dlstp.32 lr, %[count]\n"
                      "1:\n\t"
@@ -26,7 +26,7 @@ static void one_row(const edgetool_add_vector_s8_op *op, const int8_t *a, const 
                      : "lr", "memory", "q0", "q1");
 #else
     for (uint32_t i = 0; i < op->count; i++) {
-        const int32_t value = (a[i] * op->slope[0] + b[i] * second + intercept) >> op->shift;
+        const int32_t value = (a[i] * op->numbers[0] + b[i] * second + intercept) >> op->shift;
         out[i] = (int8_t)edgetool_clamp(value, op->low, op->high);
     }
 #endif

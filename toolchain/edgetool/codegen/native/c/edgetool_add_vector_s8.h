@@ -3,7 +3,7 @@
  * ADD and SUB for int8 of two rows with as many elements as the output, on processors with Helium. Rows: one input row
  * of each operand for each output row; no scratch.
  *
- * An output code is (a * slope[0] + b * slope[1] + intercept) >> shift, clamped to low .. high; see
+ * An output code is (a * numbers[0] + b * numbers[1] + numbers[2]) >> shift, clamped to low .. high; see
  * edgetool_add_s8.h. Four outputs are written at once, in ascending order, after the operands' elements are read.
  */
 #ifndef EDGETOOL_ADD_VECTOR_S8_H
@@ -17,8 +17,7 @@ extern "C" {
 
 typedef struct {
     uint32_t count;
-    int32_t slope[2];
-    int32_t intercept;
+    int32_t numbers[3];
     uint8_t shift;
     int8_t low;
     int8_t high;

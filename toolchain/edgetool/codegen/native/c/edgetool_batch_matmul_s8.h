@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
  * BATCH_MATMUL for int8, and FULLY_CONNECTED with weights that the model computes. Rows: each whole tensor is one row,
- * left operand first. Scratch: if has_scratch is 1, a row of the left operand, whose elements are then apart; none
- * otherwise.
+ * left operand first. Scratch: if has_scratch is 1, a word, and four words for each four of depth + 9 elements; none
+ * otherwise. There are copies of a row whose elements are apart, or its elements as pairs for DSP instructions.
  *
  * The output is [batches[0]][batches[1]][batches[2]][rows][columns]. Elements of the operands are found by their
  * steps: a step of 0 along a batch axis repeats an operand. `bias` is NULL or has one number for each column.

@@ -315,10 +315,13 @@ static EDGETOOL_NOINLINE void compute_pixel(const conv_op *op, const column_type
             next = edgetool_smlad(edgetool_sxtb16_odd(word1), taps1, next);
 #else
             const int8_t *weight = (const int8_t *)weights;
-            for (uint32_t tap = 0; tap < 4; tap++) {
-                sum += weight[2 * tap] * column[tap * PIXELS];
-                next += weight[2 * tap + 1] * column[tap * PIXELS];
-            }
+#define ADD_TAP(tap) \
+    sum += weight[2 * (tap)] * column[(tap) * PIXELS]; \
+    next += weight[2 * (tap) + 1] * column[(tap) * PIXELS];
+            ADD_TAP(0)
+            ADD_TAP(1)
+            ADD_TAP(2)
+            ADD_TAP(3)
 #endif
             weights += 2;
         }
@@ -357,29 +360,48 @@ static void clamp_codes(const conv_op *op, int8_t *out, uint32_t count)
     }
 }
 
-/* The outputs of a group of pixels. */
-static void compute_group(const conv_op *op, group *all, uint32_t count, int8_t *out)
+/* The words of a pair of channels. */
+static inline size_t words_of_pair(const conv_op *op, const group *all)
 {
-    const uint32_t channels = op->output_channels;
-    const uint32_t paired = count > PIXELS / 2 && op->shift != EDGETOOL_DOUBLE_ROUNDING ? channels & ~1U : 0;
-    if (paired != 0) {
-        all->out = out;
-        all->out_end = out + paired;
-        all->last = (count - 1) * (size_t)channels;
-        compute_pairs(all);
+    return (size_t)(all->columns_end - all->columns) / (2 * PIXELS) + (op->shift == EDGETOOL_SIGN ? 8 : 6);
+}
+
+/* The outputs of a group of pixels in the last channel, which makes a pair with one that does not exist. */
+static EDGETOOL_NOINLINE void compute_last(const conv_op *op, const group *all, uint32_t count, int8_t *out)
+{
+    int8_t codes[2 * PIXELS];
+    group pair = *all;
+    pair.weights += op->filters / 2U * words_of_pair(op, all);
+    pair.step = 2;
+    pair.last = (count - 1) * 2;
+    pair.out = codes;
+    pair.out_end = codes + 2;
+    compute_pairs(&pair);
+    for (uint32_t i = 0; i < count; i++) {
+        *out = codes[2 * i];
+        out += all->step;
     }
-    if (paired != channels) {
-        const size_t words = (size_t)(all->columns_end - all->columns) / (2 * PIXELS);
-        const uint32_t *weights = op->weights + paired / 2 * (words + (op->shift == EDGETOOL_SIGN ? 8 : 6));
-        int8_t *end = out;
-        for (uint32_t place = 0; place < count * SPREAD; place += SPREAD) {
-            int8_t *from = end + paired;
-            end += channels;
-            compute_pixel(op, all->columns + place, all->columns_end + place, weights, from, end);
+}
+
+/* The outputs of a group of pixels. */
+static inline void compute_group(const conv_op *op, group *all, uint32_t count, int8_t *out)
+{
+    const uint32_t channels = op->filters, paired = channels & ~1U;
+    if (count > PIXELS / 2 && op->shift != EDGETOOL_DOUBLE_ROUNDING) {
+        if (paired != 0) {
+            all->out = out;
+            all->out_end = out + paired;
+            all->last = (count - 1) * all->step;
+            compute_pairs(all);
         }
-    }
-    if (op->low != -128 || op->high != 127) {
-        clamp_codes(op, out, count * channels);
+        if (paired != channels) {
+            compute_last(op, all, count, out + paired);
+        }
+    } else {
+        for (uint32_t place = 0; place < count * SPREAD; place += SPREAD) {
+            compute_pixel(op, all->columns + place, all->columns_end + place, all->weights, out, out + channels);
+            out += all->step;
+        }
     }
 }
 
@@ -516,17 +538,23 @@ static inline void put_taps(column_type *to, const int8_t *const *from, uint32_t
     }
 }
 
+/* Whether the taps of a row do not follow each other. */
+static inline int is_apart(const conv_op *op)
+{
+    return op->dilation_x != 1 || op->groups != 1;
+}
+
 /* Whether all taps of a row fit aside, where they are beside each other even if some are outside. */
 static inline int is_short(const conv_op *op)
 {
-    return (uint32_t)op->taps_x * op->input_channels <= ASIDE && op->dilation_x == 1;
+    return (uint32_t)op->taps_x * op->depth <= ASIDE && !is_apart(op);
 }
 
-/* Copies the taps of a row that is `width` bytes long from a byte on; some of them are outside. */
-static const int8_t *put_aside(const conv_op *op, const int8_t *row, int32_t width, int32_t at, int8_t *to)
+/* Copies the taps of a row from a byte on; some of them are outside. */
+static EDGETOOL_NOINLINE const int8_t *put_aside(const conv_op *op, const int8_t *row, int32_t at, int8_t *to)
 {
     const int8_t outside = *(const int8_t *)op->zero_pixel;
-    const int32_t end = at + op->taps_x * op->input_channels;
+    const int32_t end = at + op->taps_x * op->depth, width = (int32_t)op->input_width * op->depth;
     int8_t *next = to;
     for (; at < end; at++) {
         *next++ = at >= 0 && at < width ? row[at] : outside;
@@ -534,100 +562,83 @@ static const int8_t *put_aside(const conv_op *op, const int8_t *row, int32_t wid
     return to;
 }
 
-/* Where the taps of a pixel are: in these rows, from this byte on, and whether none of them is beside the input. */
+/* Where the taps of a pixel are: in these rows, from this byte on. */
 typedef struct {
     const void *const *rows;
     int32_t start;
-    int32_t is_inside;
 } place;
 
-/* Copies the taps of a group from column x on, wherever they are; those of its last pixel for missing ones. */
+/*
+ * Copies the taps of a group from column x on, wherever they are, from the input channel `channel` on; those of its
+ * last pixel for missing ones.
+ */
 static EDGETOOL_NOINLINE void put_anywhere(const conv_op *op, const void *const *rows, uint32_t x, uint32_t count,
-                                           column_type *columns)
+                                           uint32_t channel, column_type *columns)
 {
-    const int32_t channels = op->input_channels, run = op->taps_x * channels, whole = run & ~3;
-    const int32_t width = (int32_t)op->input_width * channels;
-    const int8_t *from[PIXELS], *outside = (const int8_t *)op->zero_pixel;
+    const int32_t channels = op->groups * op->depth, depth = op->depth, end = op->taps_x * depth;
+    const int32_t width = (int32_t)op->input_width * channels, is_row = is_short(op), length = is_row ? end : depth;
+    /* Where the taps of a row, or those of a tap, do not begin inside the input. */
+    const uint32_t limit = (uint32_t)(!is_row ? width : (end <= width ? width - end + 1 : 0));
+    const int32_t whole = is_apart(op) ? op->taps_x * (depth & ~3) : end & ~3, is_run = is_row || is_apart(op);
+    uint32_t next = 0, rest = op->taps_y * (uint32_t)whole;
     int8_t aside[PIXELS][ASIDE];
+    const int8_t *from[PIXELS], *outside = (const int8_t *)op->zero_pixel;
     place places[PIXELS];
     for (uint32_t i = 0; i < PIXELS; i++) {
-        const int32_t start = (int32_t)(x * op->stride_x - op->pad_x) * channels;
         places[i].rows = rows;
-        places[i].start = start;
-        places[i].is_inside = start >= 0 && start + run <= width;
+        places[i].start = (int32_t)(x * op->stride_x - op->pad_x) * channels + (int32_t)channel;
         if (i + 1 < count && ++x == op->output_width) {
             x = 0;
             rows += op->taps_y;
         }
     }
     for (uint32_t ty = 0; ty < op->taps_y; ty++) {
-        column_type *to = columns + (size_t)ty * (uint32_t)whole * PIXELS;
-        uint32_t rest = op->taps_y * (uint32_t)whole + ty * (uint32_t)(run - whole);
-        if (is_short(op)) {
+        for (int32_t at = 0, tap = 0; at < end; at += length, tap += op->dilation_x * channels) {
             for (uint32_t i = 0; i < PIXELS; i++) {
                 const int8_t *row = (const int8_t *)places[i].rows[ty];
-                const int32_t start = places[i].start;
-                from[i] = row == NULL ? outside
-                                      : (places[i].is_inside != 0 ? row + start
-                                                                  : put_aside(op, row, width, start, aside[i]));
+                const int32_t start = places[i].start + tap;
+                from[i] = outside;
+                if (row != NULL) {
+                    if ((uint32_t)start < limit) {
+                        from[i] = row + start;
+                    } else if (is_row) {
+                        from[i] = put_aside(op, row, start, aside[i]);
+                    }
+                }
             }
-            put_taps(to, from, (uint32_t)run, columns, rest);
-            continue;
-        }
-        for (int32_t at = 0; at < run; at += channels) {
-            for (uint32_t i = 0; i < PIXELS; i++) {
-                const int8_t *row = (const int8_t *)places[i].rows[ty];
-                const int32_t start = places[i].start + at * op->dilation_x;
-                from[i] = row != NULL && start >= 0 && start < width ? row + start : outside;
-            }
-            if (run == whole && channels % 4 == 0) {
-                put_taps(to + at * PIXELS, from, (uint32_t)channels, columns, 0);
-                continue;
-            }
-            for (int32_t tap = 0; tap < channels; tap++) {
-                const uint32_t index = at + tap < whole ? ty * (uint32_t)whole + (uint32_t)(at + tap) : rest++;
-                put_rest(columns, index, from, (uint32_t)tap, (uint32_t)tap + 1);
+            if (is_run || length % 4 == 0) {
+                put_taps(columns + (size_t)next * PIXELS, from, (uint32_t)length, columns, rest);
+                next += (uint32_t)length & ~3U;
+                rest += (uint32_t)length % 4;
+            } else {
+                /* Fours of taps go on from one tap to the next. */
+                const int32_t left = at < whole ? whole - at : 0;
+                const uint32_t fours = (uint32_t)(left < length ? left : length);
+                put_rest(columns, next, from, 0, fours);
+                put_rest(columns, rest, from, fours, (uint32_t)length);
+                next += fours;
+                rest += (uint32_t)length - fours;
             }
         }
     }
 }
 
-/* Copies the taps of a row that does not exist, as those of many short rows. */
-static EDGETOOL_NOINLINE void put_outside(const conv_op *op, uint32_t at, uint32_t rest, column_type *columns)
-{
-    const int8_t *from[PIXELS];
-    uint32_t left = (uint32_t)op->taps_x * op->input_channels;
-    for (uint32_t i = 0; i < PIXELS; i++) {
-        from[i] = (const int8_t *)op->zero_pixel;
-    }
-    while (left != 0) {
-        const uint32_t count = left <= ASIDE ? left : ASIDE;
-        put_taps(columns + (size_t)at * PIXELS, from, count, columns, rest);
-        at += count;
-        left -= count;
-    }
-}
-
-/* Copies the taps of a group of which none is beside the input, from the byte `start` of rows on. */
+/* Copies the taps of a group of which none is outside the input, from the byte `start` of rows on. */
 static EDGETOOL_NOINLINE void put_inside(const conv_op *op, const void *const *rows, size_t start, column_type *columns)
 {
-    const uint32_t taps_y = op->taps_y, run = op->taps_x * (uint32_t)op->input_channels;
-    const uint32_t step = op->stride_x * (uint32_t)op->input_channels;
+    const uint32_t taps_y = op->taps_y, run = op->taps_x * (uint32_t)op->depth;
+    const uint32_t step = op->stride_x * (uint32_t)op->depth;
     column_type *to = columns;
     uint32_t rest = taps_y * (run & ~3U);
     for (uint32_t ty = 0; ty < taps_y; ty++) {
         const int8_t *from[PIXELS];
-        if (rows[ty] == NULL) {
-            put_outside(op, ty * (run & ~3U), rest, columns);
-        } else {
-            from[0] = (const int8_t *)rows[ty] + start;
-            from[1] = from[0] + step;
+        from[0] = (const int8_t *)rows[ty] + start;
+        from[1] = from[0] + step;
 #if PIXELS == 4
-            from[2] = from[1] + step;
-            from[3] = from[2] + step;
+        from[2] = from[1] + step;
+        from[3] = from[2] + step;
 #endif
-            put_taps(to, from, run, columns, rest);
-        }
+        put_taps(to, from, run, columns, rest);
         to += (size_t)(run & ~3U) * PIXELS;
         rest += run % 4;
     }
@@ -643,7 +654,7 @@ static inline inside inside_of(const conv_op *op)
     const uint32_t stride = op->stride_x, pad = op->pad_x, reach = (PIXELS - 1U) * stride + op->taps_x;
     const uint32_t input_end = op->input_width + pad, width = op->output_width;
     inside columns = {0, 0};
-    if (reach <= input_end && width >= PIXELS && (op->dilation_x == 1 || op->taps_x == 1)) {
+    if (reach <= input_end && width >= PIXELS && (!is_apart(op) || (op->taps_x == 1 && op->groups == 1))) {
         uint32_t end = (stride == 1 ? input_end - reach : (input_end - reach) / stride) + 1;
         end = end < width - PIXELS + 1 ? end : width - PIXELS + 1;
         columns.first = pad == 0 ? 0 : (pad + stride - 1) / stride;
@@ -653,18 +664,17 @@ static inline inside inside_of(const conv_op *op)
 }
 
 /* Whether the taps of all pixels follow each other in one row, and compute_pairs is all that their outputs need. */
-static inline int is_line(const conv_op *op, const edgetool_band *band, uint32_t step)
+static inline int is_line(const conv_op *op, const edgetool_band *band)
 {
     const int is_point = op->taps_y == 1 && op->taps_x == 1 && op->stride_x == 1 && op->pad_x == 0 && band->count == 1;
-    const int is_even = op->output_channels % 2 == 0 && op->shift != EDGETOOL_DOUBLE_ROUNDING;
-    const int is_full = op->low == -128 && op->high == 127;
-    return is_point && is_even && is_full && op->output_width >= PIXELS && band->rows[0] != NULL && step % 4 == 0;
+    const int is_even = op->groups == 1 && op->filters % 2 == 0 && op->shift != EDGETOOL_DOUBLE_ROUNDING;
+    return is_point && is_even && op->output_width >= PIXELS && band->rows[0] != NULL && op->depth % 4 == 0;
 }
 
 /* The outputs of all whole groups; returns the number of their pixels. */
 static EDGETOOL_NOINLINE uint32_t compute_line(const conv_op *op, const edgetool_band *band, group *all)
 {
-    const uint32_t channels = op->input_channels, pixels = op->output_width & ~(PIXELS - 1U);
+    const uint32_t channels = op->depth, pixels = op->output_width & ~(PIXELS - 1U);
     const int8_t *pixel = (const int8_t *)band->rows[0];
     int8_t *out = (int8_t *)band->out;
     ptrdiff_t advance = PIXELS;
@@ -693,23 +703,17 @@ static EDGETOOL_NOINLINE uint32_t compute_line(const conv_op *op, const edgetool
     return pixels;
 }
 
-void edgetool_conv2d_tiled_s8(const void *descriptor, const edgetool_band *band)
+/* The outputs of all pixels in the channels of a group, which reads input channels from `channel` on. */
+static EDGETOOL_NOINLINE void compute_channels(const conv_op *op, const edgetool_band *band, group *all,
+                                               uint32_t channel, int8_t *out)
 {
-    const conv_op *op = (const conv_op *)descriptor;
-    const uint32_t width = op->output_width, pixels = band->count * width, channels = op->input_channels;
-    const uint32_t taps_y = op->taps_y, run = op->taps_x * channels, step = op->stride_x * channels;
+    const uint32_t width = op->output_width, pixels = band->count * width, channels = op->groups * (uint32_t)op->depth;
+    const uint32_t taps_y = op->taps_y;
     const inside whole = inside_of(op);
     const void *const *rows = band->rows;
-    group all;
     uint32_t x = 0, done = 0;
-    all.weights = op->weights;
-    all.columns = (column_type *)band->scratch;
-    all.columns_end = all.columns + (size_t)((taps_y * run + 3) & ~3U) * PIXELS;
-    all.skipped = (1U - (taps_y * run + 3) / 4 * 2) % 8 * 52;
-    all.step = op->output_channels;
-    all.is_signed = op->shift == EDGETOOL_SIGN;
-    if (is_line(op, band, step)) {
-        x = done = compute_line(op, band, &all);
+    if (is_line(op, band)) {
+        x = done = compute_line(op, band, all);
     }
     while (done < pixels) {
         const uint32_t left = pixels - done, count = left < PIXELS ? left : PIXELS;
@@ -722,13 +726,36 @@ void edgetool_conv2d_tiled_s8(const void *descriptor, const edgetool_band *band)
         for (; x >= width; x -= width) {
             rows += taps_y;
         }
-        if (count == PIXELS && x - whole.first < whole.count) {
-            put_inside(op, rows, (size_t)(x * op->stride_x - op->pad_x) * channels, all.columns);
+        /* Rows that do not exist are the first or the last ones. */
+        if (count == PIXELS && x - whole.first < whole.count && rows[0] != NULL && rows[taps_y - 1] != NULL) {
+            put_inside(op, rows, (size_t)(x * op->stride_x - op->pad_x) * channels, all->columns);
         } else {
-            put_anywhere(op, rows, x, count, all.columns);
+            put_anywhere(op, rows, x, count, channel, all->columns);
         }
-        compute_group(op, &all, count, (int8_t *)band->out + (size_t)first * op->output_channels);
+        compute_group(op, all, count, out + (size_t)first * all->step);
         x += count;
         done += count;
+    }
+}
+
+void edgetool_conv2d_tiled_s8(const void *descriptor, const edgetool_band *band)
+{
+    const conv_op *op = (const conv_op *)descriptor;
+    const uint32_t groups = op->groups, depth = op->depth, words = ((uint32_t)op->taps_y * op->taps_x * depth + 3) / 4;
+    int8_t *out = (int8_t *)band->out;
+    group all;
+    all.weights = op->weights;
+    all.columns = (column_type *)band->scratch;
+    all.columns_end = all.columns + (size_t)words * 4 * PIXELS;
+    all.skipped = (1U - words * 2) % 8 * 52;
+    all.step = groups * (size_t)op->filters;
+    all.is_signed = op->shift == EDGETOOL_SIGN;
+    for (uint32_t i = 0; i < groups; i++) {
+        compute_channels(op, band, &all, i * depth, out);
+        all.weights += (op->filters + 1U) / 2 * words_of_pair(op, &all);
+        out += op->filters;
+    }
+    if (op->low != -128 || op->high != 127) {
+        clamp_codes(op, (int8_t *)band->out, band->count * op->output_width * (uint32_t)all.step);
     }
 }

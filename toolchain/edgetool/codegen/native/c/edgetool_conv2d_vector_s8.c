@@ -309,20 +309,26 @@ static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from
 
 #endif /* EDGETOOL_HELIUM */
 
-/* Pixels that follow each other at a step, and where their outputs are. */
+/*
+ * Pixels that follow each other at a step, outputs that do at another one, and their weights and scales. `pixel` is the
+ * distance of two pixels in the input, from whose channel `first` on taps are read.
+ */
 typedef struct {
     const int8_t *taps;
     int8_t *out;
-    int32_t step;
+    int32_t step, out_step;
     uint32_t count;
+    const int8_t *weights;
+    const int32_t *scales;
+    uint32_t pixel, first;
 } pixels;
 
 /* Sets what both kinds of groups have. */
 #define START_GROUPS \
-    g.weights = op->weights; \
-    g.scales = op->scales; \
+    g.weights = p->weights; \
+    g.scales = p->scales; \
     g.depth = depth; \
-    g.channels = op->output_channels; \
+    g.channels = op->filters; \
     g.zero_point = op->zero_point; \
     g.bounds[0] = op->low; \
     g.bounds[1] = op->high
@@ -331,7 +337,7 @@ typedef struct {
 EDGETOOL_NOINLINE static void short_pixels(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p)
 {
     const uint32_t size = depth <= LANES ? 3 : 2;
-    const int32_t channels = p->step < 0 ? -(int32_t)op->output_channels : (int32_t)op->output_channels;
+    const int32_t channels = p->out_step;
     uint32_t rest = p->count % size;
     short_groups g;
     START_GROUPS;
@@ -363,7 +369,7 @@ EDGETOOL_NOINLINE static void short_pixels(const edgetool_conv2d_vector_s8_op *o
 EDGETOOL_NOINLINE static void long_pixels(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p,
                                           int8_t *scratch)
 {
-    const int32_t channels = p->step < 0 ? -(int32_t)op->output_channels : (int32_t)op->output_channels;
+    const int32_t channels = p->out_step;
     const int32_t step = p->step;
     const int8_t *taps = p->taps;
     int8_t *out = p->out;
@@ -388,16 +394,16 @@ EDGETOOL_NOINLINE static void long_pixels(const edgetool_conv2d_vector_s8_op *op
         taps += (third + 1) * step;
         out += (third + 1) * channels;
         left -= count;
-        g.channels = op->output_channels;
+        g.channels = op->filters;
         LONG_GROUP(op->is_signed);
     }
 }
 
 /* Copies `count` columns from `start` on, which are `dilation` apart, the zero point for what is outside the input. */
-static void copy_columns(const edgetool_conv2d_vector_s8_op *op, const void *const *rows, int32_t start,
-                         uint32_t count, const int8_t *outside, int8_t *to)
+static void copy_columns(const edgetool_conv2d_vector_s8_op *op, const void *const *rows, const pixels *p,
+                         int32_t start, uint32_t count, const int8_t *outside, int8_t *to)
 {
-    const uint32_t channels = op->input_channels, taps_y = op->taps_y, column = taps_y * channels;
+    const uint32_t channels = op->depth, taps_y = op->taps_y, column = taps_y * channels;
     const int32_t dilation = op->dilation_x, columns = (int32_t)count, width = (int32_t)op->input_width;
     int32_t before = 0, inside = 0;
     if (start < 0) {
@@ -415,86 +421,106 @@ static void copy_columns(const edgetool_conv2d_vector_s8_op *op, const void *con
     if (before + inside < columns) {
         edgetool_fill_s8(to + (uint32_t)inside * column, op->outside, (uint32_t)(columns - before - inside) * column);
     }
-    for (uint32_t ty = 0; ty < taps_y && inside != 0; ty++) {
-        const int8_t *row = (const int8_t *)rows[ty];
-        const uint32_t step = row != NULL ? (uint32_t)dilation * channels : 0;
-        if (row != NULL) {
-            row += (size_t)(uint32_t)(start + before * dilation) * channels;
+    if (inside != 0) {
+        const uint32_t apart = (uint32_t)dilation * p->pixel;
+        const size_t at = (uint32_t)(start + before * dilation) * (size_t)p->pixel + p->first;
+        for (uint32_t ty = 0; ty < taps_y; ty++) {
+            const int8_t *row = rows[ty] != NULL ? (const int8_t *)rows[ty] + at : outside;
+            const uint32_t step = rows[ty] != NULL ? apart : 0;
+            for (uint32_t channel = 0; channel < channels; channel += LANES) {
+                const uint32_t bytes = channels - channel < LANES ? channels - channel : LANES;
+                copy_strided(to + channel, column, row, step, bytes, (uint32_t)inside);
+                row += rows[ty] != NULL ? LANES : 0;
+            }
+            to += channels;
         }
-        for (uint32_t channel = 0; channel < channels; channel += LANES) {
-            const uint32_t bytes = channels - channel < LANES ? channels - channel : LANES;
-            copy_strided(to + channel, column, row != NULL ? row + channel : outside, step, bytes, (uint32_t)inside);
-        }
-        to += channels;
     }
 }
 
-/* A row of a convolution with a window. */
-static void compute_row(const edgetool_conv2d_vector_s8_op *op, const void *const *rows, int8_t *out, int8_t *scratch)
+/* A row of a convolution with a window, in the channels of a group. */
+EDGETOOL_NOINLINE static void compute_row(const edgetool_conv2d_vector_s8_op *op, const void *const *rows, pixels *p,
+                                          int8_t *scratch)
 {
-    const uint32_t column = op->taps_y * (uint32_t)op->input_channels, depth = op->taps_x * column;
+    const uint32_t column = op->taps_y * (uint32_t)op->depth, depth = op->taps_x * column;
     int8_t *const copied = scratch + LANES;
-    pixels p;
-    p.taps = copied;
-    p.out = out;
-    p.step = (int32_t)(op->dilation_x == 1 ? op->stride_x * column : depth);
-    for (uint32_t x = 0; x < op->output_width; x += p.count) {
+    p->taps = copied;
+    p->step = (int32_t)(op->dilation_x == 1 ? op->stride_x * column : depth);
+    for (uint32_t x = 0; x < op->output_width; x += p->count) {
         const int32_t start = (int32_t)(x * op->stride_x) - (int32_t)op->pad_x;
-        p.count = op->output_width - x < op->tile ? op->output_width - x : op->tile;
+        p->count = op->output_width - x < op->tile ? op->output_width - x : op->tile;
         if (op->dilation_x == 1) {
-            copy_columns(op, rows, start, (p.count - 1) * op->stride_x + op->taps_x, scratch, copied);
+            copy_columns(op, rows, p, start, (p->count - 1) * op->stride_x + op->taps_x, scratch, copied);
         } else {
-            for (uint32_t i = 0; i < p.count; i++) {
-                copy_columns(op, rows, start + (int32_t)(i * op->stride_x), op->taps_x, scratch, copied + i * depth);
+            for (uint32_t i = 0; i < p->count; i++) {
+                copy_columns(op, rows, p, start + (int32_t)(i * op->stride_x), op->taps_x, scratch, copied + i * depth);
             }
         }
         if (depth <= 2 * LANES) {
-            short_pixels(op, depth, &p);
+            short_pixels(op, depth, p);
         } else {
-            long_pixels(op, depth, &p, NULL);
+            long_pixels(op, depth, p, NULL);
         }
-        p.out += p.count * op->output_channels;
+        p->out += p->count * (uint32_t)p->out_step;
     }
 }
 
-/* A row of a pointwise convolution. */
-static void compute_pointwise(const edgetool_conv2d_vector_s8_op *op, const int8_t *row, int8_t *out, int8_t *scratch)
+/* A row of a pointwise convolution, in the channels of a group. */
+static void compute_pointwise(const edgetool_conv2d_vector_s8_op *op, const int8_t *row, pixels *p, int8_t *scratch)
 {
-    const uint32_t depth = op->input_channels, channels = op->output_channels, width = op->output_width;
-    const int is_apart = (uintptr_t)row - (uintptr_t)out >= (size_t)width * channels &&
-                         (uintptr_t)out - (uintptr_t)row >= (size_t)width * depth;
-    pixels p;
-    p.taps = row;
-    p.out = out;
-    p.step = (int32_t)depth;
-    p.count = width;
+    const uint32_t depth = op->depth, width = op->output_width;
+    const int is_apart = (uintptr_t)row - (uintptr_t)p->out >= (size_t)width * (uint32_t)p->out_step &&
+                         (uintptr_t)p->out - (uintptr_t)row >= (size_t)width * p->pixel;
+    p->taps = row + p->first;
+    p->step = (int32_t)p->pixel;
+    p->count = width;
     if (op->descending) {
-        p.taps += (size_t)(width - 1) * depth;
-        p.out += (size_t)(width - 1) * channels;
-        p.step = -p.step;
+        /* There is one row. */
+        p->taps += (size_t)(width - 1) * p->pixel;
+        p->out += (size_t)(width - 1) * (uint32_t)p->out_step;
+        p->step = -p->step;
+        p->out_step = -p->out_step;
     }
     if (depth <= 2 * LANES) {
-        short_pixels(op, depth, &p);
+        short_pixels(op, depth, p);
     } else {
-        long_pixels(op, depth, &p, is_apart ? NULL : scratch);
+        long_pixels(op, depth, p, is_apart ? NULL : scratch);
     }
 }
 
 void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band)
 {
     const edgetool_conv2d_vector_s8_op *op = (const edgetool_conv2d_vector_s8_op *)descriptor;
-    int8_t *out = (int8_t *)band->out, *const scratch = (int8_t *)band->scratch;
-    const void *const *rows = band->rows;
+    const uint32_t filters = op->filters, pixel = op->groups * filters, row_bytes = op->output_width * pixel;
+    int8_t *first_out = (int8_t *)band->out, *const scratch = (int8_t *)band->scratch;
+    pixels p;
+    p.weights = op->weights;
+    p.scales = op->scales;
+    p.pixel = op->groups * (uint32_t)op->depth;
+    p.first = 0;
+    p.out_step = (int32_t)pixel;
     if (!op->is_pointwise) {
         edgetool_fill_s8(scratch, op->outside, LANES);
     }
-    for (uint32_t y = 0; y < band->count; y++) {
-        if (op->is_pointwise) {
-            compute_pointwise(op, (const int8_t *)rows[0], out, scratch);
-        } else {
-            compute_row(op, rows, out, scratch);
+    for (;;) {
+        const uint32_t depth = op->taps_y * (uint32_t)op->taps_x * op->depth;
+        const void *const *rows = band->rows;
+        int8_t *out = first_out;
+        for (uint32_t y = 0; y < band->count; y++) {
+            p.out = out;
+            out += row_bytes;
+            if (op->is_pointwise) {
+                compute_pointwise(op, (const int8_t *)rows[0], &p, scratch);
+            } else {
+                compute_row(op, rows, &p, scratch);
+            }
+            rows += op->taps_y;
         }
-        rows += op->taps_y;
-        out += (size_t)op->output_width * op->output_channels;
+        p.first += op->depth;
+        if (p.first == p.pixel) {
+            break;
+        }
+        first_out += filters;
+        p.weights += ((filters + 3) & ~3U) * (depth <= 2 * LANES ? (depth + LANES - 1) & ~(LANES - 1U) : depth);
+        p.scales += (filters + 3) / 4 * BLOCK;
     }
 }

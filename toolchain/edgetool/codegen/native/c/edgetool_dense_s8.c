@@ -429,18 +429,18 @@ static void sums_of_groups(const edgetool_dense_s8_op *op, const row *from, uint
 }
 
 /* The outputs of some rows of few units, all of which are in groups. */
-static int8_t *few_units(const edgetool_dense_s8_op *op, const edgetool_band *band, uint32_t first, uint32_t rows,
-                         int8_t *out)
+static int8_t *few_units(const edgetool_dense_s8_op *op, const int8_t *codes, uint32_t rows, void *scratch, int8_t *out)
 {
     const uint32_t grouped = op->grouped, units = op->units;
     int32_t sums[MANY];
     for (uint32_t y = 0; y < rows; y++) {
-        const int8_t *codes = (const int8_t *)band->rows[first + y];
 #if defined(EDGETOOL_DSP)
-        codes = aligned(codes, op->depth, (op->depth + 3U) & ~3U, band->scratch);
+        const row from = row_of(op, aligned(codes, op->depth, (op->depth + 3U) & ~3U, scratch), scratch);
+#else
+        const row from = row_of(op, codes, scratch);
 #endif
-        const row from = row_of(op, codes, band->scratch);
         sums_of_groups(op, &from, 0, grouped, sums + (size_t)grouped * y);
+        codes += op->depth;
     }
     if (op->scale_step == 0 && grouped == units) {
         return finish(op, sums, 0, units * rows, out);
@@ -483,14 +483,16 @@ void edgetool_dense_s8(const void *descriptor, const edgetool_band *band)
 {
     const edgetool_dense_s8_op *op = (const edgetool_dense_s8_op *)descriptor;
     const uint32_t grouped = op->grouped;
+    const uint32_t together = grouped != 0 && grouped >= op->units && grouped <= MANY / 2 ? MANY / grouped : 1;
     int8_t *out = (int8_t *)band->out;
-    for (uint32_t y = 0; y < band->count;) {
-        if (grouped != 0 && grouped >= op->units && grouped <= MANY / 2) {
-            const uint32_t left = band->count - y, most = MANY / grouped, rows = left < most ? left : most;
-            out = few_units(op, band, y, rows, out);
-            y += rows;
-        } else {
-            out = many_units(op, (const int8_t *)band->rows[y++], band->scratch, out);
+    for (uint32_t y = 0; y < band->count; y++) {
+        const int8_t *codes = (const int8_t *)band->rows[y];
+        for (uint32_t left = op->rows; left != 0;) {
+            const uint32_t rows = left < together ? left : together;
+            out = together > 1 ? few_units(op, codes, rows, band->scratch, out)
+                               : many_units(op, codes, band->scratch, out);
+            codes += (size_t)op->depth * rows;
+            left -= rows;
         }
     }
 }

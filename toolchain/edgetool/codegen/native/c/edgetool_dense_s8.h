@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
- * FULLY_CONNECTED for int8, and BATCH_MATMUL with a constant right operand. Rows: one row of `depth` codes for each
- * output row of `units` codes. Scratch: two bytes for each code of a row, whose number is rounded up to whole words.
+ * FULLY_CONNECTED for int8, and BATCH_MATMUL with a constant right operand. Rows: one row of `rows` times `depth`
+ * codes for each output row of `rows` times `units` codes. Scratch: two bytes for each of `depth` codes, rounded up to
+ * whole words.
  *
  * The weights are for rows of that length, zeros at the end. The first `grouped` units are groups of four, the last of
  * which may have one unit too many, so that at most two units are in none, or all if `grouped` is 0. For each four
@@ -27,6 +28,7 @@ typedef struct {
     const uint32_t *weights;
     const edgetool_scale *scales;
     const int32_t *offsets;
+    uint32_t rows;
     uint32_t depth;
     uint32_t units;
     uint32_t grouped;

@@ -6,136 +6,207 @@
 
 typedef edgetool_depthwise_s8_op depthwise_op;
 
-/* Four output channels of a pixel: `count` taps, whose addresses are in the table. */
+#define CHANNELS 4U
+
+/* How four channels read a tap: a word, four bytes, or the same byte for all. */
+typedef enum { WORDS, BYTES, COPIES } tap_kind;
+
+/* The kind of layers that are worth more code. */
+#if defined(EDGETOOL_DSP)
+#define USUAL WORDS
+#else
+#define USUAL BYTES
+#endif
+
+/* The taps of a pixel, `count` of them, in threes and the rest: those of its first channel are `offset` behind the addresses. */
 typedef struct {
     const int8_t *const *taps;
-    const uint32_t *weights;
+    size_t offset;
     uint32_t count;
-} four_channels;
+    uint32_t threes;
+    uint32_t rest;
+    int is_aligned;
+} pixel;
 
-/* The code of a sum, if it is in the form "rounded" and has no narrower clamp. */
-static inline int8_t direct_code(int32_t sum, const edgetool_scale *scale, uint32_t shift)
+/* The codes of sums that are not products. */
+static EDGETOOL_NOINLINE void store_others(const depthwise_op *op, const int32_t *sums, uint32_t count,
+                                           const edgetool_scale *scale, int8_t *out)
 {
-    return (int8_t)edgetool_ssat8(edgetool_smmlar(sum, scale->multiplier, scale->high) >> shift);
+    for (uint32_t i = 0; i < count; i++) {
+        edgetool_scale rest = *scale++;
+        rest.low = 0;
+        out[i] = (int8_t)edgetool_ssat8(edgetool_rescale(sums[i], &rest, op->shift, op->zero_point));
+    }
+}
+
+static inline int8_t code_of(int32_t sum, const edgetool_scale *scale, uint32_t shift)
+{
+    return (int8_t)edgetool_ssat8(edgetool_smmla(sum, scale->multiplier, scale->high) >> shift);
+}
+
+/* Adds a tap of four channels. */
+static EDGETOOL_INLINE void add_tap(const int8_t *codes, const uint32_t *word, tap_kind kind, int32_t *sums)
+{
+    const int8_t *weights = (const int8_t *)word;
+#if defined(EDGETOOL_DSP)
+    if (kind == WORDS) {
+        const uint32_t even = edgetool_sxtb16(edgetool_load_word(codes)), even_weights = edgetool_sxtb16(*word);
+        const uint32_t odd = edgetool_sxtb16_odd(edgetool_load_word(codes)), odd_weights = edgetool_sxtb16_odd(*word);
+        sums[0] = edgetool_smlabb(even, even_weights, sums[0]);
+        sums[1] = edgetool_smlabb(odd, odd_weights, sums[1]);
+        sums[2] = edgetool_smlatt(even, even_weights, sums[2]);
+        sums[3] = edgetool_smlatt(odd, odd_weights, sums[3]);
+        return;
+    }
+#endif
+    sums[0] += codes[0] * weights[0];
+    sums[1] += codes[kind == COPIES ? 0 : 1] * weights[1];
+    sums[2] += codes[kind == COPIES ? 0 : 2] * weights[2];
+    sums[3] += codes[kind == COPIES ? 0 : 3] * weights[3];
 }
 
 /*
- * Computes the channels of a pixel in fours, with direct codes: four of input and output, or of outputs that read the same
- * input. Returns how many are done. `is_aligned`: the taps are at multiples of 4.
+ * Computes the channels of a pixel in fours: four of input and output, or of outputs that read the same input. Returns
+ * how many are done.
  */
-static EDGETOOL_NOINLINE uint32_t compute_fours(const depthwise_op *op, const int8_t *const *taps, int is_aligned,
-                                                int8_t *out)
+static EDGETOOL_INLINE uint32_t compute_fours(const depthwise_op *op, const pixel *at, tap_kind kind, int8_t *out)
 {
-    const uint32_t *word = op->weights, shift = op->shift, count = (uint32_t)op->taps_y * op->taps_x;
-    const uint32_t multiplier = op->depth_multiplier, outputs = op->input_channels * multiplier;
+    const uint32_t *weights = op->weights;
+    const uint32_t shift = op->shift, outputs = op->input_channels * (uint32_t)op->depth_multiplier & ~(CHANNELS - 1);
     const edgetool_scale *scale = op->scales;
-    uint32_t output = 0, channel = 0, copies = 0;
-    for (; output + 4 <= outputs; output += 4) {
-        const int8_t *const *tap = taps;
-        int32_t sum0 = (int32_t)scale[0].low, sum1 = (int32_t)scale[1].low;
-        int32_t sum2 = (int32_t)scale[2].low, sum3 = (int32_t)scale[3].low;
-        const uint32_t *end = word + count;
-#if defined(EDGETOOL_DSP)
-        if (is_aligned && multiplier == 1) {
+    size_t channel = at->offset;
+    uint32_t copies = op->depth_multiplier;
+    for (const int8_t *const end = out + outputs; out != end; out += CHANNELS) {
+        const uint32_t *const end_of_weights = weights + at->count;
+        uint32_t left = at->count;
+        int32_t sums[CHANNELS] = {(int32_t)scale[0].low, (int32_t)scale[1].low, (int32_t)scale[2].low,
+                                  (int32_t)scale[3].low};
+        if (kind == USUAL) {
+            const int8_t *const *tap = at->taps;
+            for (uint32_t threes = at->threes; threes != 0; threes--) {
+                add_tap(tap[0] + channel, weights, kind, sums);
+                add_tap(tap[1] + channel, weights + 1, kind, sums);
+                add_tap(tap[2] + channel, weights + 2, kind, sums);
+                tap += 3;
+                weights += 3;
+            }
+            left = at->rest;
+        }
+        if (left != 0) {
+            const int8_t *const *tap = at->taps + (at->count - left);
+            weights = end_of_weights - left;
             do {
-                const uint32_t codes = edgetool_load_word(*tap++ + channel), weights = *word++;
-                const uint32_t even = edgetool_sxtb16(codes), odd = edgetool_sxtb16_odd(codes);
-                const uint32_t even_weights = edgetool_sxtb16(weights), odd_weights = edgetool_sxtb16_odd(weights);
-                sum0 = edgetool_smlabb(even, even_weights, sum0);
-                sum1 = edgetool_smlabb(odd, odd_weights, sum1);
-                sum2 = edgetool_smlatt(even, even_weights, sum2);
-                sum3 = edgetool_smlatt(odd, odd_weights, sum3);
-            } while (word != end);
-        } else
-#endif
-        if (multiplier != 1) {
-            do {
-                const int8_t code = (*tap++)[channel], *weights = (const int8_t *)word++;
-                sum0 += code * weights[0];
-                sum1 += code * weights[1];
-                sum2 += code * weights[2];
-                sum3 += code * weights[3];
-            } while (word != end);
+                add_tap(*tap++ + channel, weights++, kind, sums);
+            } while (weights != end_of_weights);
+        }
+        weights = end_of_weights;
+        if (shift < EDGETOOL_SIGN) {
+            out[0] = code_of(sums[0], scale, shift);
+            out[1] = code_of(sums[1], scale + 1, shift);
+            out[2] = code_of(sums[2], scale + 2, shift);
+            out[3] = code_of(sums[3], scale + 3, shift);
         } else {
-            do {
-                const int8_t *code = *tap++ + channel, *weights = (const int8_t *)word++;
-                sum0 += code[0] * weights[0];
-                sum1 += code[1] * weights[1];
-                sum2 += code[2] * weights[2];
-                sum3 += code[3] * weights[3];
-            } while (word != end);
+            const int32_t others[CHANNELS] = {sums[0], sums[1], sums[2], sums[3]};
+            store_others(op, others, CHANNELS, scale, out);
         }
-        out[0] = direct_code(sum0, scale, shift);
-        out[1] = direct_code(sum1, scale + 1, shift);
-        out[2] = direct_code(sum2, scale + 2, shift);
-        out[3] = direct_code(sum3, scale + 3, shift);
-        out += 4;
-        scale += 4;
-        copies += 4;
-        if (multiplier == 1) {
-            channel += 4;
-        } else if (copies == multiplier) {
-            channel++;
-            copies = 0;
+        scale += CHANNELS;
+        if (kind != COPIES) {
+            channel += CHANNELS;
+        } else {
+            copies -= CHANNELS;
+            if (copies == 0) {
+                copies = op->depth_multiplier;
+                channel++;
+            }
         }
     }
-    (void)is_aligned;
-    return output;
+    return outputs;
 }
 
-/* The sum of one channel: `index` is its place in the four, `channel` that of its input. */
-static int32_t sum_channel(const four_channels *four, uint32_t channel, uint32_t index)
+static EDGETOOL_NOINLINE uint32_t compute_bytes(const depthwise_op *op, const pixel *at, int8_t *out)
 {
-    const int8_t *weights = (const int8_t *)four->weights + index;
-    const int8_t *const *tap = four->taps;
-    int32_t sum = 0;
-    for (const int8_t *const *end = tap + four->count; tap != end; tap++) {
-        sum += (*tap)[channel] * *weights;
-        weights += 4;
-    }
-    return sum;
+    return compute_fours(op, at, BYTES, out);
 }
 
-/* Computes a pixel; the table has the addresses of all its taps. */
-static void compute_pixel(const depthwise_op *op, const int8_t *const *taps, int is_aligned, int8_t *out)
+static EDGETOOL_NOINLINE uint32_t compute_copies(const depthwise_op *op, const pixel *at, int8_t *out)
+{
+    return compute_fours(op, at, COPIES, out);
+}
+
+#if defined(EDGETOOL_DSP)
+static EDGETOOL_NOINLINE uint32_t compute_words(const depthwise_op *op, const pixel *at, int8_t *out)
+{
+    return at->is_aligned ? compute_fours(op, at, WORDS, out) : compute_bytes(op, at, out);
+}
+#else
+#define compute_words compute_bytes
+#endif
+
+/* Computes output channels one by one, from `output` on, which is the first one unless each input has one output. */
+static EDGETOOL_NOINLINE void compute_rest(const depthwise_op *op, const pixel *at, uint32_t output, int8_t *out)
 {
     const uint32_t multiplier = op->depth_multiplier, outputs = (uint32_t)op->input_channels * multiplier;
-    const int is_direct = op->is_rounded != 0 && op->low == -128 && op->high == 127;
-    uint32_t output = 0, input = 0, copies = 0;
-    four_channels four;
-    four.taps = taps;
-    four.count = (uint32_t)op->taps_y * op->taps_x;
-    if (is_direct && (multiplier == 1 || multiplier % 4 == 0)) {
-        output = compute_fours(op, taps, is_aligned, out);
-        input = output;
-    }
-    four.weights = op->weights + output / 4 * four.count;
-    for (const edgetool_scale *scale = op->scales + output; output < outputs; scale++) {
-        const int32_t sum = sum_channel(&four, input, output % 4);
-        int32_t value;
-        if (op->is_rounded != 0) {
-            value = edgetool_rounded(sum, scale, op->shift);
+    const uint32_t count = at->count, rest = at->rest, shift = op->shift;
+    const uint32_t *four = op->weights + (size_t)output / CHANNELS * count;
+    const edgetool_scale *scale = op->scales + output;
+    size_t channel = at->offset + output;
+    uint32_t copies = multiplier;
+    for (; output != outputs; output++) {
+        const int8_t *weights = (const int8_t *)four + output % CHANNELS;
+        const int8_t *const *tap = at->taps;
+        int32_t sum = (int32_t)scale->low;
+        for (uint32_t threes = at->threes; threes != 0; threes--) {
+            sum += tap[0][channel] * weights[0];
+            sum += tap[1][channel] * weights[CHANNELS];
+            sum += tap[2][channel] * weights[2 * CHANNELS];
+            tap += 3;
+            weights += 3 * CHANNELS;
+        }
+        for (uint32_t left = rest; left != 0; left--) {
+            sum += (*tap++)[channel] * *weights;
+            weights += CHANNELS;
+        }
+        if (shift < EDGETOOL_SIGN) {
+            out[output] = code_of(sum, scale, shift);
         } else {
-            value = edgetool_rescale(sum, scale, op->shift, op->zero_point);
+            const int32_t other = sum;
+            store_others(op, &other, 1, scale, out + output);
         }
-        out[output] = (int8_t)edgetool_clamp(value, op->low, op->high);
-        if (++output % 4 == 0) {
-            four.weights += four.count;
+        scale++;
+        if (output % CHANNELS == CHANNELS - 1) {
+            four += count;
         }
-        if (++copies == multiplier) {
-            copies = 0;
-            input++;
+        if (--copies == 0) {
+            copies = multiplier;
+            channel++;
         }
+    }
+}
+
+/* Whether all rows of taps exist, and whether their pixels are at multiples of 4. */
+static void judge_rows(const depthwise_op *op, const void *const *rows, int *are_present, int *are_aligned)
+{
+    *are_present = 1;
+    *are_aligned = op->input_channels % 4 == 0;
+    for (const void *const *const end = rows + op->taps_y; rows != end; rows++) {
+        *are_present = *are_present && *rows != NULL;
+        *are_aligned = *are_aligned && edgetool_is_aligned(*rows);
     }
 }
 
 void edgetool_depthwise_s8(const void *descriptor, const edgetool_band *band)
 {
     const depthwise_op *op = (const depthwise_op *)descriptor;
-    const size_t step = (size_t)op->input_channels * op->depth_multiplier;
+    const uint32_t multiplier = op->depth_multiplier, outputs = (uint32_t)op->input_channels * multiplier;
+    const uint32_t step = op->stride_x * op->input_channels, reach = (op->taps_x - 1U) * op->dilation_x;
     const int8_t **taps = edgetool_tap_table(band->scratch);
     int8_t *out = (int8_t *)band->out;
+    pixel at;
     edgetool_window window;
+    at.taps = taps;
+    at.count = (uint32_t)op->taps_y * op->taps_x;
+    at.threes = at.count / 3;
+    at.rest = at.count % 3;
     window.outside = (const int8_t *)op->zero_pixel;
     window.width = op->input_width;
     window.channels = op->input_channels;
@@ -144,14 +215,31 @@ void edgetool_depthwise_s8(const void *descriptor, const edgetool_band *band)
     window.dilation = op->dilation_x;
     for (uint32_t y = 0; y < band->count; y++) {
         const void *const *rows = band->rows + (size_t)y * op->taps_y;
-        int is_aligned = op->input_channels % 4 == 0;
-        for (uint32_t ty = 0; ty < op->taps_y; ty++) {
-            is_aligned = is_aligned && edgetool_is_aligned(rows[ty]);
-        }
+        uint32_t column = 0U - op->pad_x;
+        int are_present, was_inside = 0;
+        judge_rows(op, rows, &are_present, &at.is_aligned);
         for (uint32_t x = 0; x < op->output_width; x++) {
-            edgetool_find_taps(&window, rows, x * op->stride_x - op->pad_x, taps);
-            compute_pixel(op, taps, is_aligned, out);
-            out += step;
+            const int is_inside = are_present && column < op->input_width && reach < op->input_width - column;
+            uint32_t done = 0;
+            /* The same addresses serve all pixels of which all taps exist. */
+            if (is_inside && was_inside) {
+                at.offset += step;
+            } else {
+                edgetool_find_taps(&window, rows, column, taps);
+                at.offset = 0;
+            }
+            was_inside = is_inside;
+            if (multiplier == 1 && op->input_channels >= CHANNELS) {
+                done = compute_words(op, &at, out);
+            } else if (multiplier % CHANNELS == 0) {
+                done = compute_copies(op, &at, out);
+            }
+            if (done != outputs) {
+                compute_rest(op, &at, done, out);
+            }
+            column += op->stride_x;
+            out += outputs;
         }
     }
+    edgetool_clamp_codes((int8_t *)band->out, (uint32_t)(out - (int8_t *)band->out), op->low, op->high);
 }

@@ -6,7 +6,8 @@
  * The weights are [output channel / 4][tap y][tap x][output channel % 4]; channels that do not exist have weights of 0.
  * Output channel c reads input channel c / depth_multiplier. Input codes are multiplied as they are: the scales contain
  * the input's zero point, so that a tap outside the input counts as zero_pixel, which holds the zero point once for each
- * input channel. With `is_rounded`, scales have the form "rounded": see edgetool_rounded.
+ * input channel. The code of a sum is (((sum + low) * multiplier >> 32) + high) >> shift, or of the form "sign" or
+ * "double"; it is clamped to int8 and then, when the band is complete, to low .. high of the descriptor.
  *
  * Outputs are written in ascending order, of four channels after all their taps have been read.
  */
@@ -32,7 +33,6 @@ typedef struct {
     uint16_t stride_x;
     uint16_t dilation_x;
     uint16_t pad_x;
-    uint8_t is_rounded;
     uint8_t shift;
     int8_t zero_point;
     int8_t low;

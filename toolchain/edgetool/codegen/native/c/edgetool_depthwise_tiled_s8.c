@@ -532,34 +532,28 @@ static EDGETOOL_NOINLINE void put_bytes(const section *part, const int8_t *outsi
     }
 }
 
-/* Writes the list of every other output row, from `row` on; returns its end. */
+/*
+ * Writes the list of every other output row, from `row` on; returns its end. The last output is computed again where
+ * four are not full.
+ */
 static uint32_t *list_outputs(const depthwise_op *op, const section *part, uint32_t row, uint32_t *list)
 {
-    const uint32_t rows = op->advance == 1 ? 2 : 1, width = part->width;
-    uint32_t data = 0, out = 0, place = 0;
-    for (; row < part->count; row += rows) {
-        data = row / rows * 4;
-        out = row * op->output_width * op->input_channels;
-        for (uint32_t x = 0; x < width; x++) {
-            list[place] = data;
-            list[place + 4] = out;
-            data += 4U * op->stride_x * COLUMN;
-            out += op->input_channels;
-            place++;
-            if (place == 4) {
-                place = 0;
-                list += 8;
-            }
+    const uint32_t rows = op->advance == 1 ? 2 : 1, width = part->width, channels = op->input_channels;
+    uint32_t data = 0, out = 0, x = 0, place = 0;
+    while (row < part->count || place != 0) {
+        if (row < part->count) {
+            data = 4 * (row / rows + x * op->stride_x * COLUMN);
+            out = (row * op->output_width + x) * channels;
         }
-    }
-    /* The last output is computed again where four are not full. */
-    data -= 4U * op->stride_x * COLUMN;
-    out -= op->input_channels;
-    for (; place % 4 != 0; place++) {
         list[place] = data;
         list[place + 4] = out;
-        if (place == 3) {
+        if (++place == 4) {
+            place = 0;
             list += 8;
+        }
+        if (++x == width) {
+            x = 0;
+            row += rows;
         }
     }
     return list;
@@ -733,6 +727,7 @@ void edgetool_depthwise_tiled_s8(const void *descriptor, const edgetool_band *ba
         part->rows += (size_t)part->count * op->taps_y;
         out += (size_t)part->count * width * op->input_channels;
     }
+    edgetool_clamp_codes((int8_t *)band->out, band->count * width * op->input_channels, op->low, op->high);
 }
 
 #else
@@ -867,6 +862,7 @@ void edgetool_depthwise_tiled_s8(const void *descriptor, const edgetool_band *ba
             out += op->input_channels;
         }
     }
+    edgetool_clamp_codes((int8_t *)band->out, band->count * op->output_width * op->input_channels, op->low, op->high);
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
- * DEPTHWISE_CONV_2D for int8 without depth multiplier, with columns of taps that follow each other (dilation 1) and no
- * clamp but that to int8; fast on processors with DSP. Rows: taps_y rows of the input for each output row. The code of
- * a sum is the nearest int8 to (((sum + low) * multiplier >> 32) + high) >> shift, which contains zero points and
- * rounding; the shift is 0 if is_3x3, else 2.
+ * DEPTHWISE_CONV_2D for int8 without depth multiplier, with columns of taps that follow each other (dilation 1); fast
+ * on processors with DSP. Rows: taps_y rows of the input for each output row. The code of a sum is
+ * (((sum + low) * multiplier >> 32) + high) >> shift, which contains zero points and rounding, clamped to int8 and then,
+ * when the band is complete, to low .. high of the descriptor; the shift is 0 if is_3x3, else 2.
  *
  * With DSP, four channels and `tile` output columns are computed at once, of some groups of output rows. A group is two
  * output rows if `advance`, the tap rows from an output row to the next one, is 1, else one row. `groups` is how many
@@ -37,19 +37,21 @@ typedef struct {
     const uint32_t *weights;
     const edgetool_scale *scales;
     const uint32_t *zero_pixel;
-    uint32_t input_width;
-    uint32_t output_width;
-    uint32_t tile;
-    uint32_t groups;
+    uint16_t input_width;
+    uint16_t output_width;
+    uint16_t tile;
     uint16_t input_channels;
     uint16_t words;
-    uint16_t taps_y;
-    uint16_t taps_x;
-    uint16_t pairs;
     uint16_t stride_x;
     uint16_t pad_x;
+    uint8_t taps_y;
+    uint8_t taps_x;
+    uint8_t groups;
+    uint8_t pairs;
     uint8_t advance;
     uint8_t is_3x3;
+    int8_t low;
+    int8_t high;
 } edgetool_depthwise_tiled_s8_op;
 
 void edgetool_depthwise_tiled_s8(const void *op, const edgetool_band *band);

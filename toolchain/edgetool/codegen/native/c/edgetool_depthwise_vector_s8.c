@@ -24,8 +24,6 @@ typedef struct {
     uint32_t step;
     uint32_t back;
     int32_t zero_point;
-    int32_t low;
-    int32_t high;
     uint32_t offsets[4];
     uint32_t targets[4];
     /* The columns that are copied: where they start in each row, and where they go. */
@@ -48,7 +46,7 @@ typedef struct {
     "vldrw.32 q2, [r0]\n\t" \
     "vldrw.32 q3, [r0, #16]\n\t" \
     "ldr r9, [r12, %[step]]\n\t"
-/* The sums as codes in q0. Without a clamp, the zero point is -128 (q1), below which no output is. */
+/* The sums as codes in q0, clamped to int8. The zero point is in q1, below which no output is unless sums are signed. */
 #define START_PLAIN \
     START "ldr r0, [r12, %[zero_point]]\n\t" \
           "vdup.32 q1, r0\n" \
@@ -65,7 +63,7 @@ typedef struct {
     "vadd.i32 q0, q0, q1\n\t" \
     "vqmovnb.s32 q0, q0\n\t" \
     "vqmovnb.s16 q0, q0\n\t"
-#define CLAMPED \
+#define SIGNED \
     "vmov d0, r0, r2\n\t" \
     "vmov d1, r4, r6\n\t" \
     "ldrd r0, r2, [r5]\n\t" \
@@ -73,15 +71,12 @@ typedef struct {
     "ldr r4, [r5, #8]\n\t" \
     "vshr.s32 q1, q0, #31\n\t" \
     "vqrdmulh.s32 q0, q0, r2\n\t" \
-    "ldrd r0, r2, [r12, %[zero_point]]\n\t" \
+    "ldr r0, [r12, %[zero_point]]\n\t" \
     "vadd.i32 q0, q0, q1\n\t" \
-    "vdup.32 q1, r2\n\t" \
     "vrshl.s32 q0, r4\n\t" \
-    "ldr r4, [r12, %[high]]\n\t" \
     "vadd.i32 q0, q0, r0\n\t" \
-    "vmax.s32 q0, q0, q1\n\t" \
-    "vdup.32 q1, r4\n\t" \
-    "vmin.s32 q0, q0, q1\n\t"
+    "vqmovnb.s32 q0, q0\n\t" \
+    "vqmovnb.s16 q0, q0\n\t"
 #define NEXT_OUTPUTS \
     "ldr r0, [r12, %[out_step]]\n\t" \
     "add r3, r0\n\t"
@@ -116,7 +111,7 @@ typedef struct {
     "cmp r5, r4\n\t" \
     "bne 3b"
 #define PLAIN_CHANNELS(load, sums) START_PLAIN load WHOLE_GROUPS(sums, PLAIN) NEXT_CHANNEL
-#define CLAMPED_CHANNELS(load, groups, sums) START "3:\n\t" load groups(sums, CLAMPED) "adds r5, #12\n\t" NEXT_CHANNEL
+#define SIGNED_CHANNELS(load, groups, sums) START "3:\n\t" load groups(sums, SIGNED) "adds r5, #12\n\t" NEXT_CHANNEL
 #define EXECUTE(loop) \
     __asm__ volatile(loop \
                      : \
@@ -125,7 +120,7 @@ typedef struct {
                        [rest] "i"(offsetof(windows, rest)), [base_back] "i"(offsetof(windows, base_back)), \
                        [out_step] "i"(offsetof(windows, out_step)), [step] "i"(offsetof(windows, step)), \
                        [back] "i"(offsetof(windows, back)), [zero_point] "i"(offsetof(windows, zero_point)), \
-                       [high] "i"(offsetof(windows, high)), [offsets] "i"(offsetof(windows, offsets)) \
+                       [offsets] "i"(offsetof(windows, offsets)) \
                      : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", \
                        "memory", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7")
 
@@ -175,8 +170,8 @@ typedef struct {
 
 EDGETOOL_NOINLINE static void compute_pairs(const edgetool_depthwise_vector_s8_op *op, const windows *w)
 {
-    if (op->clamped) {
-        EXECUTE(CLAMPED_CHANNELS(LOAD_PAIR, WHOLE_GROUPS, PAIR));
+    if (op->is_signed) {
+        EXECUTE(SIGNED_CHANNELS(LOAD_PAIR, WHOLE_GROUPS, PAIR));
     } else {
         EXECUTE(PLAIN_CHANNELS(LOAD_PAIR, PAIR));
     }
@@ -185,11 +180,11 @@ EDGETOOL_NOINLINE static void compute_pairs(const edgetool_depthwise_vector_s8_o
 EDGETOOL_NOINLINE static void compute_windows(const edgetool_depthwise_vector_s8_op *op, const windows *w)
 {
     if (op->vectors == 4) {
-        EXECUTE(CLAMPED_CHANNELS(LOAD_FOUR, FILLED_GROUPS, MULTIPLES(THIRD)));
+        EXECUTE(SIGNED_CHANNELS(LOAD_FOUR, FILLED_GROUPS, MULTIPLES(THIRD)));
     } else if (op->vectors == 3) {
-        EXECUTE(CLAMPED_CHANNELS(LOAD_THREE, FILLED_GROUPS, MULTIPLES(NONE)));
-    } else if (op->clamped) {
-        EXECUTE(CLAMPED_CHANNELS(LOAD_SINGLE, FILLED_GROUPS, SINGLES));
+        EXECUTE(SIGNED_CHANNELS(LOAD_THREE, FILLED_GROUPS, MULTIPLES(NONE)));
+    } else if (op->is_signed) {
+        EXECUTE(SIGNED_CHANNELS(LOAD_SINGLE, FILLED_GROUPS, SINGLES));
     } else {
         EXECUTE(PLAIN_CHANNELS(LOAD_SINGLE, SINGLES));
     }
@@ -235,7 +230,7 @@ EDGETOOL_NOINLINE static void compute_windows(const edgetool_depthwise_vector_s8
 static void compute(const edgetool_depthwise_vector_s8_op *op, const windows *w, uint32_t rows)
 {
     const uint32_t words = op->vectors * 4U, group = 4 / rows;
-    const uint32_t lanes = rows == 2 || (op->vectors == 1 && !op->clamped) ? 4 * w->groups + w->rest : w->rest;
+    const uint32_t lanes = rows == 2 || (op->vectors == 1 && !op->is_signed) ? 4 * w->groups + w->rest : w->rest;
     const uint32_t step = rows == 2 ? 64 : (op->vectors == 1 ? w->step : w->back + (op->vectors - 1) * w->step);
     for (uint32_t channel = 0; w->scale + 3 * channel != w->end; channel++) {
         const int32_t *scale = w->scale + 3 * channel;
@@ -249,9 +244,9 @@ static void compute(const edgetool_depthwise_vector_s8_op *op, const windows *w,
                     sum += weights[word * WORD + row - y] * codes[channel * WORD + row];
                 }
             }
-            const int32_t value = edgetool_scaled(sum, scale[1], scale[2], op->clamped) + w->zero_point;
+            const int32_t value = edgetool_scaled(sum, scale[1], scale[2], op->is_signed) + w->zero_point;
             int8_t *out = w->out + channel + x / group * w->out_step;
-            out[w->targets[i % 4]] = (int8_t)edgetool_clamp(value, w->low, w->high);
+            out[w->targets[i % 4]] = (int8_t)edgetool_clamp(value, INT8_MIN, INT8_MAX);
         }
     }
 }
@@ -329,13 +324,11 @@ EDGETOOL_NOINLINE static void start_tile(const edgetool_depthwise_vector_s8_op *
     w->out_back = w->groups * w->out_step - 1;
     w->step = op->vectors == 1 ? column_step : 256U * op->dilation_x;
     w->back = column_step - (op->vectors - 1U) * w->step;
-    if (row_bytes == 0 && (op->vectors != 1 || op->clamped)) {
+    if (row_bytes == 0 && (op->vectors != 1 || op->is_signed)) {
         w->out_back += w->rest != 0 ? w->out_step : 0;
         w->rest = pixels;
     }
     w->zero_point = op->zero_point;
-    w->low = op->low;
-    w->high = op->high;
     for (uint32_t i = 0; i < 4; i++) {
         w->offsets[i] = i / groups * column + i % groups * 64;
         w->targets[i] = row_bytes != 0 ? i / 2 * channels + i % 2 * row_bytes : i * channels;
@@ -389,4 +382,5 @@ void edgetool_depthwise_vector_s8(const void *descriptor, const edgetool_band *b
             left--;
         }
     }
+    edgetool_clamp_s8((int8_t *)band->out, (uint32_t)(out - (int8_t *)band->out), op->low, op->high);
 }

@@ -11,8 +11,9 @@
  *
  * The weights are 4 zeros and, for each channel, [word][row], up to a whole number of vectors. Input codes are
  * multiplied as they are: the input's zero point is in the biases, and stands for taps outside the input (`outside`).
- * Each channel has a bias, a multiplier and a shift in `scales`, used as in edgetool_conv2d_vector_s8.h; without
- * `clamped`, the zero point is -128, no code is clamped but to int8, and negative sums need not be rounded.
+ * Each channel has a bias, a multiplier and a shift in `scales`, used as in edgetool_conv2d_vector_s8.h; unless
+ * `is_signed`, negative sums need not be rounded. Codes are clamped to int8 and then, when the band is complete, to
+ * low .. high.
  *
  * Scratch: 16 + 64 * groups * ((tile - 1) * stride_x + (4 * vectors / groups - 1) * dilation_x + 1) bytes. All outputs
  * of two rows may be written before an input row of theirs has been read for the last time.
@@ -29,9 +30,9 @@ extern "C" {
 typedef struct {
     const int8_t *weights;
     const int32_t *scales;
-    uint32_t input_width;
-    uint32_t output_width;
-    uint32_t tile;
+    uint16_t input_width;
+    uint16_t output_width;
+    uint16_t tile;
     uint16_t channels;
     uint16_t taps_y;
     uint16_t taps_x;
@@ -41,7 +42,7 @@ typedef struct {
     uint8_t groups;
     uint8_t vectors;
     uint8_t paired;
-    uint8_t clamped;
+    uint8_t is_signed;
     int8_t outside;
     int8_t zero_point;
     int8_t low;

@@ -26,7 +26,10 @@ extern "C" {
 #define EDGETOOL_ALIGNED(pointer) __builtin_assume_aligned(pointer, 4)
 /* For a function with a loop that needs all registers. */
 #define EDGETOOL_NOINLINE __attribute__((noinline))
+/* For one whose constant arguments are to decide what it does. */
+#define EDGETOOL_INLINE inline __attribute__((always_inline))
 #else
+#define EDGETOOL_INLINE inline
 #define EDGETOOL_ALIGNED(pointer) (pointer)
 #define EDGETOOL_NOINLINE
 #endif
@@ -306,6 +309,26 @@ static inline int32_t edgetool_ssat8(int32_t value)
 #else
     return edgetool_clamp(value, -128, 127);
 #endif
+}
+
+/* Clamps codes that are beside each other. */
+static inline void edgetool_clamp_codes(int8_t *codes, uint32_t count, int32_t low, int32_t high)
+{
+    if (low == INT8_MIN && high == INT8_MAX) {
+        return;
+    }
+#if defined(EDGETOOL_DSP)
+    if (edgetool_is_aligned(codes)) {
+        const uint32_t lows = (uint32_t)(uint8_t)low * 0x01010101U, highs = (uint32_t)(uint8_t)high * 0x01010101U;
+        for (; count >= 4; count -= 4) {
+            edgetool_store_word(codes, edgetool_min8(edgetool_max8(edgetool_load_word(codes), lows), highs));
+            codes += 4;
+        }
+    }
+#endif
+    for (const int8_t *end = codes + count; codes != end; codes++) {
+        *codes = (int8_t)edgetool_clamp(*codes, low, high);
+    }
 }
 
 /*

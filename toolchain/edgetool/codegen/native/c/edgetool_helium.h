@@ -66,6 +66,21 @@ static inline int32_t edgetool_dot_1x1(int32_t sum, const int8_t *pixel, const i
     return sum;
 }
 
+/* The sum of `count` > 0 codes. */
+static inline int32_t edgetool_sum_s8(const int8_t *codes, uint32_t count)
+{
+    int32_t sum = 0;
+    __asm__("dlstp.8 lr, %[count]\n"
+            "1:\n\t"
+            "vldrb.8 q0, [%[codes]], #16\n\t"
+            "vaddva.s8 %[sum], q0\n\t"
+            "letp lr, 1b"
+            : [sum] "+Te"(sum), [codes] "+r"(codes)
+            : [count] "r"(count)
+            : "lr", "q0", "memory");
+    return sum;
+}
+
 /* Copies `count` > 0 bytes; returns the end of the copy. */
 static inline int8_t *edgetool_copy_s8(int8_t *to, const int8_t *from, uint32_t count)
 {
@@ -79,6 +94,25 @@ static inline int8_t *edgetool_copy_s8(int8_t *to, const int8_t *from, uint32_t 
                      : [count] "r"(count)
                      : "lr", "q0", "memory");
     return to + count;
+}
+
+/* Clamps `count` > 0 codes. */
+static inline void edgetool_clamp_s8(int8_t *codes, uint32_t count, int8_t low, int8_t high)
+{
+    if (low != INT8_MIN || high != INT8_MAX) {
+        __asm__ volatile("vdup.8 q1, %[low]\n\t"
+                         "vdup.8 q2, %[high]\n\t"
+                         "dlstp.8 lr, %[count]\n"
+                         "1:\n\t"
+                         "vldrb.8 q0, [%[codes]]\n\t"
+                         "vmax.s8 q0, q0, q1\n\t"
+                         "vmin.s8 q0, q0, q2\n\t"
+                         "vstrb.8 q0, [%[codes]], #16\n\t"
+                         "letp lr, 1b"
+                         : [codes] "+r"(codes)
+                         : [count] "r"(count), [low] "r"(low), [high] "r"(high)
+                         : "lr", "q0", "q1", "q2", "memory");
+    }
 }
 
 #else /* EDGETOOL_HELIUM */
@@ -125,10 +159,26 @@ static inline int32_t edgetool_dot_1x1(int32_t sum, const int8_t *pixel, const i
     return sum;
 }
 
+static inline int32_t edgetool_sum_s8(const int8_t *codes, uint32_t count)
+{
+    int32_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += codes[i];
+    }
+    return sum;
+}
+
 static inline int8_t *edgetool_copy_s8(int8_t *to, const int8_t *from, uint32_t count)
 {
     memcpy(to, from, count);
     return to + count;
+}
+
+static inline void edgetool_clamp_s8(int8_t *codes, uint32_t count, int8_t low, int8_t high)
+{
+    for (const int8_t *end = codes + count; codes != end; codes++) {
+        *codes = (int8_t)edgetool_clamp(*codes, low, high);
+    }
 }
 
 #endif /* EDGETOOL_HELIUM */

@@ -38,43 +38,66 @@ typedef struct {
 
 typedef void (*edgetool_kernel)(const void *op, const edgetool_band *band);
 
+/* Rows that follow each other. */
+typedef struct {
+    uint32_t row_bytes;
+    uint32_t rows;
+} edgetool_shape;
+
 /*
- * The rows of one input: output row y needs the rows floor((y * stride - pad + tap * dilation) / divisor) for
- * tap = 0 .. taps - 1, of which those outside 0 .. rows - 1 do not exist. The rows are at `data`, or at `offset` in the
- * arena if it is NULL.
+ * How an operator reads an input: output row y needs the rows floor((y * stride - pad + tap * dilation) / divisor) for
+ * tap = 0 .. taps - 1, of which those outside 0 .. rows - 1 do not exist. The input is in the arena if `data` is NULL,
+ * else a constant that starts there.
  */
 typedef struct {
     const void *data;
-    uint32_t offset;
-    uint32_t row_bytes;
-    uint32_t rows;
     uint16_t taps;
     uint16_t stride;
     uint16_t dilation;
     int16_t pad;
     uint16_t divisor;
+} edgetool_pattern;
+
+/* An input: where its first row is, and the places of its shape and pattern in their tables. */
+typedef struct {
+    uint32_t offset;
+    uint16_t shape;
+    uint16_t pattern;
 } edgetool_input;
 
-/* One operator: its kernel, the kernel's descriptor, and where its rows are. `band` is the number of rows per call. */
+/*
+ * One operator: its kernel's descriptor, where its output and scratch are in the arena, and places in the tables.
+ * `inputs` is that of its first input; the others follow, and then its variable tensors, of which only `offset` counts.
+ * `band` is the number of rows per call.
+ */
 typedef struct {
-    edgetool_kernel kernel;
     const void *op;
-    const edgetool_input *inputs;
     uint32_t offset;
-    uint32_t row_bytes;
-    uint32_t rows;
     uint32_t scratch;
-    uint32_t states[EDGETOOL_STATES];
+    uint16_t shape;
+    uint16_t inputs;
     uint16_t inputs_count;
     uint16_t batches;
     uint16_t band;
+    uint8_t kernel;
+    uint8_t states_count;
 } edgetool_step;
 
+/* The operators of a model, and the tables that they refer to. */
+typedef struct {
+    const edgetool_kernel *kernels;
+    const edgetool_shape *shapes;
+    const edgetool_pattern *patterns;
+    const edgetool_input *inputs;
+    const edgetool_step *steps;
+    uint32_t count;
+} edgetool_program;
+
 /*
- * Runs `count` operators on whole tensors in the arena. `rows` has room for the pointers of the largest band. The
+ * Runs the operators of a model on whole tensors in the arena. `rows` has room for the pointers of the largest band. The
  * batches of an operator are independent: each reads and writes its own rows.
  */
-void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, const void **rows);
+void edgetool_run(const edgetool_program *program, uint8_t *arena, const void **rows);
 
 /*
  * The scale of one output channel. For sums of 32 bits, in one of three forms that give the same results as TFLM's

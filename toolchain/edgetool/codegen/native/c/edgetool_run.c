@@ -1,48 +1,53 @@
 /* SPDX-License-Identifier: 0BSD */
 #include "edgetool_native.h"
 
-/* Writes the pointers to the rows that output row `y` of batch `batch` needs; returns the end of the table. */
-static const void **input_rows(const edgetool_step *step, const uint8_t *arena, uint32_t batch, uint32_t y,
-                               const void **rows)
+/* Writes the pointers to the rows of an input that output row `y` needs; returns the end of the table. */
+static const void **input_rows(const edgetool_pattern *pattern, const edgetool_shape *shape, const uint8_t *first,
+                               uint32_t y, const void **rows)
 {
-    for (uint32_t i = 0; i < step->inputs_count; i++) {
-        const edgetool_input *input = &step->inputs[i];
-        const uint8_t *first = input->data != NULL ? (const uint8_t *)input->data : arena + input->offset;
-        first += (size_t)batch * input->rows * input->row_bytes;
-        const uint32_t pad = (uint32_t)(int32_t)input->pad;
-        for (uint32_t tap = 0; tap < input->taps; tap++) {
-            /* What is before the first row becomes a large number. */
-            const uint32_t place = y * input->stride + tap * input->dilation - pad;
-            const int inside = place < input->rows * input->divisor;
-            *rows++ = inside ? first + (size_t)(place / input->divisor) * input->row_bytes : NULL;
-        }
+    const uint32_t divisor = pattern->divisor, dilation = pattern->dilation, row_bytes = shape->row_bytes;
+    const uint32_t end = shape->rows * divisor, pad = (uint32_t)(int32_t)pattern->pad;
+    /* What is before the first row becomes a large number. */
+    uint32_t place = y * pattern->stride - pad;
+    for (uint32_t tap = pattern->taps; tap != 0; tap--) {
+        *rows++ = place < end ? first + (size_t)(place / divisor) * row_bytes : NULL;
+        place += dilation;
     }
     return rows;
 }
 
-void edgetool_run(const edgetool_step *steps, uint32_t count, uint8_t *arena, const void **rows)
+void edgetool_run(const edgetool_program *program, uint8_t *arena, const void **rows)
 {
-    for (const edgetool_step *step = steps; step != steps + count; step++) {
-        uint8_t *out = arena + step->offset;
+    const edgetool_step *step = program->steps;
+    for (uint32_t left = program->count; left != 0; left--) {
+        const edgetool_input *const inputs = program->inputs + step->inputs;
+        const edgetool_input *const states = inputs + step->inputs_count;
+        const edgetool_shape *const shape = &program->shapes[step->shape];
+        edgetool_band band;
+        band.rows = rows;
+        band.out = arena + step->offset;
+        band.scratch = arena + step->scratch;
+        for (uint32_t i = 0; i < step->states_count; i++) {
+            band.states[i] = arena + states[i].offset;
+        }
         for (uint32_t batch = 0; batch < step->batches; batch++) {
-            for (uint32_t y = 0; y < step->rows; y += step->band) {
-                const uint32_t left = step->rows - y;
-                edgetool_band band;
-                const void **end = rows;
-                band.rows = rows;
-                band.out = out;
-                band.scratch = arena + step->scratch;
-                for (uint32_t i = 0; i < EDGETOOL_STATES; i++) {
-                    band.states[i] = arena + step->states[i];
-                }
-                band.first = y;
-                band.count = left < step->band ? left : step->band;
+            for (band.first = 0; band.first < shape->rows; band.first += band.count) {
+                const uint32_t rest = shape->rows - band.first;
+                const void **next = rows;
+                band.count = rest < step->band ? rest : step->band;
                 for (uint32_t i = 0; i < band.count; i++) {
-                    end = input_rows(step, arena, batch, y + i, end);
+                    for (const edgetool_input *input = inputs; input != states; input++) {
+                        const edgetool_pattern *pattern = &program->patterns[input->pattern];
+                        const edgetool_shape *source = &program->shapes[input->shape];
+                        const uint8_t *first = pattern->data != NULL ? (const uint8_t *)pattern->data : arena;
+                        first += input->offset + (size_t)batch * source->rows * source->row_bytes;
+                        next = input_rows(pattern, source, first, band.first + i, next);
+                    }
                 }
-                step->kernel(step->op, &band);
-                out += (size_t)band.count * step->row_bytes;
+                program->kernels[step->kernel](step->op, &band);
+                band.out = (uint8_t *)band.out + (size_t)band.count * shape->row_bytes;
             }
         }
+        step++;
     }
 }

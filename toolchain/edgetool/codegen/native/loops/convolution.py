@@ -16,9 +16,9 @@ TAPS, ASIDE = 4, 16  # which are copied at once, and the most of a row that are 
 def _tiled_s8(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_conv2d_tiled_s8: groups of pixels, whose taps are copied to scratch."""
     loops: Counter[str] = Counter()
-    width, channels = call["output_width"], call["output_channels"]
-    pixels = 2 if call.code.thumb1 else 4
-    turns = -(-call["taps_y"] * call["taps_x"] * call["input_channels"] // TAPS) * 2
+    width, groups, filters = call["output_width"], call["groups"], call["filters"]
+    channels, pixels = groups * filters, 2 if call.code.thumb1 else 4
+    turns = -(-call["taps_y"] * call["taps_x"] * call["depth"] // TAPS) * 2
     check_steps(call.step.rows * width)
     copied: dict[tuple[object, ...], Counter[str]] = {}
     is_line = _is_line(call, pixels)
@@ -29,26 +29,30 @@ def _tiled_s8(call: StepCall) -> LoopCounts:
             first = count - done - size if call.descending else done
             group = [(band[place // width], place % width) for place in range(first, first + size)]
             rows = tuple(tuple(_alignment(call, row) for row in call.tap_rows(y)) for y, _ in group)
-            key = (*rows, *(x for _, x in group))
-            if key not in copied:
-                copied[key] = _copies(call, group, pixels)
-            loops.update(copied[key])
+            for channel in range(0, groups * call["depth"], call["depth"]):
+                key = (*rows, *(x for _, x in group), channel % WORD)
+                if key not in copied:
+                    copied[key] = _copies(call, group, channel, pixels)
+                loops.update(copied[key])
             loops["groups in a line" if is_line and size == pixels else "groups"] += 1
-            paired = channels // 2 if size > pixels // 2 and call.form != "double" else 0
-            alone = -(-channels // 2) - paired
-            loops["pairs"] += paired
-            loops["turns"] += paired * turns
-            if call.code.dsp:
-                loops["eight turns"] += paired * -(-(turns - 1) // 8)
-            loops["pixels alone"] += size if alone else 0
-            loops["pairs alone"] += size * alone
-            loops["turns alone"] += size * alone * turns
-            if not call.is_full_range:
-                address = call.output_start + band[0] * call.step.row_bytes + first * channels
-                words = size * channels // WORD if call.code.dsp and address % WORD == 0 else 0
-                loops["clamps"] += 1
-                loops["clamped words"] += words
-                loops["clamped codes"] += size * channels - words * WORD
+            loops["more groups of channels"] += groups - 1
+            pairs = groups * -(-filters // 2)
+            if size > pixels // 2 and call.form != "double":
+                loops["pairs"] += pairs
+                loops["pairs of one channel"] += groups * (filters % 2)
+                loops["turns"] += pairs * turns
+                if call.code.dsp:
+                    loops["eight turns"] += pairs * -(-(turns - 1) // 8)
+            else:
+                loops["pixels alone"] += size * groups
+                loops["pairs alone"] += size * pairs
+                loops["turns alone"] += size * pairs * turns
+        if not call.is_full_range:
+            address = call.output_start + band[0] * call.step.row_bytes
+            words = count * channels // WORD if call.code.dsp and address % WORD == 0 else 0
+            loops["clamps"] += 1
+            loops["clamped words"] += words
+            loops["clamped codes"] += count * channels - words * WORD
     return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items()})
 
 
@@ -59,50 +63,49 @@ def _alignment(call: StepCall, row: int | None) -> int | None:
 def _is_line(call: StepCall, pixels: int) -> bool:
     """Return whether the taps of whole groups follow each other in one row, and their outputs need nothing else."""
     is_point = (call["taps_y"], call["taps_x"], call["stride_x"], call["pad_x"]) == (1, 1, 1, 0)
-    is_plain = call["output_channels"] % 2 == 0 and call.form != "double" and call.is_full_range
+    is_plain = call["groups"] == 1 and call["filters"] % 2 == 0 and call.form != "double"
     is_long = call.step.band == 1 and call["output_width"] >= pixels
-    return is_point and is_plain and is_long and call["input_channels"] % WORD == 0
+    return is_point and is_plain and is_long and call["depth"] % WORD == 0
 
 
-def _copies(call: StepCall, group: list[tuple[int, int]], pixels: int) -> Counter[str]:
-    """Return the loops that copy the taps of a group of pixels."""
-    (y, x), taps, width, channels = group[0], call["taps_x"], call["input_width"], call["input_channels"]
-    stride, dilation, run = call["stride_x"], call["dilation_x"], taps * channels
+def _copies(call: StepCall, group: list[tuple[int, int]], channel: int, pixels: int) -> Counter[str]:
+    """Return the loops that copy the taps of a group of pixels, from an input channel on."""
+    (y, x), taps, width, depth = group[0], call["taps_x"], call["input_width"], call["depth"]
+    stride, dilation, run, channels = call["stride_x"], call["dilation_x"], taps * depth, call["groups"] * depth
     start = x * stride - call["pad_x"]
     reach = (pixels - 1) * stride + taps
-    one_row = call["output_width"] - x >= pixels and (dilation == 1 or taps == 1)
+    is_apart = dilation != 1 or call["groups"] != 1
+    one_row = call["output_width"] - x >= pixels and (not is_apart or taps == call["groups"] == 1)
     loops: Counter[str] = Counter()
-    if len(group) == pixels and one_row and start >= 0 and reach <= width - start:
-        for row in call.tap_rows(y):
+    inside = [row for row in call.tap_rows(y) if row is not None]
+    is_inside = start >= 0 and reach <= width - start and len(inside) == call["taps_y"]
+    if len(group) == pixels and one_row and is_inside:
+        for place in inside:
+            address = call.row_start(place) + start * channels
             loops["rows of groups"] += 1
-            if row is None:
-                for done in range(0, run, ASIDE):
-                    loops.update(_taps(call, (0,), min(run - done, ASIDE)))
-            else:
-                address = call.row_start(row) + start * channels
-                loops.update(_taps(call, (address, address + stride * channels), run))
+            loops.update(_taps(call, (address, address + stride * channels), run))
         return loops
-    is_short = run <= ASIDE and dilation == 1
+    is_short = run <= ASIDE and not is_apart
+    length = taps if is_short else 1
     places = [(call.tap_rows(row), (column * stride - call["pad_x"])) for row, column in group]
     places += [places[-1]] * (pixels - len(places))
     loops["groups anywhere"] += 1
     for ty in range(call["taps_y"]):
-        for tx in range(1 if is_short else taps):
+        for tx in range(0, taps, length):
             loops["rows anywhere" if is_short else "taps anywhere"] += 1
             addresses = []
             for rows, from_x in places:
                 row, column = rows[ty], from_x + tx * dilation
-                is_inside = column >= 0 and column + (taps if is_short else 1) <= width
-                if row is not None and is_inside:
-                    addresses.append(call.row_start(row) + column * channels)
+                if row is not None and column >= 0 and column + length <= width:
+                    addresses.append(call.row_start(row) + column * channels + channel)
                 else:
                     # Taps aside are in rows of 16 bytes, and those outside in words.
                     addresses.append(0)
                     loops["bytes aside"] += run if is_short and row is not None else 0
-            if is_short or channels % TAPS == 0:
-                loops.update(_taps(call, tuple(addresses), run if is_short else channels))
+            if is_short or is_apart or depth % TAPS == 0:
+                loops.update(_taps(call, tuple(addresses), length * depth))
             else:
-                loops["copies of a tap"] += channels
+                loops.update({"copies of taps": 2, "single taps": depth})
     return loops
 
 

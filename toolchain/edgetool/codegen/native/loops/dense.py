@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import prod
+from math import gcd, prod
 
 from edgetool.codegen.native.loops.call import WORD, LoopRule, StepCall
 from edgetool.operators.loops import LoopCounts, repeated
 
 MANY, GROUP, SHARE = 16, 4, 504  # as in edgetool_dense_s8.c
-TOGETHER = 4  # as in edgetool_batch_matmul_s8.c
+TOGETHER, FEW, DEEP = 4, 8, 16  # as in edgetool_batch_matmul_s8.c
 
 
 def _s8(call: StepCall) -> LoopCounts:
@@ -22,15 +22,19 @@ def _s8(call: StepCall) -> LoopCounts:
     finishes = 1 if few else -(-grouped // MANY) + (rest > 0) if grouped else -(-units // 2)
     if grouped:
         loops.update(_groups(call, depth, grouped))
-    total = Counter(repeated(call.rows, loops))
+    rows = call.rows * call["rows"]
+    total = Counter(repeated(rows, loops))
+    if few:
+        total["blocks of rows"] = call.rows * -(-call["rows"] // (MANY // grouped))
     if few and call["scale_step"] == 0 and grouped == units:
-        several = MANY // grouped
-        total["finishes"] = call.step.batches * sum(-(-len(band) // several) for band in call.bands())
+        total["finishes"] = total["blocks of rows"]
     else:
-        total["finishes"] = call.rows * finishes
-    total["outputs"] = call.rows * units
+        total["finishes"] = rows * finishes
+    total["outputs"] = rows * units
     if call.code.dsp:
-        uneven = sum(call.row_start(row) != 0 for row in range(call.step.rows)) * call.step.batches
+        places = [call.row_start(row) for row in range(call.step.rows)]
+        uneven = sum((place + row * depth) % WORD != 0 for place in places for row in range(call["rows"]))
+        uneven *= call.step.batches
         total["copied rows"] = uneven
         total["copied bytes"] = uneven * depth
     form = call.form if call.form == "double" or call.is_full_range else f"{call.form} clamped"
@@ -94,35 +98,42 @@ def _product_s16(call: StepCall) -> LoopCounts:
 
 
 def _product_s8(call: StepCall) -> LoopCounts:
-    """Return the loops of a product of two tensors of int8: rows with four columns at once, if they are next."""
-    batches, depth, columns = prod(call.numbers("batches")), call["depth"], call["columns"]
-    contiguous = call["left_depth_step"] == 1 or bool(call["has_scratch"])
-    straight = call["right_depth_step"] == 1
-    words = call.code.dsp and contiguous and straight and depth % WORD == 0 and call.starts == (0, 0)
-    fours, rest = (columns // 4, columns % 4) if contiguous else (0, columns)
-    loops: Counter[str] = Counter({"rows": 1, "outputs": columns, "fours": fours})
-    if call["left_depth_step"] != 1 and contiguous:
+    """Return the loops of a product of two tensors of int8."""
+    batches, rows, depth, columns = prod(call.numbers("batches")), call["rows"], call["depth"], call["columns"]
+    gathers = call["left_depth_step"] != 1
+    scratch, straight = bool(call["has_scratch"]), call["right_depth_step"] == 1
+    zero_point = call["right_zero_point"]
+    aligned = (depth | call["left_row_step"]) % WORD == 0 and call.starts[1] == 0
+    aligned = aligned and (scratch if gathers else call.starts[0] == 0)
+    words = call.code.dsp and straight and aligned and (not zero_point or columns < 3)
+    blocks = [min(MANY, columns - column) for column in range(0, columns, MANY)]
+    loops: Counter[str] = Counter({"rows": 1, f"{call.form} outputs": columns, "blocks": len(blocks)})
+    if call.code.dsp and scratch and straight and columns >= (FEW if words else 2) and depth >= DEEP:
+        loops["expanded words"] = depth // WORD if not gathers else 0
+        loops["expanded ends"] = 2 if not gathers else depth // WORD + 2
+        period = WORD // gcd(depth, WORD)
+        lines = [len(range(first, block, period)) for block in blocks for first in range(min(period, block))]
+        pairs, singles = sum(line // 2 for line in lines), sum(line % 2 for line in lines)
+        loops += Counter({"lines": len(lines), "pairs": pairs, "singles": singles})
+        loops["words of pairs"] = pairs * -(-(depth + 1) // WORD)
+        loops["words of singles"] = singles * -(-(depth + 1) // WORD)
+        return LoopCounts("pairs", {"batches of products": batches, **repeated(batches * rows, loops)})
+    apart = gathers and not scratch
+    if gathers and scratch:
         loops["gathered codes"] = depth
-    if call["right_zero_point"]:
+    if zero_point and not words:
         loops["summed codes"] = depth
-    if words:
-        loops["words of fours"] = fours * (depth // WORD)
-        loops["pairs"] = rest // 2
-        loops["words of pairs"] = rest // 2 * (depth // WORD)
-        loops["singles"] = rest % 2
-        loops["words of singles"] = rest % 2 * (depth // WORD)
-        kind = "words"
-    else:
-        whole = int(straight and contiguous and rest == 3)
-        singles = 0 if whole else rest
-        loops["fours"] += whole
-        loops["codes of fours"] = (fours + whole) * depth
-        loops["singles"] = singles
-        loops["codes of singles"] = singles * depth
-        kind = "rows" if straight else "columns"
-    rows = batches * call["rows"]
-    path = f"{call.form} {kind}{'' if contiguous else ' apart'}"
-    return LoopCounts(path, {"batches of products": batches, **repeated(rows, loops)})
+    fours, rest = (columns // TOGETHER, columns % TOGETHER) if not apart else (0, columns)
+    if straight and not words and not apart and rest == 3:
+        fours, rest = fours + 1, 0
+    twos, ones = (rest // 2, rest % 2) if not apart else (0, rest)
+    size, unit = (WORD, "words") if words else (1, "codes")
+    for name, count in (("fours", fours), ("twos", twos), ("ones", ones)):
+        loops[name] = count
+        loops[f"{unit} of {name}"] = count * (depth // size)
+    kind = unit if words else "rows" if straight else "columns"
+    path = f"{kind}{' apart' if apart else ''}"
+    return LoopCounts(path, {"batches of products": batches, **repeated(batches * rows, loops)})
 
 
 RULES: dict[str, LoopRule] = {

@@ -8,28 +8,52 @@ from itertools import pairwise
 
 from edgetool.codegen.native.loops.call import WORD, LoopRule, StepCall
 from edgetool.codegen.native.loops.convolution import inside_taps
-from edgetool.operators.loops import LoopCounts, check_steps, repeated
+from edgetool.operators.loops import LoopCounts, check_steps, combined, repeated
 
 CHANNELS = 4  # which are computed at once
 
 
-def _windows(call: StepCall, taps_y: int, taps_x: int, stride: int, dilation: int) -> Counter[str]:
-    """Return the loops of edgetool_find_taps for all pixels."""
+def _found_taps(call: StepCall) -> Counter[str]:
+    """Return the loops of edgetool_find_taps for the pixels that do not have the taps of the one before."""
+    taps_y, taps_x, stride = call["taps_y"], call["taps_x"], call["stride_x"]
     width, input_width, pad = call["output_width"], call["input_width"], call["pad_x"]
-    last = (taps_x - 1) * dilation
-    inside = sum(x * stride - pad >= 0 and x * stride - pad + last < input_width for x in range(width))
+    last = (taps_x - 1) * call["dilation_x"]
+    inside = [x * stride - pad >= 0 and x * stride - pad + last < input_width for x in range(width)]
+    moved = sum(here and before for before, here in pairwise(inside))
     check_steps(call.step.rows * taps_y)
-    there = sum(sum(row is not None for row in call.tap_rows(y)) for y in range(call.step.rows)) * call.step.batches
-    all_rows = call.rows * taps_y * width
+    found = whole = 0
+    for y in range(call.step.rows):
+        there = sum(row is not None for row in call.tap_rows(y))
+        kept = moved if there == taps_y else 0
+        found += width - kept
+        whole += there * (sum(inside) - kept)
+    found, whole = found * call.step.batches, whole * call.step.batches
     return Counter(
         {
             "pixels": call.rows * width,
-            "whole rows of taps": there * inside,
-            "addresses of whole rows": there * inside * taps_x,
-            "rows of taps": all_rows - there * inside,
-            "addresses": (all_rows - there * inside) * taps_x,
+            "found tables": found,
+            "whole rows of taps": whole,
+            "addresses of whole rows": whole * taps_x,
+            "rows of taps": found * taps_y - whole,
+            "addresses": (found * taps_y - whole) * taps_x,
         }
     )
+
+
+def _clamped(call: StepCall) -> Counter[str]:
+    """Return the loops that clamp the outputs of bands."""
+    loops: Counter[str] = Counter()
+    if call.is_full_range:
+        return loops
+    row_bytes = call.step.row_bytes
+    batch_bytes = call.step.rows * row_bytes
+    for batch in range(call.step.batches):
+        for band in call.bands():
+            start = call.output_start + batch * batch_bytes + band.start * row_bytes
+            words = len(band) * row_bytes // WORD if call.code.dsp and start % WORD == 0 else 0
+            loops["clamped words"] += words
+            loops["clamped codes"] += len(band) * row_bytes - WORD * words
+    return loops
 
 
 def _tiled_s8(call: StepCall) -> LoopCounts:
@@ -38,7 +62,7 @@ def _tiled_s8(call: StepCall) -> LoopCounts:
     kind = ("3x3 stride 2" if call["stride_x"] == 2 else "3x3") if small else "any window"
     loops: Counter[str] = Counter()
     if not call.code.dsp:
-        return LoopCounts(kind, repeated(call.step.batches, _single_pixels(call)))
+        return LoopCounts(kind, combined(repeated(call.step.batches, _single_pixels(call)), _clamped(call)))
     check_steps(call.step.rows * -(-call["output_width"] // call["tile"]))
     advance = call["advance"]
     for band in call.bands():
@@ -48,7 +72,7 @@ def _tiled_s8(call: StepCall) -> LoopCounts:
         for first in range(0, len(rows), most):
             for x in range(0, call["output_width"], call["tile"]):
                 loops.update(_section(call, rows[first : first + most], x))
-    return LoopCounts(kind, repeated(call.step.batches, loops))
+    return LoopCounts(kind, combined(repeated(call.step.batches, loops), _clamped(call)))
 
 
 def _section(call: StepCall, rows: Sequence[tuple[int | None, ...]], x: int) -> Counter[str]:
@@ -132,11 +156,12 @@ def _single_pixels(call: StepCall) -> Counter[str]:
 def _s8(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_depthwise_s8: the addresses of the taps, then channels in fours or alone."""
     multiplier, channels = call["depth_multiplier"], call["input_channels"]
+    usual = "words" if call.code.dsp else "bytes"
     outputs, taps = channels * multiplier, call["taps_y"] * call["taps_x"]
-    loops = _windows(call, call["taps_y"], call["taps_x"], call["stride_x"], call["dilation_x"])
-    rounded = bool(call["is_rounded"])
-    direct = rounded and call.is_full_range and (multiplier == 1 or multiplier % CHANNELS == 0)
-    fours = outputs // CHANNELS if direct else 0
+    loops = _found_taps(call)
+    loops.update(_clamped(call))
+    loops["rows"], loops["judged rows"] = call.rows, call.rows * call["taps_y"]
+    fours = outputs // CHANNELS if multiplier == 1 or multiplier % CHANNELS == 0 else 0
     aligned = 0
     if call.code.dsp and multiplier == 1 and channels % WORD == 0:
         aligned = sum(
@@ -144,15 +169,22 @@ def _s8(call: StepCall) -> LoopCounts:
         )
     width, batches = call["output_width"], call.step.batches
     pixels, aligned_pixels = call.rows * width, aligned * width * batches
+    for kind, count in (
+        ("words", aligned_pixels),
+        ("copies" if multiplier != 1 else "bytes", pixels - aligned_pixels),
+    ):
+        alone = taps % 3 if kind == usual else taps
+        loops[f"pixels of {kind}"] = count if fours else 0
+        loops[f"fours of {kind}"] = count * fours
+        loops[f"threes of {kind}"] = count * fours * ((taps - alone) // 3)
+        loops[f"rests of {kind}"] = count * fours * (alone > 0)
+        loops[f"taps of {kind}"] = count * fours * alone
     others = pixels * (outputs - CHANNELS * fours)
-    kind = "copies" if multiplier != 1 else "fours"
-    loops["words of four"] = aligned_pixels * fours
-    loops["taps of words"] = aligned_pixels * fours * taps
-    loops[kind] = (pixels - aligned_pixels) * fours
-    loops[f"taps of {kind}"] = (pixels - aligned_pixels) * fours * taps
+    loops["pixels of others"] = pixels if others else 0
     loops["others"] = others
-    loops["taps of others"] = others * taps
-    return LoopCounts("rounded" if rounded else call.form, loops)
+    loops["threes of others"] = others * (taps // 3)
+    loops["taps of others"] = others * (taps % 3)
+    return LoopCounts(call.form, loops)
 
 
 def _s16(call: StepCall) -> LoopCounts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from math import prod
 
 from edgetool.codegen.native.loops.call import LoopRule, StepCall
 from edgetool.operators.loops import LoopCounts, check_steps, repeated
@@ -21,8 +22,8 @@ def _signed(call: StepCall) -> str:
 
 def _conv2d(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_conv2d_vector_s8: groups of pixels, whose columns are copied to scratch."""
-    width, channels = call["output_width"], call["output_channels"]
-    depth, pointwise = call["taps_y"] * call["taps_x"] * call["input_channels"], bool(call["is_pointwise"])
+    width, filters = call["output_width"], call["filters"]
+    depth, pointwise = call["taps_y"] * call["taps_x"] * call["depth"], bool(call["is_pointwise"])
     size = 3 if depth <= LANES or depth > 2 * LANES else 2
     loops: Counter[str] = Counter({"rows": call.step.rows})
     tiles = [width] if pointwise else [min(call["tile"], width - x) for x in range(0, width, call["tile"])]
@@ -30,7 +31,7 @@ def _conv2d(call: StepCall) -> LoopCounts:
     loops["tiles"] = len(tiles) * call.step.rows
     loops["tiles with a rest"] = sum(count % size > 0 for count in tiles) * call.step.rows
     loops["groups"] = groups
-    loops["blocks"] = groups * -(-channels // WORDS)
+    loops["blocks"] = groups * -(-filters // WORDS)
     if depth > 2 * LANES:
         loops["vectors"] = loops["blocks"] * 2 * _vectors(depth)
     if not pointwise:
@@ -39,7 +40,7 @@ def _conv2d(call: StepCall) -> LoopCounts:
         loops["copied pixels"] = call.step.rows * width
         loops["copied vectors"] = call.step.rows * width * _vectors(depth)
     kind = "one vector" if depth <= LANES else "two vectors" if depth <= 2 * LANES else "long"
-    return LoopCounts(f"{kind} {_signed(call)}", repeated(call.step.batches, loops))
+    return LoopCounts(f"{kind} {_signed(call)}", repeated(call.step.batches * call["groups"], loops))
 
 
 def _columns(call: StepCall) -> Counter[str]:
@@ -47,8 +48,8 @@ def _columns(call: StepCall) -> Counter[str]:
     loops: Counter[str] = Counter()
     width, taps, stride, dilation = call["output_width"], call["taps_x"], call["stride_x"], call["dilation_x"]
     check_steps(call.step.rows * width)
-    column, input_width = call["taps_y"] * call["input_channels"], call["input_width"]
-    blocks = _vectors(call["input_channels"])
+    column, input_width = call["taps_y"] * call["depth"], call["input_width"]
+    blocks = _vectors(call["depth"])
     copies = []
     for x in range(0, width, call["tile"]):
         count = min(call["tile"], width - x)
@@ -74,12 +75,16 @@ def _depthwise(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_depthwise_vector_s8: one output row, or two that share rows of taps."""
     loops: Counter[str] = Counter()
     check_steps(call.step.rows * -(-call["output_width"] // call["tile"]))
-    counts = Counter(pair for band in call.bands() for pair in _pairs_of_rows(call, band))
-    for is_pair, times in counts.items():
+    pairs = Counter(pair for band in call.bands() for pair in _pairs_of_rows(call, band))
+    for is_pair, times in pairs.items():
         for name, count in _rows(call, is_pair=is_pair).items():
             loops[name] += times * count
-    clamped = " clamped" if call["clamped"] else ""
-    return LoopCounts(f"{call['vectors']} vectors{clamped}", repeated(call.step.batches, loops))
+    counts = Counter(repeated(call.step.batches, loops))
+    if not call.is_full_range:
+        counts["clamped vectors"] = call.step.batches * sum(
+            _vectors(len(band) * call.step.row_bytes) for band in call.bands()
+        )
+    return LoopCounts(f"{call['vectors']} vectors {_signed(call)}", counts)
 
 
 def _pairs_of_rows(call: StepCall, band: range) -> Iterator[bool]:
@@ -118,16 +123,50 @@ def _rows(call: StepCall, *, is_pair: bool) -> Counter[str]:
     return loops
 
 
+def _multiplications(times: int, others: int, depth: int) -> Counter[str]:
+    """Return the loops of edgetool_multiply_vector: vectors are multiplied in fours, but for the last one or two."""
+    fours, rest = divmod(others, WORDS)
+    fours, pairs = (fours + 1, 0) if rest == WORDS - 1 else (fours, int(rest > 0))
+    return Counter(
+        {
+            "rows": times,
+            "fours": times * fours,
+            "vectors of fours": times * fours * _vectors(depth),
+            "pairs": times * pairs,
+            "vectors of pairs": times * pairs * _vectors(depth),
+        }
+    )
+
+
+def _summed(times: int, depth: int) -> Counter[str]:
+    """Return the loops of sums of codes."""
+    return Counter({"summed rows": times, "summed vectors": times * _vectors(depth)})
+
+
 def _dense(call: StepCall) -> LoopCounts:
-    """Return the loops of edgetool_dense_vector_s8: fours of units."""
-    fours = call.rows * -(-call["units"] // WORDS)
-    loops = {
-        "rows": call.rows,
-        "fours": fours,
-        "vectors": fours * _vectors(call["depth"]),
-        "last units": call.rows * int(call["units"] % WORDS > 0),
-    }
-    return LoopCounts(_signed(call), loops)
+    """Return the loops of edgetool_dense_vector_s8: rows times units, or one unit times rows."""
+    rows, units, depth = call["rows"], call["units"], call["depth"]
+    zero_point = call["weights_zero_point"]
+    times, others = (1, rows) if units == 1 and not zero_point else (rows, units)
+    loops = _multiplications(times, others, depth)
+    if zero_point:
+        loops += _summed(rows, depth)
+    return LoopCounts("all", repeated(call.rows, loops))
+
+
+def _product(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_batch_matmul_vector_s8."""
+    rows, columns, depth, batches = call["rows"], call["columns"], call["depth"], prod(call.numbers("batches"))
+    loops = _multiplications(rows, columns, depth)
+    loops["batches of products"] = 1
+    loops["columns"] = columns
+    if call["left_zero_point"]:
+        loops += _summed(columns, depth)
+    if call["right_zero_point"]:
+        loops += _summed(rows, depth)
+    copies = rows * (call["left_depth_step"] != 1) + columns * (call["right_depth_step"] != 1)
+    loops += Counter({"copies": copies, "copied codes": copies * depth})
+    return LoopCounts("all", repeated(batches, loops))
 
 
 def _add(call: StepCall) -> LoopCounts:
@@ -137,6 +176,7 @@ def _add(call: StepCall) -> LoopCounts:
 
 RULES: dict[str, LoopRule] = {
     "edgetool_add_vector_s8": _add,
+    "edgetool_batch_matmul_vector_s8": _product,
     "edgetool_conv2d_vector_s8": _conv2d,
     "edgetool_dense_vector_s8": _dense,
     "edgetool_depthwise_vector_s8": _depthwise,

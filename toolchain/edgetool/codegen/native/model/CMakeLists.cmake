@@ -31,4 +31,8 @@ target_include_directories(my_model_native PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
 if(is_main)
   add_executable(my_model_main main.c)
   target_link_libraries(my_model_main PRIVATE my_model_native)
+#if MY_PROFILE
+  add_executable(my_model_profile EXCLUDE_FROM_ALL my_model_profile.c)
+  target_link_libraries(my_model_profile PRIVATE my_model_native)
+#endif
 endif()

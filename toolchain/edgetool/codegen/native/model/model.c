@@ -178,7 +178,7 @@ my_model_result my_model_invoke(my_model_context *context)
         return my_model_error_order;
     }
 #if MY_STEPS
-    edgetool_run(my_model_steps, MY_STEPS, context->arena, rows);
+    edgetool_run(&my_model_tables, context->arena, rows);
 #endif
     return my_model_ok;
 }

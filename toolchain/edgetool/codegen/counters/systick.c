@@ -3,14 +3,12 @@
 #error "generated for my_core: define MY_MODEL_PROFILE_TICKS() to time it on another core"
 #endif
 
-namespace {
+static const char *const time_source = "systick";
+static uint32_t overflows = 0;
 
-const char *const time_source = "systick";
-uint32_t overflows = 0;
-
-volatile uint32_t *register_at(uintptr_t address)
+static volatile uint32_t *register_at(uintptr_t address)
 {
-    return reinterpret_cast<volatile uint32_t *>(address);
+    return (volatile uint32_t *)address;
 }
 
 /*
@@ -18,11 +16,11 @@ volatile uint32_t *register_at(uintptr_t address)
  * shows whether an operator took longer. Other code cannot use SysTick in the meantime; its state is restored
  * afterwards.
  */
-uint32_t systick_control = 0;
-uint32_t systick_reload = 0;
-uint32_t systick_cycles = 0;
+static uint32_t systick_control = 0;
+static uint32_t systick_reload = 0;
+static uint32_t systick_cycles = 0;
 
-void start_ticks()
+static void start_ticks(void)
 {
     volatile uint32_t *const control = register_at(0xE000E010u);
     systick_control = *control;
@@ -33,7 +31,7 @@ void start_ticks()
     *control = 5; /* the core's clock, no interrupt */
 }
 
-uint32_t read_ticks()
+static uint32_t read_ticks(void)
 {
     const uint32_t value = *register_at(0xE000E018u);
     if ((*register_at(0xE000E010u) & 0x10000u) != 0) {
@@ -44,12 +42,10 @@ uint32_t read_ticks()
     return systick_cycles;
 }
 
-void stop_ticks()
+static void stop_ticks(void)
 {
     *register_at(0xE000E010u) = 0;
     *register_at(0xE000E014u) = systick_reload;
     *register_at(0xE000E018u) = 0;
     *register_at(0xE000E010u) = systick_control & 7u;
 }
-
-}  // namespace

@@ -3,25 +3,21 @@
 #error "generated for my_core: define MY_MODEL_PROFILE_TICKS() to time it on another core"
 #endif
 
-namespace {
-
-const char *const time_source = "ccount";
-uint32_t overflows = 0;
+static const char *const time_source = "ccount";
+static uint32_t overflows = 0;
 
 /* The core's cycle counter, 32 bits wide. */
-void start_ticks()
+static void start_ticks(void)
 {
 }
 
-uint32_t read_ticks()
+static uint32_t read_ticks(void)
 {
     uint32_t cycles;
     __asm__ volatile("rsr %0, ccount" : "=r"(cycles));
     return cycles;
 }
 
-void stop_ticks()
+static void stop_ticks(void)
 {
 }
-
-}  // namespace

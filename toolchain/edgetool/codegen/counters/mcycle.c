@@ -6,20 +6,18 @@
 #include <esp_cpu.h>
 #endif
 
-namespace {
-
-const char *const time_source = "mcycle";
-uint32_t overflows = 0;
+static const char *const time_source = "mcycle";
+static uint32_t overflows = 0;
 
 /* The core's cycle counter; only its lower 32 bits are used. */
-void start_ticks()
+static void start_ticks(void)
 {
 }
 
-uint32_t read_ticks()
+static uint32_t read_ticks(void)
 {
 #ifdef ESP_PLATFORM
-    return static_cast<uint32_t>(esp_cpu_get_cycle_count());
+    return (uint32_t)esp_cpu_get_cycle_count();
 #else
     uint32_t cycles;
     /* csrr cycles, mcycle: encoded so that no assembler requires Zicsr. */
@@ -28,8 +26,6 @@ uint32_t read_ticks()
 #endif
 }
 
-void stop_ticks()
+static void stop_ticks(void)
 {
 }
-
-}  // namespace

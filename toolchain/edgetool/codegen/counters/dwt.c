@@ -3,18 +3,16 @@
 #error "generated for my_core: define MY_MODEL_PROFILE_TICKS() to time it on another core"
 #endif
 
-namespace {
+static const char *const time_source = "dwt";
+static uint32_t overflows = 0;
 
-const char *const time_source = "dwt";
-uint32_t overflows = 0;
-
-volatile uint32_t *register_at(uintptr_t address)
+static volatile uint32_t *register_at(uintptr_t address)
 {
-    return reinterpret_cast<volatile uint32_t *>(address);
+    return (volatile uint32_t *)address;
 }
 
 /* The cycle counter of the debug unit, 32 bits wide. */
-void start_ticks()
+static void start_ticks(void)
 {
     volatile uint32_t *const demcr = register_at(0xE000EDFCu);
     volatile uint32_t *const control = register_at(0xE0001000u);
@@ -25,13 +23,11 @@ void start_ticks()
     *control = *control | 1u; /* CYCCNTENA */
 }
 
-uint32_t read_ticks()
+static uint32_t read_ticks(void)
 {
     return *register_at(0xE0001004u);
 }
 
-void stop_ticks()
+static void stop_ticks(void)
 {
 }
-
-}  // namespace
