@@ -48,7 +48,7 @@ OPERANDS = {
     **dict.fromkeys(("MY_MODEL_INPUT_my_position_MY_UNITS", "MY_MODEL_OUTPUT_my_position_MY_UNITS"), "1"),
     **dict.fromkeys(("MY_OFFSET", "MY_STATEOFFSET", "MY_STATEVALUE", "MY_STATEBYTES", "MY_ROWS"), "4"),
     **dict.fromkeys(("MY_INPUTCOUNT", "MY_OUTPUTCOUNT"), "1"),
-    **dict.fromkeys(("MY_FIRINGS", "MY_POSITIONS", "MY_TENSOR", "MY_ROWBYTES", "MY_OPERATORS", "MY_ELEMENTS"), "4"),
+    **dict.fromkeys(("MY_FIRINGS", "MY_POSITIONS", "MY_TENSOR", "MY_ROWBYTES", "MY_ELEMENTS"), "4"),
     **dict.fromkeys(("MY_FEDCOUNT", "MY_NUMBER", "MY_WORDS"), "1"),
     "my_model_schedule": '((const uint8_t *)"")',
     "my_model_tables": "(*(const edgetool_row_tables *)NULL)",
@@ -85,7 +85,8 @@ BEFORE = {
     "#define MY_MODEL_PROFILE_TICKS() 1\n#define MY_MODEL_PROFILE_TICKS_HZ 1\n",
     "native/model/profile.c": f"{NATIVE}void my_fill(void *input, size_t bytes);\n"
     "#define MY_MODEL_PROFILE_TICKS() 1\n#define MY_MODEL_PROFILE_TICKS_HZ 1\n"
-    '#include "edgetool_native.h"\nextern const edgetool_program my_model_tables;\n',
+    "#undef MY_ROWINPUT\n#define MY_ROWINPUT 0\n"  # The profile runs whole tensors.
+    '#include "edgetool_native.h"\n#undef my_model_tables\nextern const edgetool_program my_model_tables;\n',
     "tflm/arena.cc": "static uint8_t my_arena_arena[64];\n",
     "tflm/arena_array.cc": '#include "limit_macros.h"\n#define MY_MODEL_ARENA_BYTES 64\n'
     "#define MY_MODEL_ARENA_LOWER_BOUND_BYTES 64\n#define MY_MODEL_ARENA_ALIGNMENT 16\n",

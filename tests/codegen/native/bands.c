@@ -64,7 +64,8 @@ static void run_band(const edgetool_program *program, const edgetool_step *step,
                      uint32_t batch, uint32_t first, uint32_t count, uint8_t *target)
 {
     const edgetool_input *inputs = program->inputs + step->inputs;
-    const size_t out_bytes = (size_t)count * program->shapes[step->shape].row_bytes;
+    const size_t out_bytes =
+        extra->updated != 0 ? extra->updated : (size_t)count * program->shapes[step->shape].row_bytes;
     size_t taps = 0;
     size_t entries = 0;
     edgetool_band band;

@@ -238,7 +238,7 @@ def _header(
         MY_INPUTS=[item for item in inputs if item["my_position"] not in fed],
         MY_OUTPUTS=_accessors(spec.outputs, program, program.graph.outputs),
         MY_ROWWISE=tables is not None,
-        MY_OPERATORS=0 if tables is None else max(1, tables.operators),
+        MY_OPERATORCOUNT=0 if tables is None else max(1, tables.operators),
         MY_ROWINPUT=bool(fed),
         MY_FEDS=[
             {**inputs[position], "MY_COUNT": feed.rows, "MY_ELEMENTS": feed.row_bytes // element_bytes(position)}

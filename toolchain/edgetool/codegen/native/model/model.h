@@ -35,7 +35,7 @@ extern "C" {
 typedef struct {
     uint8_t *arena;
     uint32_t at;
-    uint16_t done[MY_OPERATORS];
+    uint16_t done[MY_OPERATORCOUNT];
 } my_model_context;
 #else
 /* The address of the arena, and nothing else: it may be copied, and be anywhere. */
