@@ -187,13 +187,13 @@ def test_every_command_has_a_job_here() -> None:
 
 
 WHEELS = ("wheel", "wheel_of_sdist")
-# With TensorFlow, the second wheel is for the slow tests: test_artifacts.py compares the files of both, byte by byte.
+# The second wheel is for the slow tests: test_artifacts.py compares the files of both, byte by byte.
 CASES = [
     pytest.param(
         wheel,
         job,
         id=f"{wheel}-{job.__name__}",
-        marks=pytest.mark.slow if wheel == "wheel_of_sdist" and job in (convert, sweep) else (),
+        marks=pytest.mark.slow if wheel == "wheel_of_sdist" else (),
     )
     for wheel in WHEELS
     for job in JOBS

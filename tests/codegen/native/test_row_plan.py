@@ -22,7 +22,7 @@ from tests.codegen.native.host import Trial, differences, prepare, with_rows
 from tests.codegen.native.test_networks import networks, supported
 
 KEYWORDS = Path(__file__).parents[3] / "examples" / "keyword_spotting" / "keyword_spotting.tflite"
-QUICK, MANY = 8, 1000
+QUICK, MANY = 8, 240
 FASTER = (1.0, 1.1, 1.5)  # limits, as multiples of the smallest plan
 
 
@@ -44,34 +44,28 @@ def plans(model: Model, fed: tuple[int, ...]) -> list[NativeRows]:
     return [base, *(faster_rows(base, programs, costs(programs), limit) for limit in limits)]
 
 
-def trials_of(name: str, trial: Trial, number: int) -> dict[str, Trial]:
-    """Return the trial with each of its plans; inputs are fed by rows in every other one."""
-    graph = trial.program.graph
-    fed = tuple(range(len(graph.inputs))) if number % 2 else ()
-    made = plans(trial.program.model, tuple(graph.inputs[position] for position in fed))
-    return {
-        f"{name}, plan {i}": replace(trial, program=item.program, rows=(item.problem, item.plan), fed=fed)
-        for i, item in enumerate(made)
-    }
-
-
 def random_trials(first: int, number: int) -> dict[str, Trial]:
+    """Return random networks with one of their plans, in turn; inputs are fed by rows in every other network."""
     trials: dict[str, Trial] = {}
     chosen = supported(networks(first), number, Counter(), row_wise=True, lean=True)
     for i, (name, trial) in enumerate(chosen.items()):
-        trials |= trials_of(name, trial, i)
+        graph = trial.program.graph
+        fed = tuple(range(len(graph.inputs))) if i % 2 else ()
+        made = plans(trial.program.model, tuple(graph.inputs[position] for position in fed))
+        item = made[i // 2 % len(made)]
+        trials[name] = replace(trial, program=item.program, rows=(item.problem, item.plan), fed=fed)
     return trials
 
 
-def test_random_networks_are_equal_in_every_plan() -> None:
+def test_random_networks_are_equal_in_any_plan() -> None:
     trials = random_trials(0, QUICK)
-    assert len(trials) == QUICK * (1 + len(FASTER))
+    assert len(trials) == QUICK
     assert differences(trials) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_many_random_networks_are_equal_in_every_plan(part: int) -> None:
+def test_many_random_networks_are_equal_in_any_plan(part: int) -> None:
     assert differences(random_trials(10_000 * (1 + part), MANY // 4)) == []
 
 
