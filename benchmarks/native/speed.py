@@ -28,7 +28,9 @@ from benchmarks.native.instructions import CORES, LARGE_SHIFTS, SAMPLES, SHIFTS,
 from tests.codegen.native.host import Trial
 
 from edgetool.execute.quantize import random_inputs
-from edgetool.pipeline.native import native_model
+from edgetool.memory.planner import PlanRequest
+from edgetool.memory.problem import Effort
+from edgetool.pipeline.native import choose, native_model
 from edgetool.pipeline.source import open_tflite
 from edgetool.pipeline.targets import NATIVE
 from edgetool.target.load import load_core, load_target
@@ -103,7 +105,10 @@ def model_speeds(files: Sequence[Path], cores: Sequence[str]) -> Iterator[ModelS
             if (digest, core) not in tflm:
                 print(f"{core} {path.stem}: TFLM was not counted", file=sys.stderr)
                 continue
-            planned = native_model(open_tflite(path), load_target(core).with_overrides(runtime=NATIVE)).planned
+            target = load_target(core).with_overrides(runtime=NATIVE)
+            # Plans of rows are compared with these, not with TFLM.
+            choices = [item for item in native_model(open_tflite(path), target).choices if item.rows is None]
+            planned = choose(tuple(choices), target, PlanRequest(), Effort())
             inputs = random_inputs(planned.program.model, SAMPLES, 0)
             trial = Trial(blob, planned.program, planned.memory, tuple(inputs))
             native = sum(count_all(core, {path.stem: trial}, LARGE_SHIFTS).values())

@@ -199,15 +199,37 @@ def test_fit_judges_native_code(tflite: Path) -> None:
     done = captured("fit", tflite, *NATIVE, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     rows = json.loads(done.stdout)["fit"]["boards"]
-    assert len({row["arena_bytes"] for row in rows}) <= 2  # with Helium, and without it
+    arenas = {(row["target"]["core"], row["arena_bytes"]) for row in rows}
+    assert len(arenas) == len({core for core, _ in arenas})
     assert {row["target"]["runtime"] for row in rows} == {"native"}
     unknown = {row["target"]["core"] for row in rows if row["latency_ms"] is None}
     assert {"xtensa-lx6", "xtensa-lx7"} <= unknown
     assert not [core for core in unknown if core.startswith(("cortex", "riscv"))]
 
 
+def test_fit_judges_native_code_that_is_handed_rows(tflite: Path) -> None:
+    boards = ("--board", "rpi-pico", "--json")
+    whole, rows = (captured("fit", tflite, *NATIVE, *options, *boards) for options in ((), ("--row-input",)))
+    assert (rows.returncode, rows.stderr) == (0, "")
+    arenas = [json.loads(done.stdout)["fit"]["boards"][0]["arena_bytes"] for done in (whole, rows)]
+    assert arenas[0] > arenas[1]
+    assert json.loads(rows.stdout)["provenance"]["options"]["row_input"] is True
+    refused = captured("fit", tflite, "--row-input", *boards)
+    assert (refused.returncode, "--row-input applies to native code" in words(refused)) == (2, True)
+
+
+def test_check_compares_rows_with_the_lock_file(tflite: Path, tmp_path: Path) -> None:
+    given = (tflite, *BOARD, "--row-input", "--lock", tmp_path / "edgetool.lock")
+    assert captured("check", *given, "--update", "-q").returncode == 0
+    done = captured("check", *given, "--locked")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = captured("check", *(item for item in given if item != "--row-input"), "--locked")
+    assert done.returncode == 1
+
+
 def test_a_plan_that_does_not_fit_notes_what_native_code_needs(tflite: Path) -> None:
-    arena = json.loads(captured("plan", tflite, *BOARD, "--json").stdout)["arena"]["bytes"]
+    smallest = captured("plan", tflite, *BOARD, "--scratch-budget", "0", "--json")
+    arena = json.loads(smallest.stdout)["arena"]["bytes"]
     for size, expected in ((arena, True), (arena - 4, False), (2**20, False)):
         done = captured("plan", tflite, "-t", "cortex-m7", "--sram", str(size), "--json")
         findings = [item for item in json.loads(done.stdout)["findings"] if item["rule"] == "native-code-smaller"]

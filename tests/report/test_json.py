@@ -36,6 +36,9 @@ from edgetool.report.document import (
     PlannedTensor,
     Provenance,
     Report,
+    RowSegment,
+    RowsInfo,
+    RowTensorInfo,
     RuntimeInfo,
     SampleInfo,
     StackInfo,
@@ -73,12 +76,13 @@ REPORT = Report(
     flash=FlashInfo(4000),
     stack=(StackInfo("gcc", "cortex-m7", "-O2", 120),),
     kernel_choices=(KernelChoiceInfo(32, 8, 1000, True),),
+    rows=RowsInfo(32, 30, 4, 9, ("x",), (RowSegment((0,), 0, 3),), (RowTensorInfo("x", 0, 4, 8, 2, (2, 1)),)),
 )  # fmt: skip
 
 # The names that other programs build on.
 NAMES = {
     "": "schema provenance model quantization target arena plan memory estimate verify check findings runtime flash "
-    "stack kernel_choices",
+    "stack kernel_choices rows",
     "provenance": "tool versions options trust_model_code",
     "model": "name sha256 bytes operators tensors parameters output",
     "target": "name core board runtime kernels",
@@ -93,6 +97,7 @@ NAMES = {
     "verify": "passed original planned planner samples checks arena runtimes kernels_run kernels_untested native",
     "runtime": "name nearest differs",
     "flash": "model_bytes code_bytes",
+    "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors",
 }
 
 
@@ -110,7 +115,9 @@ def test_operators_and_tensors_have_their_names() -> None:
     )
     assert set(value["findings"][0]) == set("rule level message where".split())
     assert list(value["stack"][0]) == "compiler core level bytes".split()
-    assert list(value["kernel_choices"][0]) == "arena_bytes scratch_bytes instructions chosen".split()
+    assert list(value["kernel_choices"][0]) == "arena_bytes scratch_bytes instructions chosen rows row_input".split()
+    assert list(value["rows"]["segments"][0]) == "operators first_step last_step".split()
+    assert list(value["rows"]["tensors"][0]) == "name index rows row_bytes most_rows live".split()
 
 
 def test_the_parts_of_verify_have_their_names() -> None:

@@ -6,6 +6,7 @@ A sweep.toml that is wrong: reported with its file and key before anything runs.
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import EdgetoolError, SettingsError, UsageError
 from edgetool.gate.limits import MemoryBudget
+from edgetool.structure import structured
 from edgetool.sweep.jobs import resolved
 from edgetool.sweep.search import grid
 from edgetool.sweep.spec import MAX_GRID, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec, read_spec
@@ -149,6 +151,10 @@ def test_a_job_has_its_time(folder: Path, text: str, seconds: float) -> None:
             ["cortex-m4 80000000 Hz", "cortex-m4 80MHz sram 64KiB"],
         ),
         ('{name = "cortex-m4", label = "slow", clock = "1MHz"}, "cortex-m4"', ["slow", "cortex-m4"]),
+        (
+            '"cortex-m4", {name = "cortex-m4", runtime = "native", row_input = true}',
+            ["cortex-m4", "cortex-m4 runtime native row_input"],
+        ),
         ('{name = "cortex-m4", kernels = "reference"}', ["cortex-m4"]),
         ('"nucleo-l4r5zi", "sub/my-board.toml"', ["nucleo-l4r5zi", "my-board"]),
     ],
@@ -169,6 +175,14 @@ def test_targets_resolve_with_their_overrides(folder: Path) -> None:
     assert (board.name, board.clock_hz) == ("my-board", 60_000_000)
     assert (overridden.clock_hz, overridden.arena_region_name) == (2_000_000, "dtcm")
     assert (core.sram_bytes, core.flash_bytes) == (65536, 10**6)
+
+
+def test_overrides_are_read_back_from_a_store(folder: Path) -> None:
+    native = 'runtime = "native", scratch_budget = 0, row_input = true'
+    (target,) = read(folder, f'model = "m.h5"\ntargets = [{{name = "cortex-m4", {native}}}]').targets
+    assert structured(asdict(target), TargetSpec) == target
+    found = resolved(target)
+    assert (found.runtime.name, found.scratch_budget_bytes, found.row_input) == ("native", 0, True)
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,16 @@ output_option = partial(option, group="Output")
 @target("--vendor", multiple=True, metavar="TEXT", help="Only boards from this vendor; repeatable.")
 @target("--board", multiple=True, metavar="TEXT", help="Only boards whose name or MCU contains TEXT; repeatable.")
 @target("--kernels", type=click.Choice(["reference", "cmsis-nn"]), help="Kernel set to assume for every board.")
-@target("--runtime", metavar="NAME", help="Profile of the TFLM version that the firmware links.")
+@target(
+    "--runtime",
+    metavar="NAME",
+    help="TFLM version that the firmware links, or native for generated C without a runtime.",
+)
+@target(
+    "--row-input",
+    is_flag=True,
+    help="Native code that the application hands the inputs row by row, so that it need not store them.",
+)
 @size_limits
 @custom_operators_option
 @output_option("--fits-only", is_flag=True, help="List only the boards that the model fits.")
@@ -222,6 +231,7 @@ def command(
     max_latency: float | None,
     kernels: str | None,
     runtime: str | None,
+    row_input: bool,
     custom_operators: Path | None,
     fits_only: bool,
     sort: str,
@@ -257,6 +267,7 @@ def command(
         boards=board,
         kernels=kernels,
         runtime=runtime,
+        row_input=row_input,
         custom_operators=custom_operators,
         fits_only=fits_only,
         sort=next(name for name in SORTS if name == sort),

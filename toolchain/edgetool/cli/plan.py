@@ -18,6 +18,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, fact, notice, print_lines, printable, size_with_unit, table, width, wrapped
+from edgetool.cli.rows_view import rows_facts, rows_picture
 from edgetool.cli.view import (
     arena_facts,
     constants_fact,
@@ -179,7 +180,10 @@ SHOWN = 40
 
 
 def plan_view(report: Report, *, everything: bool) -> list[str]:
-    """Show sizes, what fits, and the planned tensors by offset, with live ranges as bars over the operators."""
+    """Show sizes, what fits, and the planned tensors by offset, with live ranges as bars over the operators.
+
+    In a plan of rows, a picture of each tensor's rows over time is in place of the offsets.
+    """
     assert report.arena is not None
     assert report.plan is not None
     lines = [heading(report), ""]
@@ -190,6 +194,8 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
         )
     else:
         lines += arena_facts(report.arena, report.memory, native=report.runtime is not None)
+    if report.rows is not None:
+        lines += rows_facts(report.rows)
     lines += [*constants_fact(report), *stack_fact(report), *kernels_fact(report)]
     if report.estimate is not None:
         lines += latency_facts(report.estimate)
@@ -198,7 +204,10 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
         lines += sharing_facts(report.plan.sharing)
     buffer_count = len(report.plan.tensors) + len(report.plan.scratch)
     alignment = ALIGNMENT if report.runtime is None else NATIVE_ALIGNMENT
-    lines += ["", *tensor_map(report.plan, buffer_count if everything else SHOWN, alignment)]
+    if report.rows is not None:
+        lines += ["", *rows_picture(report.rows, len(report.rows.tensors) if everything else SHOWN)]
+    else:
+        lines += ["", *tensor_map(report.plan, buffer_count if everything else SHOWN, alignment)]
     return lines + finding_lines(report.findings, everything=everything)
 
 
@@ -341,6 +350,13 @@ def _bar(item: PlannedTensor, last: int, columns: int) -> str:
 )
 @custom_operators_option
 @option("--output", "-o", group="Output", type=PATH, metavar="FILE.tflite", help="Write the model with the plan in it.")
+@option(
+    "--rows-svg",
+    group="Output",
+    type=PATH,
+    metavar="FILE.svg",
+    help="Draw a plan of rows of native code: time to the right, addresses upwards.",
+)
 @json_option
 @force_option
 @quiet_options
@@ -348,6 +364,7 @@ def command(
     model: Path,
     target: tuple[str, ...],
     output: Path | None,
+    rows_svg: Path | None,
     explain: bool,
     replan: bool,
     optimize: bool,
@@ -383,6 +400,14 @@ def command(
             f"--output writes the plan for one target, but {len(target)} were specified",
             fix="specify one --target, or run plan once for each",
         )
+    if rows_svg is not None:
+        if rows_svg.suffix.lower() != ".svg":
+            raise UsageError("the picture of rows must be an .svg file", where=str(rows_svg), fix="use this extension")
+        if len(target) > 1:
+            raise UsageError(
+                f"--rows-svg draws the plan for one target, but {len(target)} were specified",
+                fix="specify one --target, or run plan once for each",
+            )
     request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, "replace" if replan else "use")
     targets: list[tuple[Target | None, bool]] = [(None, False)]
     if target or any(value is not None for value in overrides.values()):
@@ -397,8 +422,13 @@ def command(
                 from edgetool.pipeline.native import plan_native
 
                 _refuse_for_native(output=output, optimize=optimize, custom_operators=custom_operators, explain=explain)
-                report = plan_native(model, device, request=request, deadline=deadline)
+                report = plan_native(model, device, request=request, deadline=deadline, picture=rows_svg, force=force)
             else:
+                if rows_svg is not None:
+                    raise UsageError(
+                        "--rows-svg draws plans of native code, and TFLM's have whole tensors",
+                        fix="add --runtime native, or omit --rows-svg",
+                    )
                 report = plan_model(
                     model,
                     device,
@@ -427,6 +457,8 @@ def command(
         lines = [line for view in views for line in ("", *view)][1:] + finding_lines(shared, everything=everything)
         end = closing(joint_verdict(reports), lines)
         print_lines([*lines, *end] if output is None else lines)
+    if rows_svg is not None and not quiet:
+        notice(f"wrote {printable(str(rows_svg), 400)}")
     if output is not None and not quiet:
         notice(f"wrote {printable(str(output), 400)}")
         if not as_json:

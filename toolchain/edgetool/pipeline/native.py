@@ -26,6 +26,7 @@ from edgetool.memory.checker import require_valid
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.planner import FIRST_NODES, OrderSearch, Plan, PlanRequest, orders_to_try
 from edgetool.memory.problem import Effort, LayoutProblem, Lifetime, Proof
+from edgetool.memory.streaming.problem import RowProblem
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.types import Model
@@ -35,10 +36,11 @@ from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
-from edgetool.pipeline.native_rows import row_choices
-from edgetool.pipeline.output import check_writable, write_files
+from edgetool.pipeline.native_rows import known_sum, row_choices
+from edgetool.pipeline.output import check_writable, write_file, write_files
 from edgetool.pipeline.planning import Deadline, search_findings
 from edgetool.pipeline.reporting import report
+from edgetool.pipeline.rows_report import rows_info
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.pipeline.targets import NATIVE
 from edgetool.pipeline.verify import (
@@ -64,6 +66,7 @@ from edgetool.report.document import (
     VerifyInfo,
 )
 from edgetool.report.json import document, to_json
+from edgetool.report.rows_picture import rows_svg
 from edgetool.target.load import load_runtime, load_target
 from edgetool.target.types import Target
 
@@ -71,6 +74,9 @@ ALTERNATIVE_SECONDS = 2.0  # for the search for a plan that is only an alternati
 MAX_SLOWDOWN = 0.04  # the share of the instructions that less memory may cost, unless the user sets a budget
 TYPICAL_CORE = "cortex-m4"  # decides between kernels for cores without counts
 CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
+
+_Extensions = tuple[bool, ...]
+_Counts = tuple[str, bool, bool]  # the core, whether instructions are counted for it, whether rows are handed over
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +241,14 @@ def plan_choices(
     The first plan rows instead of tensors, if that takes less; all do if the inputs are handed over by rows. The last
     has all tuned kernels. Raises UnsupportedModelError as require_native does.
     """
+    plans = _tensor_choices(model, name, target, request, effort)
+    return _with_rows(model, plans, target, request, effort, {})
+
+
+def _tensor_choices(
+    model: Model, name: str, target: Target | None, request: PlanRequest, effort: Effort
+) -> tuple[NativePlan, ...]:
+    """Return the choices that plan tensors, which depend on the target's extensions alone."""
     tuned = plan_program(require_native(model, name, target), request, effort)
     lean = lower(model, **_extensions(target), lean=True)
     order, proven = tuned.plan.order, tuned.plan.order_proof != "none"
@@ -245,7 +259,23 @@ def plan_choices(
         if memory.arena_bytes < plans[0].memory.arena_bytes:
             require_valid(memory.problem, memory.layout)
             plans.insert(0, NativePlan(program, memory, _plan(program, memory, order, single=proven)))
-    fed = tuned.program.graph.inputs if target is not None and target.row_input else ()
+    return tuple(plans)
+
+
+def _with_rows(
+    model: Model,
+    plans: tuple[NativePlan, ...],
+    target: Target | None,
+    request: PlanRequest,
+    effort: Effort,
+    known: dict[RowProblem, NativeRows],
+) -> tuple[NativePlan, ...]:
+    """Return the choices that plan rows, and those that plan tensors unless the inputs are handed over by rows.
+
+    known: the smallest plans of rows so far, to which new ones are added.
+    """
+    order = plans[-1].plan.order
+    fed = _fed_inputs(plans[-1].program) if target is not None and target.row_input else ()
     orders = {order} if request.order in ("original", "breadth-first", "longest-path") else {order, _file_order(model)}
     by_rows = row_choices(
         model,
@@ -255,9 +285,20 @@ def plan_choices(
         _extensions(target),
         fed=fed,
         stopped=effort.stop,
+        known=known,
     )
     planned = [_planned_rows(rows) for rows in by_rows]
     return tuple(planned if fed else [*planned, *plans])
+
+
+def _fed_inputs(program: NativeProgram) -> tuple[int, ...]:
+    """Return the inputs that can be handed over by rows: those that are computed with, and not state."""
+    tensors, states = program.graph.tensors, {index for step in program.steps for index in step.states}
+    return tuple(
+        index
+        for index in dict.fromkeys(program.graph.inputs)
+        if program.places[index].constant is None and not tensors[index].is_variable and index not in states
+    )
 
 
 def _file_order(model: Model) -> tuple[int, ...]:
@@ -277,19 +318,28 @@ def choose(choices: tuple[NativePlan, ...], target: Target | None, request: Plan
     Without a budget, it is the one that takes the least memory of those with hardly more than the fewest instructions.
     If the instructions of a choice are unknown, it is the one with the most tuned kernels.
     """
+    counts = [instructions_of(choice, _counted_target(target)) for choice in choices]
+    return _in_full(choices[_best_choice(choices, counts, target)], request, effort)
+
+
+def _best_choice(choices: Sequence[NativePlan], counts: Sequence[int | None], target: Target | None) -> int:
+    """Return the number of the choice for the target. counts: the instructions of each choice."""
     budget = None if target is None else target.scratch_budget_bytes
-    limit = None if budget is None else choices[0].memory.arena_bytes + budget
-    allowed = [choice for choice in choices if limit is None or choice.memory.arena_bytes <= limit]
     sram = None if target is None else target.sram_bytes
+    arenas = [choice.memory.arena_bytes for choice in choices]
+    allowed = [i for i, arena in enumerate(arenas) if budget is None or arena <= arenas[0] + budget]
     if sram is not None:
         # What does not fit is no choice, unless nothing does.
-        allowed = [choice for choice in allowed if choice.memory.arena_bytes <= sram] or allowed[:1]
-    counts = [instructions_of(choice, _counted_target(target)) for choice in allowed]
-    known = [count for count in counts if count is not None]
-    chosen = allowed[-1]
-    if len(known) == len(counts):
-        most = min(known) * (1 + (MAX_SLOWDOWN if budget is None else 0))
-        chosen = next(choice for choice, count in zip(allowed, known, strict=True) if count <= most)
+        allowed = [i for i in allowed if arenas[i] <= sram] or allowed[:1]
+    known = {i: count for i in allowed if (count := counts[i]) is not None}
+    if len(known) < len(allowed):
+        return allowed[-1]
+    most = min(known.values()) * (1 + (MAX_SLOWDOWN if budget is None else 0))
+    return next(i for i, count in known.items() if count <= most)
+
+
+def _in_full(chosen: NativePlan, request: PlanRequest, effort: Effort) -> NativePlan:
+    """Return a choice with its layout searched in full."""
     if chosen.memory.layout.optimal or chosen.rows is not None:
         return chosen
     memory = place_buffers(chosen.program, effort, strategy=request.strategy or "optimal")
@@ -308,9 +358,7 @@ def _counted_target(target: Target | None) -> Target:
 
 def instructions_of(planned: NativePlan, target: Target) -> int | None:
     """Return the executed instructions of an inference; None if those of an operator are unknown on the target."""
-    numbers = [item.executed.instructions for item in counted_operators(planned, target) or ()]
-    known = [number for number in numbers if number is not None]
-    return sum(known) if known and len(known) == len(numbers) else None
+    return known_sum(item.executed.instructions for item in counted_operators(planned, target) or ())
 
 
 def _analysis(
@@ -327,26 +375,36 @@ def _analysis(
 
 
 class SharedNative:
-    """Analyse one model as native code on many targets: those with the same kernels or the same core share a plan."""
+    """Analyse one model as native code on many targets, which share what does not depend on what differs."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._choices: dict[bool, tuple[NativePlan, ...]] = {}
-        self._plans: dict[tuple[str, int | None], tuple[NativePlan, tuple[CountedOperator, ...] | None]] = {}
+        self._model = without_metadata(source.model, METADATA_NAME)
+        self._tensors: dict[_Extensions, tuple[NativePlan, ...]] = {}
+        self._rows: dict[RowProblem, NativeRows] = {}
+        self._choices: dict[_Counts, tuple[tuple[NativePlan, ...], list[int | None]]] = {}
+        self._plans: dict[tuple[_Counts, int], tuple[NativePlan, tuple[CountedOperator, ...] | None]] = {}
 
     def on(self, target: Target) -> Analysis:
         """Analyse the model on the target, as native_model does; raise the same errors."""
-        key = target.core.name, target.scratch_budget_bytes
-        if key not in self._plans:
-            request, effort = PlanRequest(), Effort()
-            choices = self._choices.get(target.core.mve)
-            if choices is None:
-                plain = without_metadata(self._source.model, METADATA_NAME)
-                choices = plan_choices(plain, self._source.name, target, request, effort)
-                self._choices[target.core.mve] = choices
-            planned = choose(choices, target, request, effort)
-            self._plans[key] = planned, counted_operators(planned, target)
-        return _analysis(self._source, target, *self._plans[key])
+        request, effort = PlanRequest(), Effort()
+        kind = target.core.name, is_estimated(target), target.row_input
+        if kind not in self._choices:
+            choices = self._choices_on(target, request, effort)
+            self._choices[kind] = choices, [instructions_of(choice, _counted_target(target)) for choice in choices]
+        choices, counts = self._choices[kind]
+        number = _best_choice(choices, counts, target)
+        if (kind, number) not in self._plans:
+            planned = _in_full(choices[number], request, effort)
+            self._plans[kind, number] = planned, counted_operators(planned, target)
+        return _analysis(self._source, target, *self._plans[kind, number])
+
+    def _choices_on(self, target: Target, request: PlanRequest, effort: Effort) -> tuple[NativePlan, ...]:
+        extensions = tuple(_extensions(target).values())
+        if extensions not in self._tensors:
+            plans = _tensor_choices(self._model, self._source.name, target, request, effort)
+            self._tensors[extensions] = plans
+        return _with_rows(self._model, self._tensors[extensions], target, request, effort, self._rows)
 
 
 def counted_operators(planned: NativePlan, target: Target) -> tuple[CountedOperator, ...] | None:
@@ -377,7 +435,13 @@ def smaller_findings(source: Source, target: Target) -> tuple[Finding, ...]:
 
 
 def plan_native(
-    path: Path, target: Target | None, *, request: PlanRequest | None = None, deadline: Deadline | None = None
+    path: Path,
+    target: Target | None,
+    *,
+    request: PlanRequest | None = None,
+    deadline: Deadline | None = None,
+    picture: Path | None = None,
+    force: bool = False,
 ) -> Report:
     """Plan the memory of a .tflite as native code.
 
@@ -386,14 +450,29 @@ def plan_native(
         target: The target, if any.
         request: How to plan.
         deadline: The end of the search; by default, at the time limit of the request.
+        picture: An .svg file to write, with the rows over time.
+        force: Whether to replace an existing picture.
 
-    Raises the same errors as native_model.
+    Raises the same errors as native_model, and:
+        UsageError: There is no picture of the plan, because it has whole tensors.
+        OutputError: The picture cannot be written.
     """
     request = request or PlanRequest()
+    if picture is not None:
+        check_writable(picture.parent, (picture.name,), force=force, inputs=(path,), option="--rows-svg")
     deadline = deadline or Deadline(request.time_limit)
     model = native_model(open_tflite(path), target, request, deadline)
     findings = search_findings(model.planned.plan, deadline, "see --time-limit")
     options: dict[str, object] = {"command": "plan", "runtime": NATIVE, **request.as_options()}
+    if picture is not None:
+        rows = model.planned.rows
+        if rows is None:
+            raise UsageError(
+                "--rows-svg draws a plan of rows, and this plan has whole tensors",
+                fix="add --scratch-budget 0 for the smallest plan, or --row-input",
+            )
+        svg = rows_svg(rows.problem, rows.plan, rows.cuts, title=model.source.name)
+        write_file(picture, svg.encode("utf-8"), force=force, inputs=(path,), option="--rows-svg")
     return native_report(model, report(model.source, model.analysis, options=options, findings=findings))
 
 
@@ -408,6 +487,7 @@ def native_report(model: NativeModel, planned: Report) -> Report:
         flash=FlashInfo(constant_bytes(model.planned.program)),
         stack=tuple(StackInfo(item.compiler, item.core, item.level, item.stack_bytes) for item in bounds),
         kernel_choices=_choice_infos(model),
+        rows=None if model.planned.rows is None else rows_info(model.planned.rows),
     )
 
 
@@ -421,7 +501,8 @@ def _choice_infos(model: NativeModel) -> tuple[KernelChoiceInfo, ...]:
         fewest = min((info.instructions for info in infos if info.instructions is not None), default=None)
         if is_chosen or fewest is None or instructions is None or instructions < fewest:
             scratch = max((step.scratch_bytes for step in choice.program.steps), default=0)
-            infos.append(KernelChoiceInfo(choice.memory.arena_bytes, scratch, instructions, is_chosen))
+            by_rows, fed = choice.rows is not None, choice.rows is not None and bool(choice.rows.fed)
+            infos.append(KernelChoiceInfo(choice.memory.arena_bytes, scratch, instructions, is_chosen, by_rows, fed))
     return tuple(infos) if len(infos) > 1 else ()
 
 
@@ -571,7 +652,12 @@ def verify_native(
     reference = run_original(source, taken, report_step)
     spec = header_spec("model", source, model.planned.plan, target, uncalibrated=False)
     program = model.planned.program
-    files = {**native_files(spec, program, model.planned.memory), "run.c": run_source(spec, program)}
+    rows = model.planned.rows
+    if rows is None:
+        files = {**native_files(spec, program, model.planned.memory), "run.c": run_source(spec, program)}
+    else:
+        fed = [program.graph.inputs.index(tensor) for tensor in rows.fed]
+        files = {**row_files(spec, program, rows.problem, rows.plan), "run.c": run_source(spec, program, fed)}
     outputs = [program.graph.tensors[index] for index in program.graph.outputs]
     try:
         native = run_native(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
 from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, smallest_rows
+from edgetool.codegen.native.rows import row_problem
 from edgetool.estimate.native import StepWork, count_native_operators
+from edgetool.memory.streaming.bound import row_bound
+from edgetool.memory.streaming.problem import RowProblem
 from edgetool.model.types import Model
 from edgetool.operators.registry import operator_costs
 from edgetool.target.types import Target
@@ -16,6 +20,7 @@ from edgetool.target.types import Target
 # The memory of faster plans, as multiples of the smallest one: where kernels for tensors take over is different in
 # every model.
 STEPS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0)
+BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
 
 
 def row_choices(
@@ -27,6 +32,7 @@ def row_choices(
     *,
     fed: Sequence[int] = (),
     stopped: Callable[[], bool] = lambda: False,
+    known: dict[RowProblem, NativeRows] | None = None,
 ) -> tuple[NativeRows, ...]:
     """Return plans that take more and more memory for fewer and fewer instructions.
 
@@ -38,19 +44,21 @@ def row_choices(
         extensions: Those of the core, as for lower.
         fed: The inputs that the application hands over by rows, as tensors of the main graph.
         stopped: Whether to end the search.
+        known: The smallest plans so far of this model, to which those found here are added.
     """
     small, rows, whole = (
         lower(model, row_wise=row_wise, lean=lean, **extensions)
         for row_wise, lean in ((True, True), (True, False), (False, False))
     )
-    bases = [smallest_rows(in_program_order(small, tuple(order)), fed, stopped=stopped) for order in orders]
+    known = {} if known is None else known
+    bases = [_smallest(in_program_order(small, tuple(order)), fed, stopped, known) for order in orders]
     number = min(range(len(bases)), key=lambda i: bases[i].plan.memory_bytes)
     base, order = bases[number], tuple(orders[number])
     smallest = base.plan.memory_bytes
     if below is not None and smallest >= below:
         return ()
     variants = RowVariants(*(in_program_order(program, order) for program in (small, rows, whole)))
-    costs = [operator_instructions(program, target) for program in (small, rows, whole)]
+    costs = preferences([operator_instructions(program, target) for program in (small, rows, whole)])
     choices: list[NativeRows] = []
     fewest: int | None = None
     for factor in STEPS:
@@ -58,16 +66,51 @@ def row_choices(
         if below is not None and limit >= below:
             break
         choice = faster_rows(base, variants, costs, limit)
-        count = sum(operator_instructions(choice.program, target).values())
-        if fewest is None or count < fewest:
+        count = known_sum(operator_instructions(choice.program, target).values())
+        # A choice whose instructions are unknown is one if it has other kernels than the one before.
+        is_faster = fewest is None or (count is not None and count < fewest)
+        if not choices or (is_faster and choice.program.steps != choices[-1].program.steps):
             choices.append(choice)
             fewest = count
     return tuple(choices)
 
 
-def operator_instructions(program: NativeProgram, target: Target) -> dict[int, int]:
-    """Return the instructions of each operator in one inference; 0 where they are unknown."""
+def _smallest(
+    program: NativeProgram, fed: Sequence[int], stopped: Callable[[], bool], known: dict[RowProblem, NativeRows]
+) -> NativeRows:
+    """Return the smallest plan of a program and its bound, searched for once for all programs with the same rows."""
+    problem = row_problem(program, fed)
+    if problem not in known:
+        rows = smallest_rows(program, fed, stopped=stopped)
+        plan = rows.plan
+        bound = row_bound(problem, [plan.schedule], target=plan.memory_bytes, cut_limit=BOUND_CUTS)
+        known[problem] = replace(rows, plan=replace(plan, lower_bound=bound))
+    return replace(known[problem], program=program)
+
+
+def preferences(costs: Sequence[Mapping[int, int | None]]) -> list[dict[int, int]]:
+    """Return the costs of each operator in several programs, of which the later ones have more tuned kernels.
+
+    If one of an operator's costs is unknown, its kernels are taken to be the faster the more they are tuned.
+    """
+    unknown = {operator for cost in costs for operator, number in cost.items() if number is None}
+    last = len(costs) - 1
+    return [
+        {operator: last - i if operator in unknown or number is None else number for operator, number in cost.items()}
+        for i, cost in enumerate(costs)
+    ]
+
+
+def known_sum(numbers: Iterable[int | None]) -> int | None:
+    """Return the sum of numbers; None if there are none, or if one of them is unknown."""
+    found = list(numbers)
+    known = [number for number in found if number is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
+def operator_instructions(program: NativeProgram, target: Target) -> dict[int, int | None]:
+    """Return the instructions of each operator in one inference; None where they are unknown."""
     loops = program_loops(program, memory_apart(program), code_of(target.core))
     works = [StepWork(item.operator, item.kernel, item.counts, item.constant_reads) for item in loops]
     counted = count_native_operators(operator_costs(program.model), works, target)
-    return {item.cost.index: item.executed.instructions or 0 for item in counted if item.cost.subgraph == 0}
+    return {item.cost.index: item.executed.instructions for item in counted if item.cost.subgraph == 0}

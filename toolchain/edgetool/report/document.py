@@ -596,13 +596,61 @@ class KernelChoiceInfo:
     """Native code with the tuned kernels that an arena has room for, and lean kernels of the other operators.
 
     arena_bytes: the arena. scratch_bytes: the most scratch of a kernel. instructions: of one inference, null if they
-    are unknown. chosen: whether the report describes it.
+    are unknown. chosen: whether the report describes it. rows: whether rows are planned instead of tensors. row_input:
+    whether the application hands inputs over row by row.
     """
 
     arena_bytes: int
     scratch_bytes: int
     instructions: int | None
     chosen: bool
+    rows: bool = False
+    row_input: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowTensorInfo:
+    """A tensor as rows of row_bytes, of which at most most_rows are in memory at once.
+
+    index: that of the tensor in the main graph. live: the most rows in memory in each of some equal parts of the
+    schedule.
+    """
+
+    name: str
+    index: int
+    rows: int
+    row_bytes: int
+    most_rows: int
+    live: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowSegment:
+    """Operators that run row by row together, or one that runs alone, from first_step to last_step of the schedule.
+
+    Rows that the application hands over are steps, too; they are in no list of operators.
+    """
+
+    operators: tuple[int, ...]
+    first_step: int
+    last_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowsInfo:
+    """A plan of rows: no schedule of rows without recomputation takes less than lower_bound_bytes; null if unknown.
+
+    steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs: the names of the
+    inputs that the application hands over row by row.
+    """
+
+    memory_bytes: int
+    lower_bound_bytes: int | None
+    steps: int
+    table_bytes: int
+    row_inputs: tuple[str, ...] = ()
+    segments: tuple[RowSegment, ...] = ()
+    tensors: tuple[RowTensorInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -624,6 +672,7 @@ class Report:
     flash: FlashInfo | None = None
     stack: tuple[StackInfo, ...] = ()
     kernel_choices: tuple[KernelChoiceInfo, ...] = ()
+    rows: RowsInfo | None = None
 
     @property
     def model_bytes_in_flash(self) -> int:

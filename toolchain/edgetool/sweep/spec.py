@@ -75,7 +75,7 @@ class TargetSpec:
     label: str
     name: str
     profile: str | None = None
-    overrides: tuple[tuple[str, int | str], ...] = ()
+    overrides: tuple[tuple[str, bool | int | str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,7 +477,7 @@ def _read(section: Section, folder: Path) -> _ParsedTarget | None:
     return _ParsedTarget(TargetSpec(label or target.name, profile_name, profile, overrides), text, bool(label))
 
 
-def _override(section: Section, key: str) -> int | str | None:
+def _override(section: Section, key: str) -> bool | int | str | None:
     if key == "clock":
         return value_of(section, key, _clock_hz)
     if key in ("sram", "flash", "scratch_budget"):
@@ -515,7 +515,7 @@ def _resolved(section: Section, name: str, folder: Path) -> tuple[str | None, Ta
         return None, None
 
 
-def _overridden(section: Section, key: str, target: Target, value: int | str) -> Target | None:
+def _overridden(section: Section, key: str, target: Target, value: bool | int | str) -> Target | None:
     override: dict[str, Any] = {OVERRIDES[key]: value}
     try:
         overridden = target.with_overrides(**override)
@@ -528,10 +528,10 @@ def _overridden(section: Section, key: str, target: Target, value: int | str) ->
 
 
 def _override_text(key: str, value: object) -> str:
-    """Return an override as part of a label: "80MHz", "sram 128KiB"."""
-    return (
-        f"{value} Hz" if type(value) is int and key == "clock" else f"{value}" if key == "clock" else f"{key} {value}"
-    )
+    """Return an override as part of a label: "80MHz", "sram 128KiB", "row_input"."""
+    if key == "clock":
+        return f"{value} Hz" if type(value) is int else f"{value}"
+    return key if value is True else f"{key} {value}"
 
 
 def _labelled(section: Section, targets: list[tuple[str, _ParsedTarget]]) -> tuple[TargetSpec, ...]:

@@ -84,7 +84,9 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
         fittings: list[list[int] | None] = [
             [base.plan.scratch[position] for position in positions],
             memory.in_rows(positions, limit),
-            memory.as_whole(positions, whole[operator], limit),
+            memory.as_whole(positions, whole[operator], limit)
+            if _tensors(whole.get(operator, ())) == _tensors(small[operator])
+            else None,
         ]
         best = min((costs[i].get(operator, 0), i) for i, fitting in enumerate(fittings) if fitting is not None)[1]
         chosen = (small, rows, whole)[best][operator]
@@ -101,11 +103,18 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
         schedule.steps,
         _moved(base, problem),
         tuple(scratch),
-        max(base.plan.memory_bytes, *ends),
+        max([base.plan.memory_bytes, *ends]),
         base.plan.lower_bound,
     )
     require_valid_rows(problem, plan)
     return NativeRows(program, problem, plan, cuts, base.fed)
+
+
+def _tensors(steps: Sequence[Step]) -> tuple[set[int], set[int]]:
+    """Return the tensors that steps read, and that they leave: programs may have two operators in one step, or none."""
+    sources = {item.source for step in steps for item in step.inputs if isinstance(item.source, int)}
+    outputs = {step.output for step in steps}
+    return sources - outputs, outputs - sources
 
 
 def _together(problem: RowProblem) -> set[int]:

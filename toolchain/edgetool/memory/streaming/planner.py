@@ -15,7 +15,7 @@ PLACES = 2**16  # that the tables of generated code can state
 
 # Tensors between segments lie together if no more than this share of the peak is live there: the most that costs
 # nothing.
-TOGETHER_SHARES = (1.0, 0.9, 0.8, 0.7, 0.5)
+TOGETHER_SHARES = (1.0, 0.8, 0.5)
 TOGETHER_PASSES = 8  # of packing, for each share
 WORD = 4  # what tensors that lie together are aligned to
 ROOM = 2  # how many times the peak all offsets must be able to state, with the kernels of faster plans

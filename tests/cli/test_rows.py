@@ -1,0 +1,146 @@
+"""Plans of rows as a user sees them: the bound, the picture as text and as SVG, and options that do not apply."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import pytest
+
+from edgetool.cli.rows_view import rows_facts, rows_picture
+from edgetool.model.writer import write_model
+from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo
+from edgetool.report.json import parse_reports
+from tests.in_process import captured
+from tests.model.builders import residual_model
+
+ROWS = ("--target", "cortex-m4", "--runtime", "native", "--scratch-budget", "0")
+INFO = RowsInfo(
+    1100,
+    1000,
+    40,
+    120,
+    ("image",),
+    (RowSegment((0, 1, 2), 0, 19), RowSegment((3,), 20, 39)),
+    (
+        RowTensorInfo("image", 0, 8, 32, 8, (8,) * 10 + (4,) * 10 + (0,) * 20),
+        RowTensorInfo("a;b", 1, 8, 64, 2, (0,) * 10 + (2,) * 10 + (0,) * 20),
+        RowTensorInfo("out", 2, 1, 4, 1, (0,) * 20 + (1,) * 20),
+        RowTensorInfo("never", 3, 1, 4, 0, (0,) * 40),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def tflite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "net.tflite"
+    path.write_bytes(write_model(residual_model()))
+    return path
+
+
+def test_the_bound_and_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert rows_facts(INFO) == [
+        "  Rows        1,100 B; no row-wise schedule without recomputation takes less than 1,000 B (10.0 %)",
+        "  Row input   the application hands over row by row: image",
+        "  Schedule    40 steps in 2 segments; its tables take 120 B of flash",
+    ]
+    exact = RowsInfo(1000, 1000, 1, 8, segments=(RowSegment((0,), 0, 0),))
+    assert rows_facts(exact) == [
+        "  Rows        1,000 B; no row-wise schedule without recomputation takes less",
+        "  Schedule    1 steps in 1 segment; its tables take 8 B of flash",
+    ]
+    assert rows_facts(RowsInfo(1000, None, 1, 8))[0] == "  Rows        1,000 B"
+
+
+def test_the_picture_has_a_line_for_each_tensor_in_the_order_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [click.unstyle(line) for line in rows_picture(INFO, 40)]
+    assert lines == [
+        "  most rows    of  step 0 to 39                              tensor",
+        "                   |-------------------|-------------------  segments",
+        "     8 of 8  32 B  @@@@@@@@@@++++++++++                      image",
+        "     2 of 8  64 B            ----------                      a",
+        "     1 of 1   4 B                      @@@@@@@@@@@@@@@@@@@@  out",
+        "",
+        "  rows in memory: . : - = + * # % @ from few to all rows of a tensor; | starts a",
+        "  segment of operators",
+        "  operators that run row by row together: 0-2; 1 runs alone",
+    ]
+    assert "  ... and 2 more (-v shows all)" in rows_picture(INFO, 1)
+
+
+@pytest.fixture(scope="module")
+def text(tflite: Path) -> str:
+    return captured("plan", tflite, *ROWS, "--json").stdout
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_the_picture_fits_the_terminal(text: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    rows = parse_reports(text)[0].rows
+    assert rows is not None
+    lines = [click.unstyle(line) for line in rows_picture(rows, 40)]
+    assert max(map(len, lines)) <= columns
+    assert len(lines) > len(rows.tensors)
+
+
+def test_the_section_of_the_document_describes_the_plan(text: str) -> None:
+    document = json.loads(text)
+    rows = document["rows"]
+    assert rows["memory_bytes"] == document["arena"]["bytes"]
+    assert 0 < rows["lower_bound_bytes"] <= rows["memory_bytes"]
+    assert rows["lower_bound_bytes"] == document["arena"]["lower_bound_bytes"]
+    assert rows["row_inputs"] == []
+    assert rows["segments"][0]["first_step"] == 0
+    for before, after in pairwise(rows["segments"]):
+        assert before["last_step"] + 1 == after["first_step"]
+    assert rows["segments"][-1]["last_step"] == rows["steps"] - 1
+    for tensor in rows["tensors"]:
+        assert max(tensor["live"]) == tensor["most_rows"] <= tensor["rows"]
+    (chosen,) = [item for item in document["kernel_choices"] if item["chosen"]]
+    assert (chosen["rows"], chosen["row_input"]) == (True, False)
+
+
+def test_rows_that_are_handed_over_are_named(tflite: Path) -> None:
+    document = json.loads(captured("plan", tflite, *ROWS, "--row-input", "--json").stdout)
+    assert document["rows"]["row_inputs"] == ["image"]
+    assert all(item["rows"] and item["row_input"] for item in document["kernel_choices"])
+
+
+def test_plans_of_tensors_have_no_rows(tflite: Path) -> None:
+    document = json.loads(captured("plan", tflite, "-t", "cortex-m4", "--json").stdout)
+    assert document["rows"] is None
+
+
+def test_the_picture_is_written(tflite: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "rows.svg"
+    done = captured("plan", tflite, *ROWS, "--rows-svg", picture)
+    assert (done.returncode, done.stderr) == (0, f"wrote {picture}\n")
+    assert picture.read_bytes().startswith(b"<svg")
+    assert "  Rows  " in done.stdout
+    assert "most rows" in done.stdout
+    done = captured("plan", tflite, *ROWS, "--rows-svg", picture)
+    assert (done.returncode, done.stdout) != (0, "")
+    assert "--force" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-t", "cortex-m4", "--rows-svg", "x.svg"), "draws plans of native code"),
+        ((*ROWS, "--rows-svg", "x.png"), "must be an .svg file"),
+        ((*ROWS, "-t", "rpi-pico", "--rows-svg", "x.svg"), "for one target, but 2 were specified"),
+        (("-t", "cortex-m4", "--runtime", "native", "--rows-svg", "x.svg"), "this plan has whole tensors"),
+    ],
+)
+def test_pictures_that_cannot_be_drawn(
+    tflite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = captured("plan", tflite, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in " ".join(done.stderr.split())
+    assert not list(tmp_path.iterdir())
