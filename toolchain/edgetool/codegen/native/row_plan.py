@@ -98,7 +98,10 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
     problem = row_problem(program, base.fed, _together(base.problem))
     cuts = tuple(i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1])
     schedule = schedule_segments(problem, cuts)
-    ends = (start + item.scratch_bytes for start, item in zip(scratch, problem.operators, strict=True))
+    ends = (
+        aligned(start + item.scratch_bytes, SCRATCH_ALIGNMENT)
+        for start, item in zip(scratch, problem.operators, strict=True)
+    )
     plan = RowPlan(
         schedule.steps,
         _moved(base, problem),
@@ -266,7 +269,7 @@ class _Memory:
             if start - offset >= size:
                 break
             offset = max(offset, aligned(end, SCRATCH_ALIGNMENT))
-        return offset if offset + size <= limit else None
+        return offset if aligned(offset + size, SCRATCH_ALIGNMENT) <= limit else None
 
 
 def rows_memory(rows: NativeRows) -> NativeMemory:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
+from edgetool.memory.problem import aligned
 from edgetool.memory.streaming.checker import require_valid_rows
 from edgetool.memory.streaming.packing import PASSES, pack_rows
 from edgetool.memory.streaming.problem import RowPlan, RowProblem
@@ -17,7 +18,7 @@ PLACES = 2**16  # that the tables of generated code can state
 # nothing.
 TOGETHER_SHARES = (1.0, 0.8, 0.5)
 TOGETHER_PASSES = 8  # of packing, for each share
-WORD = 4  # what tensors that lie together are aligned to
+WORD = 4  # what tensors that lie together are aligned to, and the memory is a multiple of
 ROOM = 2  # how many times the peak all offsets must be able to state, with the kernels of faster plans
 
 
@@ -54,7 +55,7 @@ def plan_rows(problem: RowProblem, *, passes: int = PASSES, stopped: Callable[[]
             if again.memory_bytes <= packing.memory_bytes:
                 problem, packing = joined, again
                 break
-    plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, packing.memory_bytes)
+    plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD))
     require_valid_rows(problem, plan)
     return PlannedRows(problem, plan, schedule.cuts)
 
