@@ -19,7 +19,7 @@ from msgspec import Meta
 from edgetool.errors import Problem, UsageError, problems_as_error
 from edgetool.gate.breakdown import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
 from edgetool.report.document import Report
-from edgetool.report.json import plain
+from edgetool.report.json import figures_of
 from edgetool.structure import (
     Object,
     StructureError,
@@ -79,13 +79,10 @@ class LockEntry:
 def profile_hash(target: Target) -> str:
     """Return the SHA-256 of every figure of the target as it is used, in a canonical form.
 
-    Descriptive strings are excluded, as is the selected kernel set, which has its own line. Without a scratch budget
-    and row input, the hash is that of before these fields existed.
+    Descriptive strings are excluded, as is the selected kernel set, which has its own line. Without the fields that
+    targets did not always have, the hash is that of before these fields existed.
     """
-    omitted = {"kernels"}
-    omitted |= set() if target.scratch_budget_bytes is not None else {"scratch_budget_bytes"}
-    omitted |= set() if target.row_input else {"row_input"}
-    figures = {key: value for key, value in _figures_only(plain(target)).items() if key not in omitted}
+    figures = {key: value for key, value in _figures_only(figures_of(target)).items() if key != "kernels"}
     text = json.dumps(figures, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 

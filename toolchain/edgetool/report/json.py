@@ -15,6 +15,7 @@ from typing import Any
 from edgetool.errors import UsageError
 from edgetool.report.document import SCHEMA, Band, FindingInfo, Report, SharedArenaInfo
 from edgetool.structure import StructureError, joined, shown, strict_json, structured
+from edgetool.target.types import Target, Timing
 
 
 def plain(value: Any) -> Any:
@@ -28,6 +29,21 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
+
+
+# Fields that targets did not always have: those without one have the same hash as before.
+LATER_FIELDS = frozenset({(Target, "scratch_budget_bytes"), (Target, "row_input"), (Timing, "stall_cycles_per_byte")})
+
+
+def figures_of(value: Any) -> Any:
+    """Return a target as plain() does, for hashes, without absent fields that targets did not always have."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return [figures_of(item) for item in value] if isinstance(value, list | tuple) else plain(value)
+    figures = {item.name: getattr(value, item.name) for item in fields(value)}
+    # 0 is a value: a budget of 0 differs from none.
+    absent = {name for name, item in figures.items() if item is None or item is False}
+    later = {name for name in absent if (type(value), name) in LATER_FIELDS}
+    return {name: figures_of(item) for name, item in figures.items() if name not in later}
 
 
 def document(report: Report) -> dict[str, Any]:

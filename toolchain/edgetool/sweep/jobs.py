@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from edgetool.convert.request import NORMALISATION
 from edgetool.errors import InternalError
-from edgetool.report.json import plain
+from edgetool.report.json import figures_of, plain
 from edgetool.sweep.metrics import PRECISIONS, Variant
 from edgetool.sweep.spec import FineTune, SweepSpec, TargetSpec
 from edgetool.target.load import load_target, parse_target
@@ -357,11 +357,8 @@ def resolved(spec: TargetSpec) -> Target:
 def target_sha256(target: Target) -> str:
     """Return a hash of the target's content, which is the same whatever name the user gives to the target.
 
-    The vendor, which has no effect on results, and an absent scratch budget or row input are omitted: results stored
-    before these fields existed remain valid.
+    The vendor, which has no effect on results, is omitted, as are absent fields that targets did not always have:
+    results stored before these fields existed remain valid.
     """
-    omitted = {"vendor"}
-    omitted |= set() if target.scratch_budget_bytes is not None else {"scratch_budget_bytes"}
-    omitted |= set() if target.row_input else {"row_input"}
-    figures = {key: value for key, value in plain(target).items() if key not in omitted}
+    figures = {key: value for key, value in figures_of(target).items() if key != "vendor"}
     return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()
