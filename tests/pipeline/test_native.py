@@ -252,6 +252,7 @@ def test_compare_shows_both_arenas(tmp_path: Path) -> None:
     assert [change.a, change.b] == arenas
 
 
+@pytest.mark.slow
 def test_verify_compares_the_code_with_tflm(tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     path = put(tmp_path, residual_model())

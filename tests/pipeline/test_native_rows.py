@@ -80,6 +80,7 @@ def test_the_fastest_plan_that_fits_the_board_is_chosen(source: Source) -> None:
     assert choose(choices, too_small, PlanRequest(), Effort()) is choices[0]
 
 
+@pytest.mark.slow
 def test_targets_that_share_plans_have_those_that_each_has_alone(source: Source) -> None:
     least = native_model(source, SMALLEST).planned.memory.arena_bytes
     targets = [M4, SMALLEST, FED, M4.with_overrides(sram_bytes=least)]

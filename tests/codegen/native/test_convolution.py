@@ -128,8 +128,16 @@ def depthwises() -> list[Model]:
     return [*square, *others, _depthwise(9, dilation=2), _depthwise(9, (3, 5), (2, 1), dilation=2, padding="VALID")]
 
 
-@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
-@pytest.mark.parametrize("driver", ["run", "bands"])
+@pytest.mark.parametrize(
+    ("driver", "flags"),
+    [
+        ("bands", ("-DEDGETOOL_DSP=1",)),
+        *(
+            pytest.param(driver, flags, marks=pytest.mark.slow)
+            for driver, flags in (("run", ()), ("bands", ()), ("run", ("-DEDGETOOL_DSP=1",)))
+        ),
+    ],
+)
 def test_depthwise_convolutions_with_planes_compute_what_tflm_computes(
     flags: tuple[str, ...], driver: Literal["run", "bands"]
 ) -> None:
