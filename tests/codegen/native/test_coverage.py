@@ -14,10 +14,10 @@ from tests.codegen.native.host import Build, differences, run_group
 BUILDS = [Build(), Build(driver="bands")]
 # What no model reaches of a file, in percent of its branches, if it is more than the goal leaves.
 OPEN: dict[str, float] = {
-    "edgetool_conv2d_s16.c": 6.3,
-    "edgetool_conv2d_vector_s8.c": 10.0,
+    "edgetool_batch_matmul_s8.c": 9.6,
+    "edgetool_dense_vector_s8.c": 6.3,
     "edgetool_pool.h": 12.5,  # every window has a row inside the image, so that two loops never reach the other end
-    "edgetool_scale_vector.h": 25.0,
+    "edgetool_rows.c": 15.1,  # plans of test_row_plan.py, which are not counted, have tables of all kinds
 }
 
 
