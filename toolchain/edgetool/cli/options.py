@@ -97,6 +97,7 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
         target(
             "--row-input",
             is_flag=True,
+            default=None,
             help="Native code that the application hands the inputs row by row, so that it need not store them.",
         ),
     )

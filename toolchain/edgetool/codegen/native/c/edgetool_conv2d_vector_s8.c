@@ -67,7 +67,8 @@ typedef struct {
     "vdup.32 " sign ", r2\n\t" each(MAXIMUM, a, b, c, scale) each(MINIMUM, a, b, c, sign)
 
 #define VALUES \
-    [depth] "m"(g.depth), [tables] "m"(g.weights), [zero_point] "m"(g.zero_point), [bounds] "m"(g.bounds)
+    [depth] "m"(g.depth), [tables] "m"(g.weights), [zero_point] "m"(g.zero_point), [bounds] "m"(g.bounds), \
+        [all] "m"(g)
 #define SHORT_VALUES \
     VALUES, [channels] "m"(g.channels), [tap_steps] "m"(g.tap_steps), [tap_next] "m"(g.tap_steps[2]), \
         [out_steps] "m"(g.out_steps), [out_next] "m"(g.out_steps[2])

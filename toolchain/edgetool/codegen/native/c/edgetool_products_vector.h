@@ -120,7 +120,7 @@ typedef struct {
                      : [first] "m"((v).others[0]), [third] "m"((v).others[2]), [tables] "m"((v).bias),                 \
                        [shared] "m"((v).shared), [count] "m"((v).count), [depth] "m"((v).depth),                       \
                        [skip] "m"((v).skip), [scale_step] "m"((v).scale_step), [minus] "m"((v).minus),                 \
-                       [zero_point] "m"((v).zero_point), [bounds] "m"((v).bounds[0])                                   \
+                       [zero_point] "m"((v).zero_point), [bounds] "m"((v).bounds[0]), [all] "m"(v)                     \
                      : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc",          \
                        "memory", "q0", "q1", "q2", "q3", "q4", "q5")
 
@@ -142,8 +142,11 @@ static void edgetool_multiply_vector(edgetool_products *v)
 
 #endif /* EDGETOOL_HELIUM */
 
-/* Sets what depends on the depth and on the number of vectors, which follow each other from `first`. */
-static inline void edgetool_set_others(edgetool_products *v, const int8_t *first, uint32_t count, uint32_t depth)
+/*
+ * Sets what depends on the depth and on the number of vectors, which follow each other from `first`. Not inline: GCC would
+ * keep a predicate of its vectors in VPR, which the products change and no list of clobbered registers can name.
+ */
+static EDGETOOL_NOINLINE void edgetool_set_others(edgetool_products *v, const int8_t *first, uint32_t count, uint32_t depth)
 {
     v->count = count;
     v->depth = depth;
