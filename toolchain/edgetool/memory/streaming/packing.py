@@ -106,7 +106,7 @@ def _by_displacing(
         while search.waiting and search.work < min(work, share) and not stopped():
             search.place_one()
         work -= search.work
-        if search.waiting:
+        if search.waiting or blocks.top(search.offsets) >= best:
             vain += 1
         else:
             offsets, vain = search.offsets, 0
