@@ -84,7 +84,7 @@ def stall_of(found: Calibration, otherwise: float) -> float:
 
 
 @settings(max_examples=12)
-@given(st.floats(1.05, 4.0), st.floats(0.0, 1.0))
+@given(st.floats(1.05, 6.0), st.floats(0.0, 3.0))
 def test_native_code_has_its_own_cycles_and_stall(cpi: float, stall: float) -> None:
     """Its instructions are half of those of TFLM's kernels, and the board's region states another stall."""
     halves = [

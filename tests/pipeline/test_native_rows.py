@@ -16,6 +16,7 @@ from edgetool.memory.problem import Effort
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline import native_rows
+from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.native import SharedNative, choose, instructions_of, native_model, verify_native
 from edgetool.pipeline.native_rows import known_sum, operator_instructions, preferences
 from edgetool.pipeline.source import Source, open_tflite
@@ -92,8 +93,9 @@ def test_targets_that_share_plans_have_those_that_each_has_alone(source: Source)
     assert shared.on(FED).plan.account != shared.on(SMALLEST).plan.account
 
 
-def _figures(analysis: object) -> tuple[object, ...]:
-    account, estimate = analysis.plan.account, analysis.estimate  # type: ignore[attr-defined]
+def _figures(analysis: Analysis) -> tuple[object, ...]:
+    account, estimate = analysis.plan.account, analysis.estimate
+    assert account is not None
     return account.bytes, None if estimate is None else estimate.latency_ms
 
 

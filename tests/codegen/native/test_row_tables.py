@@ -73,7 +73,7 @@ def two_images() -> Model:
 
 
 def chain(length: int = 260) -> Model:
-    """Return a chain of sums, of so many operators that a byte cannot state them."""
+    """Return a chain of sums with more operators than a byte can number."""
     net = Net()
     x = y = net.arena(1, 2, 1, 2)
     for number in range(length):

@@ -18,7 +18,7 @@ from tests.memory.streaming.problems import first_schedule, minimal_problem, rea
 
 
 def step_bytes(problem: RowProblem, fired: tuple[int, ...], operator: int) -> int:
-    """What a step needs after so many firings of each operator, from the definition alone."""
+    """What a step needs after a given number of firings of each operator, from the definition alone."""
     firing = problem.operators[operator].firings[fired[operator]]
     sizes = problem.row_sizes()
     live, later = live_rows(problem, fired), live_rows(problem, done(fired, operator))
@@ -43,7 +43,7 @@ def done(fired: tuple[int, ...], operator: int) -> tuple[int, ...]:
 
 
 def live_rows(problem: RowProblem, fired: tuple[int, ...]) -> set[int]:
-    """The rows that exist after so many firings of each operator, and that are still needed."""
+    """The rows that exist after a given number of firings of each operator, and that are still needed."""
     exists = {row for index, tensor in enumerate(problem.tensors) if tensor.given for row in problem.rows_of(index)}
     needed = {row for index, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(index)}
     written = {

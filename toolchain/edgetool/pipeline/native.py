@@ -36,11 +36,10 @@ from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
-from edgetool.pipeline.native_rows import known_sum, row_choices
+from edgetool.pipeline.native_rows import known_sum, row_choices, rows_info
 from edgetool.pipeline.output import check_writable, write_file, write_files
 from edgetool.pipeline.planning import Deadline, search_findings
 from edgetool.pipeline.reporting import report
-from edgetool.pipeline.rows_report import rows_info
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.pipeline.targets import NATIVE
 from edgetool.pipeline.verify import (

@@ -1,4 +1,4 @@
-"""Plans of rows for native code: the smallest one, and faster ones that take more memory."""
+"""Plans of rows for native code: the smallest one, faster ones that take more memory, and their section of reports."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
 from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, smallest_rows
+from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem
 from edgetool.estimate.native import StepWork, count_native_operators
 from edgetool.memory.streaming.bound import row_bound
+from edgetool.memory.streaming.planner import segments_of
 from edgetool.memory.streaming.problem import RowProblem
 from edgetool.model.types import Model
 from edgetool.operators.registry import operator_costs
+from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo
+from edgetool.report.rows_picture import in_parts, rows_live
 from edgetool.target.types import Target
 
 # The memory of faster plans, as multiples of the smallest one: where kernels for tensors take over is different in
@@ -114,3 +118,31 @@ def operator_instructions(program: NativeProgram, target: Target) -> dict[int, i
     works = [StepWork(item.operator, item.kernel, item.counts, item.constant_reads) for item in loops]
     counted = count_native_operators(operator_costs(program.model), works, target)
     return {item.cost.index: item.executed.instructions for item in counted if item.cost.subgraph == 0}
+
+
+def rows_info(rows: NativeRows) -> RowsInfo:
+    """Return the section of a report that describes a plan of rows."""
+    problem, plan, fed = rows.problem, rows.plan, len(rows.fed)
+    segment = segments_of(rows.cuts, len(problem.operators))
+    steps: list[list[int]] = [[] for _ in rows.cuts]
+    for step, number in enumerate(plan.schedule):
+        steps[segment[number]].append(step)
+    operators: list[list[int]] = [[] for _ in rows.cuts]
+    for position, item in enumerate(rows.program.steps, fed):
+        operators[segment[position]].append(item.operator)
+    return RowsInfo(
+        memory_bytes=plan.memory_bytes,
+        lower_bound_bytes=plan.lower_bound or None,
+        steps=len(plan.schedule),
+        table_bytes=table_bytes(rows.program, problem, plan),
+        row_inputs=tuple(rows.program.graph.tensors[index].name for index in rows.fed),
+        segments=tuple(
+            RowSegment(tuple(dict.fromkeys(items)), taken[0], taken[-1])
+            for items, taken in zip(operators, steps, strict=True)
+            if taken
+        ),
+        tensors=tuple(
+            RowTensorInfo(item.name, item.tensor, item.rows, item.row_bytes, max(live, default=0), in_parts(live))
+            for item, live in zip(problem.tensors, rows_live(problem, plan), strict=True)
+        ),
+    )

@@ -21,7 +21,8 @@ from edgetool.memory.streaming.schedule import first_steps, last_steps
 
 PASSES = 40  # placements of all blocks, unless the target is reached before
 PATIENCE = 10  # placements without a better one until the search continues from another order
-# The second search may consider so many conflicts of blocks for each pass of the first one, at most all so many times.
+# The conflicts of blocks that the second search may consider for each pass of the first one, and how many times it may
+# consider all of them at most.
 PASS_WORK = 8_000
 ROUNDS = 10
 # How far below the best top it tries the next one, as parts of the distance to the target: one after the other in vain.
