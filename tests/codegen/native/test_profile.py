@@ -273,6 +273,7 @@ def test_the_program_runs_on_an_emulated_core(tmp_path: Path, core: str, counter
         assert sum(ticks.values()) < profile.mean_ticks < 1.5 * sum(ticks.values())
 
 
+@pytest.mark.slow
 def test_an_emulated_core_is_calibrated_to_one_cycle_per_instruction(tmp_path: Path) -> None:
     """QEMU's mcycle counts instructions: the estimate of each operator is compared with their number."""
     target = resolve_target("esp32-c3").with_overrides(runtime="native")
