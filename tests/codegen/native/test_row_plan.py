@@ -22,7 +22,7 @@ from tests.codegen.native.host import Trial, differences, prepare, with_rows
 from tests.codegen.native.test_networks import networks, supported
 
 KEYWORDS = Path(__file__).parents[3] / "examples" / "keyword_spotting" / "keyword_spotting.tflite"
-QUICK, MANY = 8, 240
+QUICK, MANY = 8, 120
 FASTER = (1.0, 1.1, 1.5)  # limits, as multiples of the smallest plan
 
 

@@ -33,7 +33,7 @@ from tests.codegen.native.row_plans import row_texts, scattered_plan
 from tests.codegen.native.test_networks import cases, networks, supported, supported_types
 from tests.memory.account_net import Net
 
-QUICK, MANY = 2, 60
+QUICK, MANY = 2, 30
 COMPILERS = [
     pytest.param(chosen, id="-".join(chosen), marks=() if "arm" not in chosen[0] else pytest.mark.slow)
     for chosen in MATRIX
