@@ -44,6 +44,8 @@ from edgetool.operators.call import zero_point
 from edgetool.operators.legality import unsupported_operators
 from edgetool.pipeline.targets import NATIVE
 from edgetool.target.load import load_runtime
+from tests.codegen.native import stored_rows
+from tests.codegen.native.stored_rows import StoredRows
 
 ROOT = Path(__file__).resolve().parents[3]
 OBJECTS = ROOT / "build" / "native"
@@ -56,8 +58,8 @@ SECONDS = 900
 # Groups that are compiled at once need the same kernels: each is compiled by one of them.
 COMPILING = Lock()
 Array = np.ndarray[Any, np.dtype[Any]]
-# edgetool_run as it is, or one that computes bands of random sizes from scattered rows.
-Driver = Literal["run", "bands"]
+# The generated code as it is; or with bands of random sizes from scattered rows; or with a look at each row of a plan.
+Driver = Literal["run", "bands", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Trial:
     """A model, its native program in a layout, and its samples.
 
     rows: the plan that replaces the layout, if rows are planned. fed: the positions of inputs that are fed by rows.
+    stored: the rows that the driver "rows" compares.
     """
 
     blob: bytes
@@ -89,6 +92,7 @@ class Trial:
     inputs: tuple[Array, ...]
     rows: tuple[RowProblem, RowPlan] | None = None
     fed: tuple[int, ...] = ()
+    stored: StoredRows | None = None
 
     @property
     def runtime(self) -> str:
@@ -194,16 +198,43 @@ def differences(trials: Mapping[str, Trial], build: Build | None = None) -> list
 def compare_all(trials: Sequence[Trial], build: Build | None = None, group: int = GROUP) -> list[str | None]:
     """Return how the outputs of each model differ from those of TFLM; None if they are equal."""
     build = build or Build()
+    of_rows = build.driver == "rows"
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(3) as pool:
         folder = Path(name)
-        references = pool.submit(run_references, trials, folder)
+        asked = [replace(trial, blob=stored_of(trial).observed) for trial in trials] if of_rows else trials
+        references = pool.submit(run_references, asked, folder)
         starts = range(0, len(trials), group)
         results = list(pool.map(lambda start: run_group(trials[start : start + group], folder, start, build), starts))
         actual = [item for result in results for item in result]
+        compare = _row_difference if of_rows else _difference
         return [
-            _difference(trial, expected, native)
+            compare(trial, expected, native)
             for trial, expected, native in zip(trials, references.result(), actual, strict=True)
         ]
+
+
+def stored_of(trial: Trial) -> StoredRows:
+    """Return the rows of a trial that the driver "rows" compares: by default, those of its plan."""
+    assert trial.rows is not None
+    return trial.stored or StoredRows(trial.blob, trial.program, *trial.rows)
+
+
+def _row_difference(trial: Trial, expected: bytes | str, native: bytes | str) -> str | None:
+    """Return how the rows and the outputs of a plan of rows differ from those of TFLM."""
+    if isinstance(native, str) or isinstance(expected, str):
+        return _difference(trial, expected, native)
+    stored = stored_of(trial)
+    if len(native) != trial.count * (stored.row_bytes + trial.output_bytes):
+        return f"the native code wrote {len(native)} bytes"
+    tensors = np.frombuffer(expected, np.uint8).reshape(trial.count, -1)
+    written = np.frombuffer(native, np.uint8).reshape(trial.count, -1)
+    outputs, values = stored.outputs_of(tensors)
+    inputs = {
+        index: np.frombuffer(array.tobytes(), np.uint8).reshape(trial.count, -1)
+        for index, array in zip(trial.program.graph.inputs, trial.inputs, strict=True)
+    }
+    different = stored.difference(inputs, values, written[:, : stored.row_bytes])
+    return different or _difference(trial, outputs.tobytes(), written[:, stored.row_bytes :].tobytes())
 
 
 def _difference(trial: Trial, expected: bytes | str, native: bytes | str) -> str | None:
@@ -308,6 +339,8 @@ def run_group(trials: Sequence[Trial], folder: Path, start: int, build: Build) -
         return [str(error)] * len(trials)
     for number, trial in enumerate(trials):
         (place / f"{number}.in").write_bytes(trial.samples)
+        if build.driver == "rows":
+            (place / f"{number}.rows").write_bytes(stored_of(trial).file())
     results: list[bytes | str] = []
     while len(results) < len(trials):
         first = len(results)
@@ -494,6 +527,8 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
     parts = ["#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"]
     if driver == "bands":
         parts.append(bands_declarations())
+    elif driver == "rows":
+        parts.append(stored_rows.DRIVER)
     for number, trial in enumerate(trials):
         name, graph = f"m{number}", trial.program.graph
         parts += [f'#include "{name}.c"\n#include "{name}_weights.c"\n']
@@ -501,6 +536,8 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
         if driver == "bands":
             parts.append(bands_table(name, trial.program, trial.memory))
             prologue = f"bands = {name}_bands;"
+        elif driver == "rows":
+            prologue = f"if (open_rows({number}, results)) {{\n        return 8;\n    }}"
         reads, writes = (
             "".join(
                 f"        if ({call}({_address(name, kind, i, trial)}, 1, {size}, {file}) != {size}) {{\n"
@@ -513,6 +550,8 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
                 ("output", "fwrite", "results", graph.outputs),
             )
         )
+        if driver == "rows":
+            reads = f"        next_row = all_rows;\n{reads}"
         fields = {"name": name, "macro": name.upper(), "count": trial.count, "prologue": prologue}
         invoke = _INVOKE.format(name=name)
         if trial.fed:
