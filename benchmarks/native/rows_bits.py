@@ -20,7 +20,7 @@ import resource
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from random import Random
 
@@ -32,6 +32,7 @@ from tests.codegen.native.test_networks import aborts, is_computed
 from tests.codegen.native.test_row_plan import Kind, kinds, with_kind
 
 from edgetool.errors import UnsupportedModelError
+from edgetool.model.types import Model
 
 MEASURED = Path(__file__).parent / "measured" / "rows_bits.csv"
 WORK = host.ROOT / "build" / "native" / "rows_bits"
@@ -78,15 +79,19 @@ class Row:
 
 def networks(seed: int, first: int) -> Iterator[tuple[int, host.Trial]]:
     """Yield the networks of a seed that native code supports, with their numbers."""
-    number = first
-    while True:
+    for number in count(first):
         model = random_network(Random(f"native/rows-bits/{seed}/{number}"))
-        if is_computed(model) and not aborts(model):
-            try:
-                yield number, host.prepare(model, SAMPLES, number, row_wise=True, lean=True)
-            except (UnsupportedModelError, OverflowError):
-                pass  # the native runtime refuses it, or its scales exceed float32
-        number += 1
+        trial = _prepared(model, number) if is_computed(model) and not aborts(model) else None
+        if trial is not None:
+            yield number, trial
+
+
+def _prepared(model: Model, number: int) -> host.Trial | None:
+    """Return a network with its samples; None if the native runtime refuses it, or if its scales exceed float32."""
+    try:
+        return host.prepare(model, SAMPLES, number, row_wise=True, lean=True)
+    except (UnsupportedModelError, OverflowError):
+        return None
 
 
 def compare(trials: Sequence[tuple[int, Kind, host.Trial]]) -> list[Graph]:
@@ -154,15 +159,15 @@ def read_work(path: Path) -> list[Graph]:
     ]
 
 
-def run(count: int, seed: int, work: Path) -> list[Graph]:
-    """Compare networks until there are results of `count`, and return these."""
+def run(wanted: int, seed: int, work: Path) -> list[Graph]:
+    """Compare networks until there are results of `wanted`, and return these."""
     graphs = read_work(work)
     work.parent.mkdir(parents=True, exist_ok=True)
     waiting = networks(seed, graphs[-1].number + 1 if graphs else 0)
     every = kinds()
-    while len(graphs) < count:
+    while len(graphs) < wanted:
         chunk = []
-        for position, (number, trial) in enumerate(islice(waiting, min(CHUNK, count - len(graphs))), len(graphs)):
+        for position, (number, trial) in enumerate(islice(waiting, min(CHUNK, wanted - len(graphs))), len(graphs)):
             kind = every[position % len(every)]
             chunk.append((number, kind, with_kind(trial, kind)))
         found = compare(chunk)
@@ -172,8 +177,8 @@ def run(count: int, seed: int, work: Path) -> list[Graph]:
         for graph in found:
             if graph.result != EQUAL:
                 print(f"network {graph.number} of seed {seed}, {graph.kind}: {graph.result}", flush=True)
-        print(f"{len(graphs)} of {count}, {_cpu_seconds():.0f} s of CPU", flush=True)
-    return graphs[:count]
+        print(f"{len(graphs)} of {wanted}, {_cpu_seconds():.0f} s of CPU", flush=True)
+    return graphs[:wanted]
 
 
 def _cpu_seconds() -> float:
@@ -189,7 +194,7 @@ def notes(seed: int, graphs: Sequence[Graph]) -> tuple[str, ...]:
     flags = " ".join([*BUILD.all_flags, BUILD.level])
     return (
         "Plans of rows of random networks on this machine, compared with TFLM's reference kernels: rows_bits.py.",
-        "equal: networks with the outputs of TFLM, whose rows are those of TFLM's tensors when a kernel reads them, and",
+        "equal: networks with the outputs of TFLM, whose rows are those of TFLM's tensors when a kernel reads them and",
         "when they are complete. by_rows: networks with operators that take turns. rows, row_bytes: those compared in",
         "each inference. The memory may be FACTOR times that of the smallest plan: kernels with scratch memory.",
         f"networks: random_network, numbers 0 to {graphs[-1].number if graphs else 0} of seed {seed}, those supported",

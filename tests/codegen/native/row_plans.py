@@ -45,14 +45,19 @@ def scattered_plan(problem: RowProblem, seed: int = 0) -> RowPlan:
     return RowPlan(tuple(schedule), tuple(offsets), tuple(scratch), end)
 
 
-def row_texts(name: str, model: Model, fed: tuple[int, ...] = ()) -> dict[str, str]:
-    """Return all files of a model with a scattered plan by name. fed: the inputs to feed by rows, by position."""
+def row_texts(name: str, model: Model, fed: tuple[int, ...] = (), taken: tuple[int, ...] = ()) -> dict[str, str]:
+    """Return all files of a model with a scattered plan by name.
+
+    fed, taken: the inputs to feed and the outputs to take by rows, by position.
+    """
     program = lower(model, row_wise=True)
-    problem = row_problem(program, [program.graph.inputs[position] for position in fed])
+    graph = program.graph
+    fed_tensors, taken_tensors = [graph.inputs[i] for i in fed], [graph.outputs[i] for i in taken]
+    problem = row_problem(program, fed_tensors, taken=taken_tensors)
     plan = scattered_plan(problem)
     spec = spec_of(name, model, plan.memory_bytes)
     files = {
         **row_files(spec, program, problem, plan, main=True, cmake=True),
-        "run.c": run_source(spec, program, fed),
+        "run.c": run_source(spec, program, fed, taken),
     }
     return {file: data.decode("ascii") for file, data in files.items()}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgetool.codegen.native.lower import NativeProgram
+from edgetool.codegen.native.rows import step_operators
 from edgetool.memory.streaming.problem import RowPlan, RowProblem, steps_of
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
@@ -112,10 +113,11 @@ class StoredRows:
         compared = {index for index, item in enumerate(problem.tensors) if item.tensor in self.tensors}
         missing = Counter(row for item in problem.operators for firing in item.firings for row in firing.writes)
         calls = []
+        steps = set(step_operators(problem))
         for number, firing in steps_of(problem, self.plan.schedule):
             missing.subtract(firing.writes)
             complete = tuple(row for row in firing.writes if tensor_of[row] in compared and not missing[row])
-            if is_step(self.problem, self.program, number):
+            if number in steps:
                 calls.append((tuple(row for row in firing.reads if tensor_of[row] in compared), complete))
         return tuple(calls)
 
@@ -170,8 +172,3 @@ class StoredRows:
             starts[index] = data[:, at : at + size]
             at += size
         return data[:, : sum(main.tensors[index].size_bytes for index in main.outputs)], starts
-
-
-def is_step(problem: RowProblem, program: NativeProgram, operator: int) -> bool:
-    """Return whether an operator of the problem calls a kernel."""
-    return operator >= len(problem.operators) - len(program.steps)

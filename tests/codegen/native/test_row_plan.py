@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from random import Random
 
@@ -14,7 +14,7 @@ from benchmarks.kernels.random_network import random_network
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import memory_apart
 from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, rows_memory, smallest_rows
-from edgetool.codegen.native.rows import row_problem
+from edgetool.codegen.native.rows import row_problem, takeable_outputs
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.streaming.checker import row_plan_problems
 from edgetool.memory.streaming.problem import steps_of
@@ -47,17 +47,18 @@ class Kind:
 
     factor: float | None
     fed: bool
+    taken: bool
 
     @property
     def name(self) -> str:
         """The kind in words."""
         memory = "smallest" if self.factor is None else f"{self.factor:g} times the smallest"
-        return memory + ", row input" * self.fed
+        return memory + ", row input" * self.fed + ", row output" * self.taken
 
 
 def kinds() -> list[Kind]:
     """Return all kinds of plans."""
-    return [Kind(factor, fed) for factor in (None, *FASTER) for fed in (False, True)]
+    return [Kind(factor, *rows) for factor in (None, *FASTER) for rows in product((False, True), repeat=2)]
 
 
 def plans(model: Model) -> list[NativeRows]:
@@ -76,10 +77,13 @@ def with_kind(trial: Trial, kind: Kind) -> Trial:
     """Return a trial of a lean row-wise program with a plan of a kind."""
     graph = trial.program.graph
     fed = tuple(range(len(graph.inputs))) if kind.fed else ()
-    rows = smallest_rows(trial.program, [graph.inputs[position] for position in fed], passes=PASSES)
+    taken = takeable_outputs(trial.program) if kind.taken else ()
+    inputs = [graph.inputs[position] for position in fed]
+    rows = smallest_rows(trial.program, inputs, taken=taken, passes=PASSES)
     if kind.factor is not None:
         rows = faster(rows, variants(read_model(trial.blob)), kind.factor)
-    return replace(trial, program=rows.program, rows=(rows.problem, rows.plan), fed=fed)
+    positions = tuple(graph.outputs.index(tensor) for tensor in taken)
+    return replace(trial, program=rows.program, rows=(rows.problem, rows.plan), fed=fed, taken=positions)
 
 
 def random_trials(first: int, number: int) -> dict[str, Trial]:

@@ -306,14 +306,18 @@ def source_values(
     arena_bytes: int,
     arrays: Arrays,
     fed: Collection[int] = (),
+    taken: Collection[int] = (),
 ) -> dict[str, TemplateValue]:
     """Return what NAME.c has for plans of tensors and of rows.
 
-    offsets: those of root tensors in the arena. fed: the positions of inputs that are fed by rows.
+    offsets: those of root tensors in the arena. fed, taken: the positions of inputs that are fed by rows, and of
+    outputs that are taken by rows.
     """
     graph = program.graph
     outputs: list[dict[str, TemplateValue]] = []
     for position, index in enumerate(graph.outputs):
+        if position in taken:
+            continue
         place = program.places[index]
         constant = place.constant
         c_type = io_type(graph.tensors[index])
