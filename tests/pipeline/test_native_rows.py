@@ -28,6 +28,7 @@ from tests.model.builders import branches_model, residual_model
 M4 = load_target("cortex-m4").with_overrides(runtime="native")
 SMALLEST = replace(M4, scratch_budget_bytes=0)
 FED = replace(SMALLEST, row_input=True)
+TAKEN = replace(FED, row_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -111,11 +112,11 @@ def test_models_whose_programs_differ_in_their_steps(tmp_path: Path, model: Mode
 
 
 def test_verify_runs_rows(tmp_path: Path) -> None:
-    verify_rows(tmp_path, ladder(), FED)
+    verify_rows(tmp_path, ladder(), TAKEN)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [SMALLEST, FED], ids=["whole inputs", "row input"])
+@pytest.mark.parametrize("target", [SMALLEST, FED, TAKEN], ids=["whole inputs", "row input", "row output"])
 @pytest.mark.parametrize("model", [residual_model(), branches_model()], ids=["residual", "branches"])
 def test_verify_runs_rows_of_more_models(tmp_path: Path, model: Model, target: Target) -> None:
     verify_rows(tmp_path, model, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from edgetool.codegen.native.files import row_files, run_source
@@ -45,8 +46,14 @@ def scattered_plan(problem: RowProblem, seed: int = 0) -> RowPlan:
     return RowPlan(tuple(schedule), tuple(offsets), tuple(scratch), end)
 
 
-def row_texts(name: str, model: Model, fed: tuple[int, ...] = (), taken: tuple[int, ...] = ()) -> dict[str, str]:
-    """Return all files of a model with a scattered plan by name.
+def row_texts(
+    name: str,
+    model: Model,
+    fed: tuple[int, ...] = (),
+    taken: tuple[int, ...] = (),
+    plan: Callable[[RowProblem], RowPlan] = scattered_plan,
+) -> dict[str, str]:
+    """Return all files of a model with a plan by name.
 
     fed, taken: the inputs to feed and the outputs to take by rows, by position.
     """
@@ -54,10 +61,10 @@ def row_texts(name: str, model: Model, fed: tuple[int, ...] = (), taken: tuple[i
     graph = program.graph
     fed_tensors, taken_tensors = [graph.inputs[i] for i in fed], [graph.outputs[i] for i in taken]
     problem = row_problem(program, fed_tensors, taken=taken_tensors)
-    plan = scattered_plan(problem)
-    spec = spec_of(name, model, plan.memory_bytes)
+    made = plan(problem)
+    spec = spec_of(name, model, made.memory_bytes)
     files = {
-        **row_files(spec, program, problem, plan, main=True, cmake=True),
+        **row_files(spec, program, problem, made, main=True, cmake=True),
         "run.c": run_source(spec, program, fed, taken),
     }
     return {file: data.decode("ascii") for file, data in files.items()}

@@ -82,7 +82,7 @@ def with_kind(trial: Trial, kind: Kind) -> Trial:
     rows = smallest_rows(trial.program, inputs, taken=taken, passes=PASSES)
     if kind.factor is not None:
         rows = faster(rows, variants(read_model(trial.blob)), kind.factor)
-    positions = tuple(graph.outputs.index(tensor) for tensor in taken)
+    positions = tuple(graph.outputs.index(tensor) for tensor in rows.taken)
     return replace(trial, program=rows.program, rows=(rows.problem, rows.plan), fed=fed, taken=positions)
 
 

@@ -121,7 +121,7 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
         base.plan.lower_bound,
     )
     require_valid_rows(problem, plan)
-    return NativeRows(program, problem, plan, cuts, base.fed)
+    return NativeRows(program, problem, plan, cuts, base.fed, base.taken)
 
 
 def _of_application(problem: RowProblem) -> list[int]:
