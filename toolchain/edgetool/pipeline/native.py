@@ -483,7 +483,8 @@ def native_report(model: NativeModel, planned: Report) -> Report:
     """Return the report with the runtime and what the model takes in flash."""
     runtime = LinkedRuntime(NATIVE, load_runtime(NATIVE).reference, ("it has no interpreter and no op resolver",))
     target = model.analysis.target
-    bounds = stack_bounds(model.planned.program, None if target is None else target.core.name)
+    core, row_wise = None if target is None else target.core.name, model.planned.rows is not None
+    bounds = stack_bounds(model.planned.program, core, row_wise=row_wise)
     return replace(
         planned,
         runtime=runtime,
