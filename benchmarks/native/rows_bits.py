@@ -31,7 +31,7 @@ from tests.codegen.native import host
 from tests.codegen.native.test_networks import aborts, is_computed
 from tests.codegen.native.test_row_plan import Kind, kinds, with_kind
 
-from edgetool.errors import UnsupportedModelError
+from edgetool.errors import InternalError, UnsupportedModelError
 from edgetool.model.types import Model
 
 MEASURED = Path(__file__).parent / "measured" / "rows_bits.csv"
@@ -166,11 +166,15 @@ def run(wanted: int, seed: int, work: Path) -> list[Graph]:
     waiting = networks(seed, graphs[-1].number + 1 if graphs else 0)
     every = kinds()
     while len(graphs) < wanted:
-        chunk = []
+        chunk, found = [], []
         for position, (number, trial) in enumerate(islice(waiting, min(CHUNK, wanted - len(graphs))), len(graphs)):
             kind = every[position % len(every)]
-            chunk.append((number, kind, with_kind(trial, kind)))
-        found = compare(chunk)
+            try:
+                chunk.append((number, kind, with_kind(trial, kind)))
+            except InternalError as error:
+                operators = len(trial.program.graph.operators)
+                found.append(Graph(number, kind.name, f"no plan: {error}", operators, 0, 0, 0, 0, False))
+        found = sorted([*found, *compare(chunk)], key=lambda graph: graph.number)
         with work.open("a", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows(astuple(graph) for graph in found)
         graphs += found

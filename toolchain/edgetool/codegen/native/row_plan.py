@@ -15,7 +15,7 @@ import numpy as np
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.program import RowInput, Step
-from edgetool.codegen.native.rows import FEED, TAKE, row_problem, step_numbers, step_operators
+from edgetool.codegen.native.rows import FEED, TAKE, row_problem, rows_read, step_numbers, step_operators
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Proof, aligned
 from edgetool.memory.streaming.checker import require_valid_rows
 from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT
@@ -247,6 +247,9 @@ class _Memory:
             begin, length = self._whole(root)
             if length == 0:
                 return False
+            # It may read rows that the steps here do not need, and whose memory belongs to others by then.
+            if self._last[self._read(step, item)].min() < moments[0]:
+                return False
             if begin >= start + size or start >= begin + length:
                 continue
             dies = self._last[self._rows(root)].max() <= moments[-1]
@@ -258,6 +261,21 @@ class _Memory:
             if not (single and dies and allowed and [self._root(i) for i in step.inputs].count(root) == 1):
                 return False
         return True
+
+    def _read(self, step: Step, item: RowInput) -> list[int]:
+        """Return the rows of the base that a step on whole tensors reads of an input in the arena."""
+        assert isinstance(item.source, int)
+        place = self._base.program.places[item.source]
+        first, cell = self._rows(place.root).start, self._base.problem.tensors[self._tensors[place.root]].row_bytes
+        length = item.row_bytes or self._base.program.graph.tensors[item.source].size_bytes
+        starts = {
+            place.offset + (batch * item.rows + row) * item.row_bytes
+            for batch in range(step.batches)
+            for row in rows_read(item, 0, step.rows)
+        }
+        return sorted(
+            {first + number for start in starts for number in range(start // cell, -(-(start + length) // cell))}
+        )
 
     def _root(self, item: RowInput) -> int:
         places = self._base.program.places

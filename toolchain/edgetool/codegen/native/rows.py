@@ -206,7 +206,7 @@ def _operator(program: NativeProgram, step: Step, cells: dict[int, _Cells]) -> R
                 is_single = roots.count(source.root) == 1 and not step.accumulates and item.row_bytes > 0
                 # Without a size, all rows are the whole tensor.
                 length = item.row_bytes or program.graph.tensors[item.source].size_bytes
-                for row in _rows_read(item, y, count):
+                for row in rows_read(item, y, count):
                     start = (batch * item.rows + row) * item.row_bytes
                     distance = of_rows[number] if count == 1 else None
                     of_tensor = of_tensors[number]
@@ -225,7 +225,7 @@ def _operator(program: NativeProgram, step: Step, cells: dict[int, _Cells]) -> R
     return RowOperator(step.kernel, tuple(firings), step.scratch_bytes, step.accumulates)
 
 
-def _rows_read(item: RowInput, first: int, count: int) -> list[int]:
+def rows_read(item: RowInput, first: int, count: int) -> list[int]:
     """Return the rows of an input's batch that a band of output rows reads."""
     rows = set()
     for y in range(first, first + count):
