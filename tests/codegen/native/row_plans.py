@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from edgetool.codegen.native.files import row_files, run_source
@@ -52,10 +53,13 @@ def row_texts(
     fed: tuple[int, ...] = (),
     taken: tuple[int, ...] = (),
     plan: Callable[[RowProblem], RowPlan] = scattered_plan,
+    *,
+    profile: bool = False,
+    core: str | None = None,
 ) -> dict[str, str]:
     """Return all files of a model with a plan by name.
 
-    fed, taken: the inputs to feed and the outputs to take by rows, by position.
+    fed, taken: the inputs to feed and the outputs to take by rows, by position. core: that of the target.
     """
     program = lower(model, row_wise=True)
     graph = program.graph
@@ -63,8 +67,10 @@ def row_texts(
     problem = row_problem(program, fed_tensors, taken=taken_tensors)
     made = plan(problem)
     spec = spec_of(name, model, made.memory_bytes)
+    if core is not None:
+        spec = replace(spec, target=replace(spec.target, core=core))
     files = {
-        **row_files(spec, program, problem, made, main=True, cmake=True),
+        **row_files(spec, program, problem, made, main=True, cmake=True, profile=profile),
         "run.c": run_source(spec, program, fed, taken),
     }
     return {file: data.decode("ascii") for file, data in files.items()}

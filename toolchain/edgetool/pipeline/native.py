@@ -517,16 +517,17 @@ def native_contents(
     """Return the C files of a model by name."""
     spec = header_spec(name, model.source, model.planned.plan, target, uncalibrated=uncalibrated)
     planned = model.planned
-    options = {"main": request.has_program, "cmake": request.project == "cmake", "kernels": request.kernels}
-    if planned.rows is not None:
-        if request.profile:
-            raise UsageError(
-                "--profile times operators one after the other, and this plan computes them row by row",
-                fix="omit --profile and --row-input, or allow more memory with --scratch-budget",
-            )
-        return row_files(spec, planned.program, planned.rows.problem, planned.rows.plan, **options)
     clock_hz = None if target is None else target.clock_hz
-    return native_files(spec, planned.program, planned.memory, profile=request.profile, clock_hz=clock_hz, **options)
+    options = {
+        "main": request.has_program,
+        "cmake": request.project == "cmake",
+        "kernels": request.kernels,
+        "profile": request.profile,
+    }
+    if planned.rows is not None:
+        problem, plan = planned.rows.problem, planned.rows.plan
+        return row_files(spec, planned.program, problem, plan, clock_hz=clock_hz, **options)
+    return native_files(spec, planned.program, planned.memory, clock_hz=clock_hz, **options)
 
 
 def check_native(request: FirmwareRequest) -> None:

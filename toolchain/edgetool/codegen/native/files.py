@@ -66,7 +66,9 @@ def native_files(
     texts = {
         f"{name}.h": _header(spec, program, _Arena.of_tensors(memory), arrays.total_bytes),
         f"{name}.c": model_source(name, program, memory, arrays, shared=profile),
-        f"{name}_weights.h": weights_header(name, arrays, shared=profile),
+        f"{name}_weights.h": weights_header(
+            name, arrays, shared=[f"edgetool_program {name}_tables"] if profile else ()
+        ),
         f"{name}_weights.c": weights_source(name, arrays),
     }
     if profile:
@@ -84,6 +86,8 @@ def row_files(
     main: bool = False,
     cmake: bool = False,
     kernels: bool = True,
+    profile: bool = False,
+    clock_hz: int | None = None,
 ) -> dict[str, bytes]:
     """Return the C files of a program whose rows are planned, by name.
 
@@ -95,14 +99,17 @@ def row_files(
         main: As for native_files.
         cmake: As for native_files.
         kernels: As for native_files.
+        profile: As for native_files.
+        clock_hz: As for native_files.
 
     Raises:
-        UnsupportedModelError: The arena is larger than a 32-bit device can address, or a number than its table's type.
+        UnsupportedModelError: The arena is larger than a 32-bit device can address, a number than its table's type, or
+            there is nothing to time.
     """
     _check_arena(plan.memory_bytes)
     name = c_names.model_identifier(spec.name)
     arrays = arrays_of(name, program)
-    tables = row_tables(name, program, problem, plan, arrays)
+    tables = row_tables(name, program, problem, plan, arrays, shared=profile)
     fed, taken = ([item.position for item in handed] for handed in (tables.feeds, tables.takes))
     texts = {
         f"{name}.h": _header(spec, program, _Arena.of_rows(problem, plan, tables), arrays.total_bytes, tables),
@@ -111,11 +118,14 @@ def row_files(
             **source_values(name, program, tables.offsets, plan.memory_bytes, arrays, fed, taken),
             **row_values(program, tables),
         ),
-        f"{name}_weights.h": weights_header(name, arrays),
+        f"{name}_weights.h": weights_header(name, arrays, shared=tables.declarations if profile else ()),
         f"{name}_weights.c": weights_source(name, arrays),
     }
+    if profile:
+        texts[f"{name}_profile.c"] = profile_source(spec, program, clock_hz, tables)
     copied = kernel_files(program, "edgetool_rows")
-    return _all_files(spec, texts, copied, _main(spec, program, tables) if main else "", cmake=cmake, kernels=kernels)
+    main_text = _main(spec, program, tables) if main else ""
+    return _all_files(spec, texts, copied, main_text, cmake=cmake, kernels=kernels, profile=profile)
 
 
 def _check_arena(arena_bytes: int) -> None:

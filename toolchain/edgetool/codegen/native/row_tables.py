@@ -56,6 +56,7 @@ class RowTables:
         firings: The length of the schedule.
         operators: The number of fed inputs, taken outputs and steps.
         bytes: The size of the tables on a core of 32 bits, without the descriptors that every plan has.
+        declarations: NAME_tables and NAME_schedule, as another file may declare them.
     """
 
     text: str
@@ -65,6 +66,7 @@ class RowTables:
     firings: int
     operators: int
     bytes: int
+    declarations: tuple[str, ...] = ()
 
 
 def table_bytes(program: NativeProgram, problem: RowProblem, plan: RowPlan) -> int:
@@ -72,13 +74,15 @@ def table_bytes(program: NativeProgram, problem: RowProblem, plan: RowPlan) -> i
     return _Writer("model", program, problem, plan, None).tables().bytes
 
 
-def row_tables(name: str, program: NativeProgram, problem: RowProblem, plan: RowPlan, arrays: Arrays) -> RowTables:
-    """Return the tables of a plan of row_problem(program).
+def row_tables(
+    name: str, program: NativeProgram, problem: RowProblem, plan: RowPlan, arrays: Arrays, *, shared: bool = False
+) -> RowTables:
+    """Return the tables of a plan of row_problem(program). shared: whether another file uses them.
 
     Raises:
         UnsupportedModelError: A number is larger than the tables can state.
     """
-    return _Writer(name, program, problem, plan, arrays).tables()
+    return _Writer(name, program, problem, plan, arrays, shared=shared).tables()
 
 
 class _Items:
@@ -136,8 +140,16 @@ class _Writer:
     """Writes the tables of one plan. arrays: None if only the sizes matter."""
 
     def __init__(
-        self, name: str, program: NativeProgram, problem: RowProblem, plan: RowPlan, arrays: Arrays | None
+        self,
+        name: str,
+        program: NativeProgram,
+        problem: RowProblem,
+        plan: RowPlan,
+        arrays: Arrays | None,
+        *,
+        shared: bool = False,
     ) -> None:
+        self._linkage = "" if shared else "static "
         self._name, self._program, self._problem, self._plan, self._arrays = name, program, problem, plan, arrays
         self._unit = place_unit(plan.memory_bytes)
         self._roots = {tensor.tensor: index for index, tensor in enumerate(problem.tensors)}
@@ -184,10 +196,11 @@ class _Writer:
         if tensors:
             shift = self._unit.bit_length() - 1
             parts.append(
-                f"static const edgetool_row_tables {name}_tables = {{\n{wrapped([*fields, str(shift)])}}};\n\n"
+                f"{self._linkage}const edgetool_row_tables {name}_tables = {{\n{wrapped([*fields, str(shift)])}}};\n\n"
             )
         numbers = list(map(str, schedule))
-        parts.append(_array(f"{name}_schedule", "uint16_t " if wide else "uint8_t ", numbers))
+        c_type = "uint16_t" if wide else "uint8_t"
+        parts.append(_array(f"{name}_schedule", f"{c_type} ", numbers, self._linkage))
         sizes = (POINTER, STEP, ACCESS, WALK, CELLS, 2, 1, POINTER)
         size = sum(len(items) * each for (_, _, items), each in zip(arrays, sizes, strict=True))
         return RowTables(
@@ -198,6 +211,7 @@ class _Writer:
             firings=len(schedule),
             operators=len(self._problem.operators),
             bytes=size + (TABLES if tensors else 0) + len(schedule) * (2 if wide else 1),
+            declarations=(f"edgetool_row_tables {name}_tables", f"{c_type} {name}_schedule[{len(schedule)}]"),
         )
 
     def _handed(self, number: int, tensors: Sequence[int]) -> Handed:
@@ -361,12 +375,12 @@ def _struct(*fields: int | str) -> str:
     return f"{{{', '.join(map(str, fields))}}}"
 
 
-def _array(name: str, c_type: str, items: Sequence[str]) -> str:
+def _array(name: str, c_type: str, items: Sequence[str], linkage: str = "static ") -> str:
     """Return an array in C; nothing without items."""
     if not items:
         return ""
     lines = "".join(f"    {item},\n" for item in items) if items[0].startswith(("{", "(")) else wrapped(items)
-    return f"static const {c_type}{name}[{len(items)}] = {{\n{lines}}};\n\n"
+    return f"{linkage}const {c_type}{name}[{len(items)}] = {{\n{lines}}};\n\n"
 
 
 def _fits(what: str, value: int, c_type: str, where: str) -> int:
