@@ -51,20 +51,22 @@ int invoke(context_type *context)
     return 0;
 }
 """
-# The same for NAME_invoke_rows.
+# The same for NAME_invoke_rows, with rows that are fed and taken.
 INVOKE_ROWS_SOURCE = """
 #include "edgetool_rows.h"
 typedef struct { uint8_t *arena; uint32_t at; uint16_t done[9]; } context_type;
 extern const edgetool_row_tables tables;
 extern const uint8_t schedule[99];
 int feed_row(context_type *context, const int8_t *row);
-int invoke_rows(context_type *context, const void *(*fetch)(void *, uint32_t, uint32_t), void *user);
+typedef const void *(*fetch_type)(void *user, uint32_t input, uint32_t row);
+typedef void (*take_type)(void *user, uint32_t output, uint32_t row, const void *elements);
+int invoke_rows(context_type *context, fetch_type fetch, take_type take, void *user);
 static void run(context_type *context)
 {
     const void *rows[COUNT];
-    while (context->at < 99 && schedule[context->at] >= 1) {
+    while (context->at < 99 && schedule[context->at] >= 3) {
         const uint32_t number = schedule[context->at++];
-        edgetool_fire(&tables, number - 1, &context->done[number], context->arena, rows);
+        edgetool_fire(&tables, number - 3, &context->done[number], context->arena, rows);
     }
 }
 int feed_row(context_type *context, const int8_t *row)
@@ -72,13 +74,16 @@ int feed_row(context_type *context, const int8_t *row)
     if (context == NULL || row == NULL) {
         return 1;
     }
+    if (context->arena == NULL || context->at >= 99 || schedule[context->at] != 0) {
+        return 4;
+    }
     memcpy(edgetool_cell(&tables, context->arena, 0, context->done[0]), row, 30);
     context->done[0]++;
     context->at++;
     run(context);
     return 0;
 }
-int invoke_rows(context_type *context, const void *(*fetch)(void *, uint32_t, uint32_t), void *user)
+int invoke_rows(context_type *context, fetch_type fetch, take_type take, void *user)
 {
     int result = 0;
     context->at = 0;
@@ -88,6 +93,18 @@ int invoke_rows(context_type *context, const void *(*fetch)(void *, uint32_t, ui
         switch (schedule[context->at]) {
         case 0:
             result = feed_row(context, (const int8_t *)fetch(user, 0, context->done[0]));
+            break;
+        case 1:
+            take(user, 0, context->done[1], edgetool_cell(&tables, context->arena, 1, context->done[1]));
+            context->done[1]++;
+            context->at++;
+            run(context);
+            break;
+        case 2:
+            take(user, 1, context->done[2], edgetool_cell(&tables, context->arena, 2, context->done[2]));
+            context->done[2]++;
+            context->at++;
+            run(context);
             break;
         default:
             result = 4;

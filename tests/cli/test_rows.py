@@ -101,13 +101,21 @@ def test_the_section_of_the_document_describes_the_plan(text: str) -> None:
     for tensor in rows["tensors"]:
         assert max(tensor["live"]) == tensor["most_rows"] <= tensor["rows"]
     (chosen,) = [item for item in document["kernel_choices"] if item["chosen"]]
-    assert (chosen["rows"], chosen["row_input"]) == (True, False)
+    assert (chosen["rows"], chosen["row_input"], chosen["row_output"]) == (True, False, False)
 
 
 def test_rows_that_are_handed_over_are_named(tflite: Path) -> None:
     document = json.loads(captured("plan", tflite, *ROWS, "--row-input", "--json").stdout)
     assert document["rows"]["row_inputs"] == ["image"]
     assert all(item["rows"] and item["row_input"] for item in document["kernel_choices"])
+
+
+@pytest.mark.parametrize("options", [(), ("--row-input",)], ids=["whole input", "row input"])
+def test_rows_that_are_taken_are_named(tflite: Path, options: tuple[str, ...]) -> None:
+    done = captured("plan", tflite, *ROWS, "--row-output", *options, "--json")
+    document = json.loads(done.stdout)
+    assert (document["rows"]["row_outputs"], len(document["rows"]["row_inputs"])) == (["tensor_17"], len(options))
+    assert all(item["rows"] and item["row_output"] for item in document["kernel_choices"])
 
 
 def test_plans_of_tensors_have_no_rows(tflite: Path) -> None:

@@ -11,23 +11,38 @@ from benchmarks.kernels.cases import Case
 from benchmarks.kernels.random_network import random_network
 
 from edgetool.codegen.native.lower import lower
+from edgetool.errors import UsageError
 from edgetool.memory.planner import PlanRequest
 from edgetool.memory.problem import Effort
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline import native_rows
 from edgetool.pipeline.analysis import Analysis
-from edgetool.pipeline.native import SharedNative, choose, instructions_of, native_model, verify_native
+from edgetool.pipeline.compare import compare_models
+from edgetool.pipeline.native import (
+    SharedNative,
+    choose,
+    emit_native,
+    instructions_of,
+    native_model,
+    plan_native,
+    verify_native,
+)
 from edgetool.pipeline.native_rows import known_sum, operator_instructions, preferences
 from edgetool.pipeline.source import Source, open_tflite
+from edgetool.report.document import KernelChoiceInfo, OutputInfo, RowSegment, RowsInfo, RowTensorInfo
+from edgetool.report.json import documents, plain, read_reports
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
 from tests.codegen.native.test_scratch import ladder
 from tests.model.builders import branches_model, residual_model
+from tests.pipeline.checks import check
+from tests.pipeline.reports import QUALITY, whole_report, write_reports
 
 M4 = load_target("cortex-m4").with_overrides(runtime="native")
 SMALLEST = replace(M4, scratch_budget_bytes=0)
 FED = replace(SMALLEST, row_input=True)
+TAKEN = replace(FED, row_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +127,11 @@ def test_models_whose_programs_differ_in_their_steps(tmp_path: Path, model: Mode
 
 @pytest.mark.slow
 def test_verify_runs_rows(tmp_path: Path) -> None:
-    verify_rows(tmp_path, ladder(), FED)
+    verify_rows(tmp_path, ladder(), TAKEN)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [SMALLEST, FED], ids=["whole inputs", "row input"])
+@pytest.mark.parametrize("target", [SMALLEST, FED, TAKEN], ids=["whole inputs", "row input", "row output"])
 @pytest.mark.parametrize("model", [residual_model(), branches_model()], ids=["residual", "branches"])
 def test_verify_runs_rows_of_more_models(tmp_path: Path, model: Model, target: Target) -> None:
     verify_rows(tmp_path, model, target)
@@ -133,3 +148,45 @@ def verify_rows(folder: Path, model: Model, target: Target) -> None:
     assert [check.passed for check in report.verify.checks[:2]] == [True, True], report.verify.checks
     assert report.verify.checks[2].passed is not False
     assert f"{planned.memory.arena_bytes:,} bytes" in report.verify.checks[0].message
+
+
+# Sections that state less than any plan takes, those of another model, and those that no version of edgetool writes.
+FOREIGN = RowsInfo(4, 4, 1, 0, ("image",), (RowSegment((0, 99, -1), 5, -5),), (RowTensorInfo("x", 99, 0, 0, 10**9),))
+DAMAGED = [3, [], {}, "rows", {"memory_bytes": 4}, {**plain(FOREIGN), "tensors": [1]}]
+DAMAGED += [{**plain(FOREIGN), "memory_bytes": value} for value in ("4", None, 1e99)]
+
+
+def test_a_plan_in_a_report_is_not_trusted(source: Source, tmp_path: Path) -> None:
+    board = load_target("nucleo-f446re").with_overrides(runtime="native", scratch_budget_bytes=0)
+    path, beside = tmp_path / "net.tflite", tmp_path / "net.json"
+    path.write_bytes(source.blob)
+    # As the report of the conversion that made the model.
+    own = plan_native(path, board)
+    own = replace(own, model=replace(own.model, output=OutputInfo(source.sha256, len(source.blob))))
+    own = replace(own, quantization=QUALITY)
+    choice = KernelChoiceInfo(4, 0, 1, chosen=True, rows=True)
+    foreign = replace(own, rows=FOREIGN, kernel_choices=(choice,), plan=None)
+    results = []
+    for number, report in enumerate((own, foreign)):
+        write_reports(beside, report)
+        checked = check(path, targets=(board,), reports=(beside,)).reports[0]
+        assert checked.quantization == QUALITY
+        emitted = emit_native(path, board, output=tmp_path / str(number), name="net")
+        compared = compare_models(path, beside, board.name, overrides={"runtime": "native", "scratch_budget": 0})
+        results.append(
+            (
+                (checked.arena, checked.rows, checked.kernel_choices, checked.check),
+                {file.name: file.read_bytes() for file in emitted.files},
+                compared.compare,
+            )
+        )
+    assert results[0] == results[1]
+    assert results[0][0][1] == own.rows
+
+
+@pytest.mark.parametrize("rows", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_plan_in_a_report_is_refused(rows: object) -> None:
+    value = documents([whole_report()])
+    read_reports({**value, "rows": plain(FOREIGN)})
+    with pytest.raises(UsageError, match="rows"):
+        read_reports({**value, "rows": rows})

@@ -161,13 +161,17 @@ def _with_any_plan(trial: Trial, number: int) -> Trial:
 
 def write_files(folder: Path, name: str, model: Model, fed: tuple[int, ...] = ()) -> list[str]:
     """Write the files of a model with rows that are fed; return the names of the C files without run.c."""
-    files = row_texts(name, model, fed)
+    return write_texts(folder, row_texts(name, model, fed))
+
+
+def write_texts(folder: Path, files: dict[str, str]) -> list[str]:
+    """Write the files of a model; return the names of the C files without run.c."""
     for file, text in files.items():
         (folder / file).write_text(text, encoding="ascii")
     return sorted(file for file in files if file.endswith(".c") and file != "run.c")
 
 
-def _run(folder: Path, sources: list[str], program: str = "program") -> str:
+def run_program(folder: Path, sources: list[str], program: str = "program") -> str:
     done = compile_in(folder, "gcc", "c99", *sources, "-o", program)
     assert (done.returncode, done.stderr) == (0, "")
     return subprocess.run([folder / program], capture_output=True, text=True, check=True, timeout=60).stdout
@@ -225,7 +229,7 @@ int main(void)
 }
 """
     )
-    assert _run(tmp_path, [*sources, "calls.c"]) == "1" * 31
+    assert run_program(tmp_path, [*sources, "calls.c"]) == "1" * 31
 
 
 def test_an_input_that_is_not_fed_is_filled_before_begin(tmp_path: Path) -> None:
@@ -256,7 +260,7 @@ def test_main_prints_the_outputs(tmp_path: Path) -> None:
     for fed in ((), (0,)):
         folder = tmp_path / str(len(fed))
         folder.mkdir()
-        printed[fed] = _run(folder, write_files(folder, "image", image(), fed))
+        printed[fed] = run_program(folder, write_files(folder, "image", image(), fed))
     assert re.findall(r"^image output (\d)\[0\]", printed[()], re.MULTILINE) == ["0", "1"]
     assert len(printed[()].splitlines()) == len(printed[0,].splitlines())
 

@@ -202,6 +202,11 @@ output_option = partial(option, group="Output")
     is_flag=True,
     help="Native code that the application hands the inputs row by row, so that it need not store them.",
 )
+@target(
+    "--row-output",
+    is_flag=True,
+    help="Native code from which the application takes the outputs row by row, so that it need not store them.",
+)
 @size_limits
 @custom_operators_option
 @output_option("--fits-only", is_flag=True, help="List only the boards that the model fits.")
@@ -232,6 +237,7 @@ def command(
     kernels: str | None,
     runtime: str | None,
     row_input: bool,
+    row_output: bool,
     custom_operators: Path | None,
     fits_only: bool,
     sort: str,
@@ -268,6 +274,7 @@ def command(
         kernels=kernels,
         runtime=runtime,
         row_input=row_input,
+        row_output=row_output,
         custom_operators=custom_operators,
         fits_only=fits_only,
         sort=next(name for name in SORTS if name == sort),

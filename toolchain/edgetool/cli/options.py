@@ -100,6 +100,12 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             default=None,
             help="Native code that the application hands the inputs row by row, so that it need not store them.",
         ),
+        target(
+            "--row-output",
+            is_flag=True,
+            default=None,
+            help="Native code from which the application takes the outputs row by row, so that it need not store them.",
+        ),
     )
 
 

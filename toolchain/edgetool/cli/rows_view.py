@@ -30,6 +30,9 @@ def rows_facts(rows: RowsInfo) -> list[str]:
     if rows.row_inputs:
         names = ", ".join(printable(name, 40) for name in rows.row_inputs)
         lines += fact("Row input", f"the application hands over row by row: {names}")
+    if rows.row_outputs:
+        names = ", ".join(printable(name, 40) for name in rows.row_outputs)
+        lines += fact("Row output", f"the application takes row by row: {names}")
     count = len(rows.segments)
     segments = f"{grouped(count)} segment{'s' * (count != 1)}"
     text = f"{grouped(rows.steps)} steps in {segments}; its tables take {grouped(rows.table_bytes, 'B')} of flash"

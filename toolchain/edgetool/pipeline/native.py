@@ -11,6 +11,7 @@ from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, in_program_order, native_problem, place_buffers
 from edgetool.codegen.native.row_plan import NativeRows, rows_memory
+from edgetool.codegen.native.rows import takeable_outputs
 from edgetool.codegen.native.scratch import kernel_choices
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.errors import ConversionError, EdgetoolError, UnsupportedModelError, UsageError
@@ -75,7 +76,8 @@ TYPICAL_CORE = "cortex-m4"  # decides between kernels for cores without counts
 CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
 
 _Extensions = tuple[bool, ...]
-_Counts = tuple[str, bool, bool]  # the core, whether instructions are counted for it, whether rows are handed over
+# The core, whether instructions are counted for it, and whether rows of inputs and outputs are handed over.
+_Counts = tuple[str, bool, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +239,8 @@ def plan_choices(
 ) -> tuple[NativePlan, ...]:
     """Return plans with more and more tuned kernels, each of which takes more memory than the one before.
 
-    The first plan rows instead of tensors, if that takes less; all do if the inputs are handed over by rows. The last
-    has all tuned kernels. Raises UnsupportedModelError as require_native does.
+    The first plan rows instead of tensors, if that takes less; all do if inputs or outputs are handed over by rows. The
+    last has all tuned kernels. Raises UnsupportedModelError as require_native does.
     """
     plans = _tensor_choices(model, name, target, request, effort)
     return _with_rows(model, plans, target, request, effort, {})
@@ -269,25 +271,27 @@ def _with_rows(
     effort: Effort,
     known: dict[RowProblem, NativeRows],
 ) -> tuple[NativePlan, ...]:
-    """Return the choices that plan rows, and those that plan tensors unless the inputs are handed over by rows.
+    """Return the choices that plan rows, and those that plan tensors unless rows are handed over.
 
     known: the smallest plans of rows so far, to which new ones are added.
     """
     order = plans[-1].plan.order
     fed = _fed_inputs(plans[-1].program) if target is not None and target.row_input else ()
+    taken = takeable_outputs(plans[-1].program) if target is not None and target.row_output else ()
     orders = {order} if request.order in ("original", "breadth-first", "longest-path") else {order, _file_order(model)}
     by_rows = row_choices(
         model,
         sorted(orders),
         _counted_target(target),
-        None if fed else plans[0].memory.arena_bytes,
+        None if fed or taken else plans[0].memory.arena_bytes,
         _extensions(target),
         fed=fed,
+        taken=taken,
         stopped=effort.stop,
         known=known,
     )
     planned = [_planned_rows(rows) for rows in by_rows]
-    return tuple(planned if fed else [*planned, *plans])
+    return tuple(planned if fed or taken else [*planned, *plans])
 
 
 def _fed_inputs(program: NativeProgram) -> tuple[int, ...]:
@@ -387,7 +391,7 @@ class SharedNative:
     def on(self, target: Target) -> Analysis:
         """Analyse the model on the target, as native_model does; raise the same errors."""
         request, effort = PlanRequest(), Effort()
-        kind = target.core.name, is_estimated(target), target.row_input
+        kind = target.core.name, is_estimated(target), target.row_input, target.row_output
         if kind not in self._choices:
             choices = self._choices_on(target, request, effort)
             self._choices[kind] = choices, [instructions_of(choice, _counted_target(target)) for choice in choices]
@@ -468,7 +472,7 @@ def plan_native(
         if rows is None:
             raise UsageError(
                 "--rows-svg draws a plan of rows, and this plan has whole tensors",
-                fix="add --scratch-budget 0 for the smallest plan, or --row-input",
+                fix="add --scratch-budget 0 for the smallest plan, --row-input or --row-output",
             )
         svg = rows_svg(rows.problem, rows.plan, rows.cuts, title=model.source.name)
         write_file(picture, svg.encode("utf-8"), force=force, inputs=(path,), option="--rows-svg")
@@ -479,7 +483,8 @@ def native_report(model: NativeModel, planned: Report) -> Report:
     """Return the report with the runtime and what the model takes in flash."""
     runtime = LinkedRuntime(NATIVE, load_runtime(NATIVE).reference, ("it has no interpreter and no op resolver",))
     target = model.analysis.target
-    bounds = stack_bounds(model.planned.program, None if target is None else target.core.name)
+    core, row_wise = None if target is None else target.core.name, model.planned.rows is not None
+    bounds = stack_bounds(model.planned.program, core, row_wise=row_wise)
     return replace(
         planned,
         runtime=runtime,
@@ -500,8 +505,9 @@ def _choice_infos(model: NativeModel) -> tuple[KernelChoiceInfo, ...]:
         fewest = min((info.instructions for info in infos if info.instructions is not None), default=None)
         if is_chosen or fewest is None or instructions is None or instructions < fewest:
             scratch = max((step.scratch_bytes for step in choice.program.steps), default=0)
-            by_rows, fed = choice.rows is not None, choice.rows is not None and bool(choice.rows.fed)
-            infos.append(KernelChoiceInfo(choice.memory.arena_bytes, scratch, instructions, is_chosen, by_rows, fed))
+            rows = choice.rows
+            by_rows = rows is not None, rows is not None and bool(rows.fed), rows is not None and bool(rows.taken)
+            infos.append(KernelChoiceInfo(choice.memory.arena_bytes, scratch, instructions, is_chosen, *by_rows))
     return tuple(infos) if len(infos) > 1 else ()
 
 
@@ -511,16 +517,17 @@ def native_contents(
     """Return the C files of a model by name."""
     spec = header_spec(name, model.source, model.planned.plan, target, uncalibrated=uncalibrated)
     planned = model.planned
-    options = {"main": request.has_program, "cmake": request.project == "cmake", "kernels": request.kernels}
-    if planned.rows is not None:
-        if request.profile:
-            raise UsageError(
-                "--profile times operators one after the other, and this plan computes them row by row",
-                fix="omit --profile and --row-input, or allow more memory with --scratch-budget",
-            )
-        return row_files(spec, planned.program, planned.rows.problem, planned.rows.plan, **options)
     clock_hz = None if target is None else target.clock_hz
-    return native_files(spec, planned.program, planned.memory, profile=request.profile, clock_hz=clock_hz, **options)
+    options = {
+        "main": request.has_program,
+        "cmake": request.project == "cmake",
+        "kernels": request.kernels,
+        "profile": request.profile,
+    }
+    if planned.rows is not None:
+        problem, plan = planned.rows.problem, planned.rows.plan
+        return row_files(spec, planned.program, problem, plan, clock_hz=clock_hz, **options)
+    return native_files(spec, planned.program, planned.memory, clock_hz=clock_hz, **options)
 
 
 def check_native(request: FirmwareRequest) -> None:
@@ -656,7 +663,8 @@ def verify_native(
         files = {**native_files(spec, program, model.planned.memory), "run.c": run_source(spec, program)}
     else:
         fed = [program.graph.inputs.index(tensor) for tensor in rows.fed]
-        files = {**row_files(spec, program, rows.problem, rows.plan), "run.c": run_source(spec, program, fed)}
+        by_rows = [program.graph.outputs.index(tensor) for tensor in rows.taken]
+        files = {**row_files(spec, program, rows.problem, rows.plan), "run.c": run_source(spec, program, fed, by_rows)}
     outputs = [program.graph.tensors[index] for index in program.graph.outputs]
     try:
         native = run_native(

@@ -10,7 +10,7 @@ from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
 from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, smallest_rows
 from edgetool.codegen.native.row_tables import table_bytes
-from edgetool.codegen.native.rows import row_problem
+from edgetool.codegen.native.rows import row_problem, step_operators
 from edgetool.estimate.native import StepWork, count_native_operators
 from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.planner import segments_of
@@ -35,6 +35,7 @@ def row_choices(
     extensions: Mapping[str, bool],
     *,
     fed: Sequence[int] = (),
+    taken: Sequence[int] = (),
     stopped: Callable[[], bool] = lambda: False,
     known: dict[RowProblem, NativeRows] | None = None,
 ) -> tuple[NativeRows, ...]:
@@ -47,6 +48,7 @@ def row_choices(
         below: Plans that take as much, or more, are left out, unless it is None.
         extensions: Those of the core, as for lower.
         fed: The inputs that the application hands over by rows, as tensors of the main graph.
+        taken: The outputs that it takes by rows; see takeable_outputs.
         stopped: Whether to end the search.
         known: The smallest plans so far of this model, to which those found here are added.
     """
@@ -55,7 +57,7 @@ def row_choices(
         for row_wise, lean in ((True, True), (True, False), (False, False))
     )
     known = {} if known is None else known
-    bases = [_smallest(in_program_order(small, tuple(order)), fed, stopped, known) for order in orders]
+    bases = [_smallest(in_program_order(small, tuple(order)), fed, taken, stopped, known) for order in orders]
     number = min(range(len(bases)), key=lambda i: bases[i].plan.memory_bytes)
     base, order = bases[number], tuple(orders[number])
     smallest = base.plan.memory_bytes
@@ -80,12 +82,16 @@ def row_choices(
 
 
 def _smallest(
-    program: NativeProgram, fed: Sequence[int], stopped: Callable[[], bool], known: dict[RowProblem, NativeRows]
+    program: NativeProgram,
+    fed: Sequence[int],
+    taken: Sequence[int],
+    stopped: Callable[[], bool],
+    known: dict[RowProblem, NativeRows],
 ) -> NativeRows:
     """Return the smallest plan of a program and its bound, searched for once for all programs with the same rows."""
-    problem = row_problem(program, fed)
+    problem = row_problem(program, fed, taken=taken)
     if problem not in known:
-        rows = smallest_rows(program, fed, stopped=stopped)
+        rows = smallest_rows(program, fed, taken=taken, stopped=stopped)
         plan = rows.plan
         bound = row_bound(problem, [plan.schedule], target=plan.memory_bytes, cut_limit=BOUND_CUTS)
         known[problem] = replace(rows, plan=replace(plan, lower_bound=bound))
@@ -122,13 +128,13 @@ def operator_instructions(program: NativeProgram, target: Target) -> dict[int, i
 
 def rows_info(rows: NativeRows) -> RowsInfo:
     """Return the section of a report that describes a plan of rows."""
-    problem, plan, fed = rows.problem, rows.plan, len(rows.fed)
+    problem, plan = rows.problem, rows.plan
     segment = segments_of(rows.cuts, len(problem.operators))
     steps: list[list[int]] = [[] for _ in rows.cuts]
     for step, number in enumerate(plan.schedule):
         steps[segment[number]].append(step)
     operators: list[list[int]] = [[] for _ in rows.cuts]
-    for position, item in enumerate(rows.program.steps, fed):
+    for position, item in zip(step_operators(problem), rows.program.steps, strict=True):
         operators[segment[position]].append(item.operator)
     return RowsInfo(
         memory_bytes=plan.memory_bytes,
@@ -136,6 +142,7 @@ def rows_info(rows: NativeRows) -> RowsInfo:
         steps=len(plan.schedule),
         table_bytes=table_bytes(rows.program, problem, plan),
         row_inputs=tuple(rows.program.graph.tensors[index].name for index in rows.fed),
+        row_outputs=tuple(rows.program.graph.tensors[index].name for index in rows.taken),
         segments=tuple(
             RowSegment(tuple(dict.fromkeys(items)), taken[0], taken[-1])
             for items, taken in zip(operators, steps, strict=True)

@@ -596,8 +596,8 @@ class KernelChoiceInfo:
     """Native code with the tuned kernels that an arena has room for, and lean kernels of the other operators.
 
     arena_bytes: the arena. scratch_bytes: the most scratch of a kernel. instructions: of one inference, null if they
-    are unknown. chosen: whether the report describes it. rows: whether rows are planned instead of tensors. row_input:
-    whether the application hands inputs over row by row.
+    are unknown. chosen: whether the report describes it. rows: whether rows are planned instead of tensors. row_input,
+    row_output: whether the application hands inputs over row by row, and takes outputs so.
     """
 
     arena_bytes: int
@@ -606,6 +606,7 @@ class KernelChoiceInfo:
     chosen: bool
     rows: bool = False
     row_input: bool = False
+    row_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -640,8 +641,8 @@ class RowSegment:
 class RowsInfo:
     """A plan of rows: no schedule of rows without recomputation takes less than lower_bound_bytes; null if unknown.
 
-    steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs: the names of the
-    inputs that the application hands over row by row.
+    steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs, row_outputs: the
+    names of the inputs that the application hands over row by row, and of the outputs that it takes so.
     """
 
     memory_bytes: int
@@ -651,6 +652,7 @@ class RowsInfo:
     row_inputs: tuple[str, ...] = ()
     segments: tuple[RowSegment, ...] = ()
     tensors: tuple[RowTensorInfo, ...] = ()
+    row_outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -420,6 +420,7 @@ OVERRIDES: Mapping[str, str] = {
     "runtime": "runtime",
     "scratch_budget": "scratch_budget_bytes",
     "row_input": "row_input",
+    "row_output": "row_output",
 }
 
 
@@ -482,7 +483,7 @@ def _override(section: Section, key: str) -> bool | int | str | None:
         return value_of(section, key, _clock_hz)
     if key in ("sram", "flash", "scratch_budget"):
         return value_of(section, key, size_bytes)
-    if key == "row_input":
+    if key in ("row_input", "row_output"):
         return value_of(section, key, _flag) or None
     return section.text(key, required=False) or None
 

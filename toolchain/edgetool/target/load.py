@@ -417,6 +417,7 @@ def override_target(
     runtime: str | None,
     scratch_budget_bytes: int | None,
     row_input: bool | None,
+    row_output: bool | None,
 ) -> Target:
     """Return the target with each value that is not None; see Target.with_overrides."""
     if clock_hz is not None:
@@ -459,14 +460,17 @@ def override_target(
                 fix="add --runtime native, or omit --scratch-budget",
             )
         target = replace(target, scratch_budget_bytes=scratch_budget_bytes)
-    if row_input is not None:
-        if row_input and not target.runtime.is_native:
+    for option, what, value in (("--row-input", "inputs", row_input), ("--row-output", "outputs", row_output)):
+        if value and not target.runtime.is_native:
             raise TargetError(
-                "--row-input applies to native code: TFLM needs whole inputs",
+                f"{option} applies to native code: TFLM needs whole {what}",
                 where=target.name,
-                fix="add --runtime native, or omit --row-input",
+                fix=f"add --runtime native, or omit {option}",
             )
+    if row_input is not None:
         target = replace(target, row_input=row_input)
+    if row_output is not None:
+        target = replace(target, row_output=row_output)
     return target
 
 

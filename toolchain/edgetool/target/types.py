@@ -379,8 +379,9 @@ class Target:
     timings: the board's own timings, if it was measured; otherwise the core's apply. bandwidth_gbps: the memory
     bandwidth of a device that is described by nothing else; such a device has no memory regions and no timing. power is
     None if it is unknown. vendor: the manufacturer of the board. scratch_budget_bytes: how much larger scratch for
-    faster kernels may make the arena of native code; None leaves the choice to edgetool. row_input: whether the
-    application hands the inputs of native code over row by row, so that they need not be in the arena.
+    faster kernels may make the arena of native code; None leaves the choice to edgetool. row_input,
+    row_output: whether the application hands the inputs of native code over row by row, and takes its outputs so, so
+    that they need not be in the arena.
     """
 
     name: str
@@ -402,6 +403,7 @@ class Target:
     sources: tuple[FigureSource, ...] = ()
     scratch_budget_bytes: int | None = None
     row_input: bool = False
+    row_output: bool = False
 
     @property
     def timed_kernels(self) -> TimedKernels:
@@ -467,6 +469,7 @@ class Target:
         runtime: str | None = None,
         scratch_budget_bytes: int | None = None,
         row_input: bool | None = None,
+        row_output: bool | None = None,
     ) -> Target:
         """Return this target with the user's values; None keeps a value.
 
@@ -487,6 +490,7 @@ class Target:
             runtime=runtime,
             scratch_budget_bytes=scratch_budget_bytes,
             row_input=row_input,
+            row_output=row_output,
         )
 
 

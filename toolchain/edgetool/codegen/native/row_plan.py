@@ -15,12 +15,12 @@ import numpy as np
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.program import RowInput, Step
-from edgetool.codegen.native.rows import row_problem
+from edgetool.codegen.native.rows import FEED, TAKE, row_problem, rows_read, step_numbers, step_operators
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Proof, aligned
 from edgetool.memory.streaming.checker import require_valid_rows
 from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT
 from edgetool.memory.streaming.planner import plan_rows, segments_of
-from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowPlan, RowProblem
+from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes, schedule_segments
 
 
@@ -33,6 +33,7 @@ class NativeRows:
     plan: RowPlan
     cuts: tuple[int, ...]
     fed: tuple[int, ...] = ()
+    taken: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ def smallest_rows(
     program: NativeProgram,
     fed: Collection[int] = (),
     *,
+    taken: Collection[int] = (),
     passes: int = PASSES,
     stopped: Callable[[], bool] = lambda: False,
 ) -> NativeRows:
@@ -59,11 +61,12 @@ def smallest_rows(
     Args:
         program: Steps that keep the rows of images apart.
         fed: The inputs that the application hands over row by row, as tensors of the main graph.
+        taken: The outputs that the application takes row by row; see takeable_outputs.
         passes: The effort for offsets; see pack_rows.
         stopped: Whether to end the search with the best plan so far.
     """
-    planned = plan_rows(row_problem(program, fed), passes=passes, stopped=stopped)
-    return NativeRows(program, planned.problem, planned.plan, planned.cuts, tuple(fed))
+    planned = plan_rows(row_problem(program, fed, taken=taken), passes=passes, stopped=stopped)
+    return NativeRows(program, planned.problem, planned.plan, planned.cuts, tuple(fed), tuple(taken))
 
 
 def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping[int, int]], limit: int) -> NativeRows:
@@ -75,11 +78,12 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
         costs: The instructions of each operator in `small`, `rows` and `whole`.
         limit: The memory in bytes; that of the base, or more.
     """
-    memory = _Memory(base, row_problem(variants.rows, base.fed, _together(base.problem)))
+    together = _together(base.problem)
+    memory = _Memory(base, row_problem(variants.rows, base.fed, together, taken=base.taken))
     small, rows, whole = (_by_operator(item) for item in (variants.small, variants.rows, variants.whole))
     steps: list[Step] = []
-    scratch: list[int] = [NO_SCRATCH] * len(base.fed)
-    keys: list[tuple[int, ...]] = [(item,) for item in memory.segment[: len(base.fed)]]
+    of_steps: list[int] = []
+    keys_of_steps: list[tuple[int, ...]] = []
     for operator, positions in _positions(base).items():
         fittings: list[list[int] | None] = [
             [base.plan.scratch[position] for position in positions],
@@ -91,11 +95,18 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
         best = min((costs[i].get(operator, 0), i) for i, fitting in enumerate(fittings) if fitting is not None)[1]
         chosen = (small, rows, whole)[best][operator]
         steps += chosen
-        scratch += fittings[best] or []
+        of_steps += fittings[best] or []
         segments = [(memory.segment[position],) for position in positions]
-        keys += segments if best < 2 else [(*segments[0], i) for i in range(len(chosen))]
+        keys_of_steps += segments if best < 2 else [(*segments[0], i) for i in range(len(chosen))]
     program = replace(base.program, steps=tuple(steps))
-    problem = row_problem(program, base.fed, _together(base.problem))
+    problem = row_problem(program, base.fed, together, taken=base.taken)
+    # Operators of the application stay in their segments, in the same order.
+    scratch = [NO_SCRATCH] * len(problem.operators)
+    keys: list[tuple[int, ...]] = [()] * len(problem.operators)
+    for position, start, key in zip(step_operators(problem), of_steps, keys_of_steps, strict=True):
+        scratch[position], keys[position] = start, key
+    for position, before in zip(_of_application(problem), _of_application(base.problem), strict=True):
+        keys[position] = (memory.segment[before],)
     cuts = tuple(i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1])
     schedule = schedule_segments(problem, cuts)
     ends = (
@@ -110,7 +121,17 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
         base.plan.lower_bound,
     )
     require_valid_rows(problem, plan)
-    return NativeRows(program, problem, plan, cuts, base.fed)
+    return NativeRows(program, problem, plan, cuts, base.fed, base.taken)
+
+
+def _of_application(problem: RowProblem) -> list[int]:
+    """Return the operators that hand rows over, inputs first, in the order of their tensors."""
+    found = [(item, number) for number, item in enumerate(problem.operators) if item.name in (FEED, TAKE)]
+    return [number for _, number in sorted(found, key=lambda pair: (pair[0].name, _first_row(pair[0])))]
+
+
+def _first_row(operator: RowOperator) -> int:
+    return min((row for firing in operator.firings for row in (*firing.reads, *firing.writes)), default=0)
 
 
 def _tensors(steps: Sequence[Step]) -> tuple[set[int], set[int]]:
@@ -134,7 +155,7 @@ def _by_operator(program: NativeProgram) -> dict[int, list[Step]]:
 def _positions(base: NativeRows) -> dict[int, list[int]]:
     """Return the positions of each operator's steps in the problem."""
     positions: dict[int, list[int]] = {}
-    for position, step in enumerate(base.program.steps, len(base.fed)):
+    for position, step in zip(step_operators(base.problem), base.program.steps, strict=True):
         positions.setdefault(step.operator, []).append(position)
     return positions
 
@@ -226,6 +247,9 @@ class _Memory:
             begin, length = self._whole(root)
             if length == 0:
                 return False
+            # It may read rows that the steps here do not need, and whose memory belongs to others by then.
+            if self._last[self._read(step, item)].min() < moments[0]:
+                return False
             if begin >= start + size or start >= begin + length:
                 continue
             dies = self._last[self._rows(root)].max() <= moments[-1]
@@ -237,6 +261,21 @@ class _Memory:
             if not (single and dies and allowed and [self._root(i) for i in step.inputs].count(root) == 1):
                 return False
         return True
+
+    def _read(self, step: Step, item: RowInput) -> list[int]:
+        """Return the rows of the base that a step on whole tensors reads of an input in the arena."""
+        assert isinstance(item.source, int)
+        place = self._base.program.places[item.source]
+        first, cell = self._rows(place.root).start, self._base.problem.tensors[self._tensors[place.root]].row_bytes
+        length = item.row_bytes or self._base.program.graph.tensors[item.source].size_bytes
+        starts = {
+            place.offset + (batch * item.rows + row) * item.row_bytes
+            for batch in range(step.batches)
+            for row in rows_read(item, 0, step.rows)
+        }
+        return sorted(
+            {first + number for start in starts for number in range(start // cell, -(-(start + length) // cell))}
+        )
 
     def _root(self, item: RowInput) -> int:
         places = self._base.program.places
@@ -280,7 +319,8 @@ def rows_memory(rows: NativeRows) -> NativeMemory:
     problem, plan = rows.problem, rows.plan
     needs = live_bytes(problem, plan.schedule)
     peak = max(range(len(needs)), key=needs.__getitem__, default=0)
-    position = plan.schedule[peak] - len(rows.fed) if plan.schedule else 0
+    numbers = step_numbers(problem)
+    position = numbers[plan.schedule[peak]] if plan.schedule else 0
     first, last = first_steps(problem, plan.schedule), last_steps(problem, plan.schedule)
     buffers, offsets = [], []
     for index, tensor in enumerate(problem.tensors):
@@ -319,6 +359,6 @@ def rows_memory(rows: NativeRows) -> NativeMemory:
         LayoutProblem(tuple(buffers)),
         Layout(tuple(offsets), plan.memory_bytes, plan.lower_bound, optimal),
         {tensor.tensor: plan.offsets[problem.first_row(i)] for i, tensor in enumerate(problem.tensors) if tensor.rows},
-        {i - len(rows.fed): offset for i, offset in enumerate(plan.scratch) if offset != NO_SCRATCH},
+        {numbers[i]: offset for i, offset in enumerate(plan.scratch) if offset != NO_SCRATCH},
         {},
     )

@@ -1,7 +1,8 @@
 """When each row is computed: segments of operators that run row by row, one segment after the other.
 
 Within a segment, the last operator demands rows: an operator fires when a row is missing, and first demands those that
-its own firing reads. Rows are thus computed as late as possible. Tensors between segments are complete, and a segment
+its own firing reads. Rows are thus computed as late as possible. An operator that only reads, because the application
+takes rows of an output, fires as soon as it can. Tensors between segments are complete, and a segment
 of one operator is what runtimes without rows do. Segments are chosen for the smallest peak of live bytes.
 
 Live bytes are those of rows that are needed at a step or later, of rows that the step writes, and of its scratch. A row
@@ -141,6 +142,14 @@ class _Network:
                     self.maker[row], self.firings[row] = position, number
                 for row in firing.reads:
                     self.readers[row].append(position)
+        # The position of the operator that only reads a row, if there is one.
+        self.taker = {
+            row: position
+            for position, operator in enumerate(self.operators)
+            for firing in operator.firings
+            if not firing.writes
+            for row in firing.reads
+        }
         end = len(self.operators)
         given = set()
         for index, tensor in enumerate(problem.tensors):
@@ -191,8 +200,10 @@ class _Segment:
         """Fire an operator once, after all that this firing needs."""
         network, done, start = self._network, self._done, self._start
         maker, firings = network.maker, network.firings
+        wanted, number = position - start, done[position - start]
         stack = [position]
-        while stack and self._peak < limit:
+        # An operator that only reads may have fired behind one of those that it needs.
+        while done[wanted] == number and self._peak < limit:
             position = stack[-1]
             for row in network.operators[position].firings[done[position - start]].reads:
                 source = maker[row]
@@ -237,3 +248,17 @@ class _Segment:
         self._live -= dying
         self._done[position - self._start] = number + 1
         self.steps.append(network.order[position])
+        for row in firing.writes:
+            taker = network.taker.get(row, self._end)
+            while taker < self._end and self._can_fire(taker):
+                self._fire(taker)
+
+    def _can_fire(self, position: int) -> bool:
+        """Return whether an operator has another firing, and all that it reads is complete."""
+        network, done, start = self._network, self._done, self._start
+        firings = network.operators[position].firings
+        number = done[position - start]
+        return number < len(firings) and all(
+            network.maker[row] < start or done[network.maker[row] - start] >= network.firings[row]
+            for row in firings[number].reads
+        )
