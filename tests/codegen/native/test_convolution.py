@@ -216,6 +216,16 @@ def test_windows_of_3_x_3_need_no_scratch_and_may_be_in_place(flags: tuple[str, 
     assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
 
 
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_narrow_layers_have_channels_in_the_lanes_of_vectors(driver: Literal["run", "bands"]) -> None:
+    kinds = ((2, (2, 2), 3), (2, (3, 3), 9), (3, (1, 2), 20), (1, (5, 5), 8), (4, (1, 1), 17))
+    models = [_depthwise(width, taps, channels=channels) for width, taps, channels in kinds]
+    models.append(_depthwise(9, (5, 5), (1, 9), channels=12, fused="NONE", code=3, padding="VALID"))
+    trials = [prepare(model, 1, vector=True, row_wise=driver == "bands") for model in models]
+    assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_depthwise_lanes_s8"}
+    assert compare_all(trials, Build(driver=driver)) == [None] * len(trials)
+
+
 def _further(program: NativeProgram, by: int) -> NativeMemory:
     """Return a layout with the output some bytes further in front of the input than it has to be."""
     problem = native_problem(program)
@@ -443,9 +453,9 @@ def test_images_that_are_too_wide_for_a_tuned_kernel_have_another_one(vector: bo
 
 
 def test_a_tall_image_of_one_column_is_not_a_row_that_is_too_wide() -> None:
-    for height, rows in ((LEAST_WIDE - 1, 1), (LEAST_WIDE, LEAST_WIDE)):
+    for height, rows, kind in ((LEAST_WIDE - 1, 1, "vector"), (LEAST_WIDE, LEAST_WIDE, "lanes")):
         (step,) = lower(_wide("DEPTHWISE_CONV_2D", height, 1), vector=True).steps
-        assert (step.kernel, step.rows) == ("edgetool_depthwise_vector_s8", rows)
+        assert (step.kernel, step.rows) == (f"edgetool_depthwise_{kind}_s8", rows)
 
 
 @pytest.mark.parametrize(
