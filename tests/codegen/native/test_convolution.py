@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
@@ -12,10 +13,12 @@ from benchmarks.kernels.cases import Case
 
 from edgetool.codegen.native.convolution import TILED_SHIFT, DepthwiseTiling
 from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, SIGN, WIDE
-from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.lower import NativeProgram, lower
+from edgetool.codegen.native.plan import NativeMemory, memory_of, native_problem
 from edgetool.codegen.native.products import first_multiple
 from edgetool.codegen.native.program import Constant, RowInput, Step
 from edgetool.errors import UnsupportedModelError
+from edgetool.memory.problem import Layout
 from edgetool.model.types import DType, Model
 from edgetool.operators.overlap import Window
 from tests.codegen.native.host import Build, compare_all, differences, prepare
@@ -144,7 +147,8 @@ def test_depthwise_convolutions_with_planes_compute_what_tflm_computes(
     trials = [prepare(model, samples=2) for model in depthwises()]
     steps = [step for trial in trials for step in trial.program.steps]
     tiled = [step for step in steps if step.kernel == "edgetool_depthwise_tiled_s8"]
-    assert {step.kernel for step in steps if step not in tiled} == {"edgetool_depthwise_s8"}
+    others = {step.kernel for step in steps if step not in tiled}
+    assert others == {"edgetool_depthwise_s8", "edgetool_depthwise_3x3_s8"}
     assert {(step.band > 1, _fields(step)["is_3x3"]) for step in tiled} >= {(True, 1), (True, 0), (False, 0)}
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
 
@@ -180,7 +184,8 @@ def test_depthwise_convolutions_of_any_range_compute_what_tflm_computes(
     fields = [(step.kernel, _fields(step)) for trial in trials for step in trial.program.steps]
     lean = [values for kernel, values in fields if kernel == "edgetool_depthwise_s8"]
     assert {values["shift"] for values in lean} > {DOUBLE_ROUNDING, SIGN}
-    assert any(kernel == "edgetool_depthwise_tiled_s8" and values["high"] < 127 for kernel, values in fields)
+    others = {kernel for kernel, values in fields if values["high"] < 127} - {"edgetool_depthwise_s8"}
+    assert others >= ({"edgetool_depthwise_tiled_s8"} if flags else {"edgetool_depthwise_3x3_s8"})
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
 
 
@@ -189,10 +194,47 @@ def test_depthwise_convolutions_have_planes_where_they_have_fewer_instructions()
         (step,) = _steps(_depthwise(*values, **others), dsp=dsp)
         return step.kernel.removeprefix("edgetool_depthwise_")
 
-    assert kernel(9) == kernel(9, (5, 5)) == kernel(9, dsp=False) == "tiled_s8"
+    assert kernel(9) == kernel(9, (5, 5)) == "tiled_s8"
+    assert kernel(9, dsp=False) == kernel(9, strides=(2, 2)) == kernel(2, height=2) == "3x3_s8"
     assert (kernel(9, channels=5), kernel(9, channels=5, dsp=False)) == ("tiled_s8", "s8")
     assert kernel(9, (5, 5), dsp=False) == kernel(9, multiplier=4) == "s8"
-    assert kernel(2, height=2) == kernel(9, (1, 3)) == kernel(1, (5, 1)) == "s8"
+    assert kernel(9, (1, 3)) == kernel(1, (5, 1)) == "s8"
+
+
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+def test_windows_of_3_x_3_need_no_scratch_and_may_be_in_place(flags: tuple[str, ...]) -> None:
+    models = [
+        _depthwise(width, strides=(stride, stride), channels=channels, padding=padding)
+        for width, stride, padding in ((2, 1, "SAME"), (3, 2, "SAME"), (7, 1, "SAME"), (8, 2, "SAME"), (6, 1, "VALID"))
+        for channels in (4, 7)
+    ]
+    trials = [
+        prepare(model, 2, lean=True, place=partial(_further, by=by)) for model, by in product(models, (0, 1, 4, 6, 9))
+    ]
+    steps = [step for trial in trials for step in trial.program.steps]
+    assert {(step.kernel, step.scratch_bytes) for step in steps} == {("edgetool_depthwise_3x3_s8", 0)}
+    assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
+
+
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_narrow_layers_have_channels_in_the_lanes_of_vectors(driver: Literal["run", "bands"]) -> None:
+    kinds = ((2, (2, 2), 3), (2, (3, 3), 9), (3, (1, 2), 20), (1, (5, 5), 8), (4, (1, 1), 17))
+    models = [_depthwise(width, taps, channels=channels) for width, taps, channels in kinds]
+    models.append(_depthwise(9, (5, 5), (1, 9), channels=12, fused="NONE", code=3, padding="VALID"))
+    trials = [prepare(model, 1, vector=True, row_wise=driver == "bands") for model in models]
+    assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_depthwise_lanes_s8"}
+    assert compare_all(trials, Build(driver=driver)) == [None] * len(trials)
+
+
+def _further(program: NativeProgram, by: int) -> NativeMemory:
+    """Return a layout with the output some bytes further in front of the input than it has to be."""
+    problem = native_problem(program)
+    (overlap,) = problem.overlaps
+    start = 64 + max(0, overlap.min_distance)
+    offsets = [0] * len(problem.buffers)
+    offsets[overlap.first], offsets[overlap.second] = start + by, start - overlap.min_distance
+    height = max(offset + buffer.size_bytes for offset, buffer in zip(offsets, problem.buffers, strict=True))
+    return memory_of(program, problem, Layout(tuple(offsets), height, 0, "none"))
 
 
 def _convolution(
@@ -411,9 +453,9 @@ def test_images_that_are_too_wide_for_a_tuned_kernel_have_another_one(vector: bo
 
 
 def test_a_tall_image_of_one_column_is_not_a_row_that_is_too_wide() -> None:
-    for height, rows in ((LEAST_WIDE - 1, 1), (LEAST_WIDE, LEAST_WIDE)):
+    for height, rows, kind in ((LEAST_WIDE - 1, 1, "vector"), (LEAST_WIDE, LEAST_WIDE, "lanes")):
         (step,) = lower(_wide("DEPTHWISE_CONV_2D", height, 1), vector=True).steps
-        assert (step.kernel, step.rows) == ("edgetool_depthwise_vector_s8", rows)
+        assert (step.kernel, step.rows) == (f"edgetool_depthwise_{kind}_s8", rows)
 
 
 @pytest.mark.parametrize(

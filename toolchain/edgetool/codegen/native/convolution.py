@@ -51,7 +51,10 @@ DEPTHWISE = Operands(0, 1, 2, 3, (DType.INT64,))
 MAX_WIDTH = 2**16 - 1
 # What edgetool_conv2d_tiled_s8 computes at once, and the pointers to rows that a call may have on the stack.
 CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
-# The shift of its products, with which nearly all layers have some, and the largest one of its form "sign".
+# The pointers of kernels that compute rows one after the other.
+FEW_ROW_POINTERS = 16
+# The shift of the products of edgetool_conv2d_tiled_s8, with which nearly all layers have some, and the largest one of
+# its form "sign".
 TILED_SHIFT, MAX_SIGN_SHIFT = 3, 22
 # Groups that it can have.
 MAX_GROUPS = 255
@@ -376,10 +379,12 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
     matching = one == 1 and channels == window.channels * multiplier
     site.require(matching, f"it cannot multiply {window.channels} channels and weights of shape {filters.shape}")
     element = site.output().dtype.bits // 8
-    if element == 1 and window.channels == 1:
-        # All outputs read the only channel.
+    # All outputs that read the only channel are those of a convolution, which computes at least two at once.
+    is_alone = element == 1 and window.channels == 1
+    if is_alone and multiplier > 1 and (site.dsp or multiplier != 3):
         yield _convolution(site, filters.transpose(3, 1, 2, 0))
         return
+    original = filters
     window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(-1, channels).T
     scales = _channel_scales(site, DEPTHWISE, flat, folded=True)
@@ -399,15 +404,13 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
             dilation_x=window.dilation_x,
         )
         return
+    tuned = _tuned_depthwise(site, window, filters, scales) if multiplier == 1 else None
+    if tuned is None and is_alone and site.dsp and multiplier == 1:
+        tuned = _convolution(site, original.transpose(3, 1, 2, 0))
+    if tuned is not None:
+        yield tuned
+        return
     limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
-    # Without DSP, other layers have fewer instructions pixel by pixel.
-    kinds = ((True, 0), (False, 2)) if site.dsp else ((True, 0),) if channels % PLANES == 0 else ()
-    for is_3x3, shift in kinds if multiplier == 1 and not site.lean else ():
-        tiling = DepthwiseTiling.of(window, row_wise=site.row_wise, is_3x3=is_3x3)
-        products = product_scales(scales, reach, *limits, shift=shift) if tiling is not None else None
-        if tiling is not None and products is not None:
-            yield _tiled_depthwise(site, window, source, filters[0], products, tiling)
-            return
     scales = product_scales(scales, reach, *limits) or _rounding_scales(site, flat)
     step = _step(
         site,
@@ -424,7 +427,34 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         dilation_x=window.dilation_x,
     )
     # The addresses of all taps.
-    yield replace(step, scratch_bytes=8 * window.taps_y * window.taps_x + 4)
+    scratch = 8 * window.taps_y * window.taps_x + 4
+    yield replace(step, scratch_bytes=scratch, band=few_rows(window, row_wise=site.row_wise))
+
+
+def few_rows(window: Window, *, row_wise: bool) -> int:
+    """Return the rows per call of a kernel that computes them one after the other: calls have instructions, too."""
+    return 1 if row_wise else max(1, min(window.output_height, FEW_ROW_POINTERS // window.taps_y))
+
+
+def _tuned_depthwise(site: Site, window: Window, filters: Array, scales: Scales) -> Step | None:
+    """Return the step of an int8 layer without depth multiplier that has a kernel of its own, None of others."""
+    source, reach = window_rows(site.index(0), window), reach_of_weights(filters.reshape(-1, window.channels).T)
+    limits = fused_range(site, site.output())
+    tuned = site.dsp and not site.lean
+    if _is_3x3(window) and (site.dsp or window.channels % PLANES == 0):
+        # With DSP, planes are for several rows.
+        tiling = DepthwiseTiling.of(window, row_wise=site.row_wise, is_3x3=True) if tuned else None
+        products = product_scales(scales, reach, *limits, shift=0)
+        if products is not None and tiling is not None and tiling.band > 1:
+            return _tiled_depthwise(site, window, source, filters[0], products, tiling)
+        if products is not None:
+            return _depthwise_3x3(site, window, source, filters[0], products)
+    # Without DSP, other layers have fewer instructions pixel by pixel.
+    tiling = DepthwiseTiling.of(window, row_wise=site.row_wise, is_3x3=False) if tuned else None
+    products = product_scales(scales, reach, *limits, shift=2) if tiling is not None else None
+    if tiling is None or products is None:
+        return None
+    return _tiled_depthwise(site, window, source, filters[0], products, tiling)
 
 
 def without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]:
@@ -457,6 +487,44 @@ def _zero_words(site: Site, least: int = 4) -> Constant:
     """Return a pixel outside the input, repeated to whole words of at least `least` bytes."""
     outside = zero_pixel(site.input(0)).data
     return Constant("uint32_t", outside[:1] * _up(max(least, len(outside)), 4), "a pixel outside the input")
+
+
+def _is_3x3(window: Window) -> bool:
+    """Return whether edgetool_depthwise_3x3_s8 can have a window: see its header."""
+    sides = (
+        (window.height, window.output_height, window.stride_y, window.pad_y),
+        (window.width, window.output_width, window.stride_x, window.pad_x),
+    )
+    taps = (window.taps_y, window.taps_x, window.dilation_y, window.dilation_x)
+    are_near = all(pad <= 1 and side >= 2 and (count - 1) * step - pad + 2 <= side for side, count, step, pad in sides)
+    return taps == (3, 3, 1, 1) and window.stride_x <= 2 and are_near and is_narrow(window)
+
+
+def _depthwise_3x3(site: Site, window: Window, source: RowInput, filters: Array, scales: Scales) -> Step:
+    """Return the step of a layer with windows of 3 x 3 and the kernel that computes single rows."""
+    kernel = "edgetool_depthwise_3x3_s8"
+    low, high = fused_range(site, site.output())
+    return Step(
+        operator=site.operator.index,
+        kernel=kernel,
+        op=describe(
+            kernel,
+            weights=Constant("uint32_t", weights_of_3x3(filters), "weights"),
+            scales=scales.constant,
+            zero_pixel=_zero_words(site),
+            input_channels=window.channels,
+            low=low,
+            high=high,
+            **window_fields(window),
+        ),
+        inputs=(source,),
+        output=site.operator.outputs[0],
+        row_bytes=window.output_width * window.output_channels,
+        rows=window.output_height,
+        batches=window.batches,
+        band=few_rows(window, row_wise=site.row_wise),
+        overlaps=(StepOverlap(0, channelwise_distance(window)),),
+    )
 
 
 def _tiled_depthwise(
@@ -519,7 +587,7 @@ class DepthwiseTiling:
         pairs = max(2, taps_y // 2 + 1 if advance == 1 else -(-taps_y // 2))
         most = min(window.output_height, MAX_ROW_POINTERS // taps_y, BAND_BYTES // (width * window.output_channels))
         most = 1 if row_wise or not advance else max(1, most)
-        has_weights = (taps_y, window.taps_x, advance) == (3, 3, window.stride_x)
+        has_weights = (taps_y, window.taps_x, advance, window.stride_x) == (3, 3, 1, 1)
         if not is_3x3:
             has_weights = pairs <= MAX_PAIRS and width > 1 and taps_y * window.taps_x >= LEAST_TAPS
         products, least = taps_y * window.taps_x * width * most, LEAST_PRODUCTS_3X3 if is_3x3 else LEAST_PRODUCTS

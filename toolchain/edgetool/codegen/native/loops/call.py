@@ -50,6 +50,7 @@ class StepCall:
         starts: The address of each input's first row, modulo 4.
         output_start: That of the output's first row.
         shares_bytes: Whether the output has bytes of an input.
+        distance: The bytes from the output's first row to that of the first input if they share bytes, else None.
     """
 
     step: Step
@@ -58,6 +59,7 @@ class StepCall:
     starts: tuple[int, ...] = ()
     output_start: int = 0
     shares_bytes: bool = False
+    distance: int | None = None
 
     @cached_property
     def fields(self) -> Mapping[str, FieldValue]:
