@@ -51,6 +51,8 @@ DEPTHWISE = Operands(0, 1, 2, 3, (DType.INT64,))
 MAX_WIDTH = 2**16 - 1
 # What edgetool_conv2d_tiled_s8 computes at once, and the pointers to rows that a call may have on the stack.
 CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
+# Pairs of channels that edgetool_conv2d_lean_s8 computes at once, and the taps or words that need no scratch.
+BLOCK, PLACES = 4, 10
 # The shift of its products, with which nearly all layers have some, and the largest one of its form "sign".
 TILED_SHIFT, MAX_SIGN_SHIFT = 3, 22
 # Groups that it can have.
@@ -252,7 +254,8 @@ def _convolution(site: Site, filters: Array) -> Step:
     window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
-    element, is_tiled = site.output().dtype.bits // 8, _is_tiled(site, window, groups)
+    element, is_narrow_s8 = site.output().dtype.bits // 8, _is_narrow_s8(site, window, groups)
+    is_tiled = is_narrow_s8 and not site.lean
     band = _conv_band(site, window) if is_tiled else 1
     if is_tiled and groups > 1:
         # A group of channels is written in all rows of a band before the next one is read.
@@ -265,15 +268,22 @@ def _convolution(site: Site, filters: Array) -> Step:
             overlaps.append(StepOverlap(0, distance, descending=True))
     kernel, scratch = f"edgetool_conv2d_{_suffix(site)}", 0
     special: dict[str, FieldValue]
-    if is_tiled:
-        # The taps of four pixels as int16.
-        kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
+    stream = None
+    if is_narrow_s8:
         shift, numbers = _tiled_scales(site, scales, flat)
-        # The taps of a row follow each other in the input, or only those of a pixel.
-        is_apart = groups > 1 or window.dilation_x > 1
-        rows = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
-        split = (np.split(item, groups) for item in (rows, numbers))
-        stream = b"".join(tiled_weights(*item) for item in zip(*split, strict=True))
+        if is_tiled:
+            # The taps of four pixels as int16.
+            kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
+            # The taps of a row follow each other in the input, or only those of a pixel.
+            is_apart = groups > 1 or window.dilation_x > 1
+            rows = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
+            split = (np.split(item, groups) for item in (rows, numbers))
+            stream = b"".join(tiled_weights(*item) for item in zip(*split, strict=True))
+        elif fits_pairs(flat, numbers[:, 0]):
+            kernel, scratch = "edgetool_conv2d_lean_s8", _lean_scratch(window, depth)
+            split = (np.split(item, groups) for item in (flat, numbers))
+            stream = b"".join(paired_weights(*item) for item in zip(*split, strict=True))
+    if stream is not None:
         special = {
             "weights": Constant("uint32_t", stream, "weights and scales"),
             "zero_pixel": _zero_words(site, ASIDE),
@@ -313,9 +323,9 @@ def _conv_band(site: Site, window: Window) -> int:
     return whole if fits and not site.row_wise else 1
 
 
-def _is_tiled(site: Site, window: Window, groups: int) -> bool:
-    """Return whether a CONV_2D has the kernel with scratch."""
-    return site.output().dtype is DType.INT8 and groups <= MAX_GROUPS and not site.lean and is_narrow(window)
+def _is_narrow_s8(site: Site, window: Window, groups: int) -> bool:
+    """Return whether a CONV_2D is one that the fast kernels can describe."""
+    return site.output().dtype is DType.INT8 and groups <= MAX_GROUPS and is_narrow(window)
 
 
 def is_narrow(window: Window) -> bool:
@@ -362,6 +372,48 @@ def tiled_weights(rows: Array, numbers: Array) -> bytes:
     table = (table & 0xFFFFFFFF).astype("<u4")
     starts, ends = table[:, 0].reshape(-1, CHANNELS), table[:, 1:].reshape(len(words), -1)
     return np.concatenate([starts, words, ends], axis=1).tobytes()
+
+
+def fits_pairs(flat: Array, starts: Array) -> bool:
+    """Return whether edgetool_conv2d_lean_s8 can have these weights (channels, taps), and sums that begin with these.
+
+    A pair of weights is a number of 16 bits, and the second sum of a pair is one of 24 bits: see its header.
+    """
+    reach = reach_of_weights(flat)
+    low, high = np.asarray(reach.low), np.asarray(reach.high)
+    return bool((flat > -128).all() and (starts + low >= -(2**23)).all() and (starts + high < 2**23).all())
+
+
+def _lean_scratch(window: Window, depth: int) -> int:
+    """Return the bytes of scratch of edgetool_conv2d_lean_s8: addresses of taps, or their codes."""
+    taps = window.taps_y * window.taps_x
+    if depth % TAPS == 0:
+        return 8 * taps + 4 if taps > PLACES else 0
+    codes = _up(taps * depth, TAPS)
+    return codes if codes > PLACES * TAPS else 0
+
+
+def paired_weights(flat: Array, numbers: Array) -> bytes:
+    """Return weights (channels, taps) and numbers of each channel as edgetool_conv2d_lean_s8 reads them."""
+    channels, taps = (_up(count, unit) for count, unit in zip(flat.shape, (CHANNELS, TAPS), strict=True))
+    padded = np.zeros((channels, taps), np.int64)
+    padded[: flat.shape[0], : flat.shape[1]] = flat
+    table = np.zeros((channels, numbers.shape[1]), np.int64)
+    table[: len(numbers)] = numbers
+    both = padded[0::2] + 256 * padded[1::2]
+    # Taps are counted as (tap / 4, tap / 2 % 2, tap % 2).
+    words = np.ascontiguousarray(both.astype("<i2").reshape(-1, taps // TAPS, 2, 2).transpose(0, 1, 3, 2)).view("<u4")
+    starts, ends = table[:, 0].reshape(-1, CHANNELS), table[:, 1:].reshape(len(words), -1)
+    starts = starts @ np.array(((1, 1), (0, 256)))
+    whole = len(flat) // (BLOCK * CHANNELS) * BLOCK
+    blocks = [range(first, first + BLOCK) for first in range(0, whole, BLOCK)]
+    blocks += [range(pair, pair + 1) for pair in range(whole, len(words))]
+    parts = [
+        part
+        for pairs in blocks
+        for part in (starts[pairs], words[pairs].swapaxes(0, 1), ends[pairs])
+    ]
+    return b"".join((part.astype(np.int64) & 0xFFFFFFFF).astype("<u4").tobytes() for part in parts)
 
 
 def _up(value: int, unit: int) -> int:
