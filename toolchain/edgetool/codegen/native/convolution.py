@@ -262,7 +262,7 @@ def _convolution(site: Site, filters: Array) -> Step:
         overlaps = [StepOverlap(0, banded_distance(window, band))]
     else:
         overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
-        if window.is_pointwise and not site.row_wise and (not is_tiled or is_narrow(window.flattened())):
+        if window.is_pointwise and not site.row_wise and (not is_narrow_s8 or is_narrow(window.flattened())):
             window = window.flattened()
             distance = conv_distance(window, descending=True, element_bytes=element)
             overlaps.append(StepOverlap(0, distance, descending=True))
@@ -279,10 +279,11 @@ def _convolution(site: Site, filters: Array) -> Step:
             rows = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
             split = (np.split(item, groups) for item in (rows, numbers))
             stream = b"".join(tiled_weights(*item) for item in zip(*split, strict=True))
-        elif fits_pairs(flat, numbers[:, 0]):
-            kernel, scratch = "edgetool_conv2d_lean_s8", _lean_scratch(window, depth)
-            split = (np.split(item, groups) for item in (flat, numbers))
-            stream = b"".join(paired_weights(*item) for item in zip(*split, strict=True))
+        else:
+            pairs = list(zip(np.split(flat, groups), np.split(numbers, groups), strict=True))
+            if all(fits_pairs(weights, table[:, 0]) for weights, table in pairs):
+                kernel, scratch = "edgetool_conv2d_lean_s8", _lean_scratch(window, depth)
+                stream = b"".join(paired_weights(*item) for item in pairs)
     if stream is not None:
         special = {
             "weights": Constant("uint32_t", stream, "weights and scales"),
@@ -375,13 +376,14 @@ def tiled_weights(rows: Array, numbers: Array) -> bytes:
 
 
 def fits_pairs(flat: Array, starts: Array) -> bool:
-    """Return whether edgetool_conv2d_lean_s8 can have these weights (channels, taps), and sums that begin with these.
+    """Return whether edgetool_conv2d_lean_s8 can have these weights (channels, taps) of a group, and starts of sums.
 
     A pair of weights is a number of 16 bits, and the second sum of a pair is one of 24 bits: see its header.
     """
     reach = reach_of_weights(flat)
-    low, high = np.asarray(reach.low), np.asarray(reach.high)
-    return bool((flat > -128).all() and (starts + low >= -(2**23)).all() and (starts + high < 2**23).all())
+    low, high = np.asarray(reach.low)[1::2] + starts[1::2], np.asarray(reach.high)[1::2] + starts[1::2]
+    first, second = flat[0::2][: len(low)], flat[1::2]
+    return bool(((first >= 0) | (second > -128)).all() and (low >= -(2**23)).all() and (high < 2**23).all())
 
 
 def _lean_scratch(window: Window, depth: int) -> int:
