@@ -53,6 +53,9 @@ MAX_WIDTH = 2**16 - 1
 CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
 # Pairs of channels that edgetool_conv2d_lean_s8 computes at once, and the taps or words that need no scratch.
 BLOCK, PLACES = 4, 10
+# The pixels of a call that it computes faster than four at once, and the most channels; without DSP instructions, and
+# with as few taps, it computes more channels faster.
+FEW_PIXELS, FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS = (1, 2, 3, 5, 6), 2, 7, 8
 # The shift of its products, with which nearly all layers have some, and the largest one of its form "sign".
 TILED_SHIFT, MAX_SIGN_SHIFT = 3, 22
 # Groups that it can have.
@@ -255,7 +258,12 @@ def _convolution(site: Site, filters: Array) -> Step:
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
     element, is_narrow_s8 = site.output().dtype.bits // 8, _is_narrow_s8(site, window, groups)
-    is_tiled = is_narrow_s8 and not site.lean
+    stream = None
+    if is_narrow_s8:
+        shift, numbers = _tiled_scales(site, scales, flat)
+        if site.lean or _is_best_by_pixels(site, window, groups, channels // groups):
+            stream = paired_weights(flat, numbers, groups)
+    is_tiled = is_narrow_s8 and not site.lean and stream is None
     band = _conv_band(site, window) if is_tiled else 1
     if is_tiled and groups > 1:
         # A group of channels is written in all rows of a band before the next one is read.
@@ -268,22 +276,16 @@ def _convolution(site: Site, filters: Array) -> Step:
             overlaps.append(StepOverlap(0, distance, descending=True))
     kernel, scratch = f"edgetool_conv2d_{_suffix(site)}", 0
     special: dict[str, FieldValue]
-    stream = None
-    if is_narrow_s8:
-        shift, numbers = _tiled_scales(site, scales, flat)
-        if is_tiled:
-            # The taps of four pixels as int16.
-            kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
-            # The taps of a row follow each other in the input, or only those of a pixel.
-            is_apart = groups > 1 or window.dilation_x > 1
-            rows = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
-            split = (np.split(item, groups) for item in (rows, numbers))
-            stream = b"".join(tiled_weights(*item) for item in zip(*split, strict=True))
-        else:
-            pairs = list(zip(np.split(flat, groups), np.split(numbers, groups), strict=True))
-            if all(fits_pairs(weights, table[:, 0]) for weights, table in pairs):
-                kernel, scratch = "edgetool_conv2d_lean_s8", _lean_scratch(window, depth)
-                stream = b"".join(paired_weights(*item) for item in pairs)
+    if stream is not None:
+        kernel, scratch = "edgetool_conv2d_lean_s8", _lean_scratch(window, depth)
+    elif is_tiled:
+        # The taps of four pixels as int16.
+        kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
+        # The taps of a row follow each other in the input, or only those of a pixel.
+        is_apart = groups > 1 or window.dilation_x > 1
+        rows = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
+        split = (np.split(item, groups) for item in (rows, numbers))
+        stream = b"".join(tiled_weights(*item) for item in zip(*split, strict=True))
     if stream is not None:
         special = {
             "weights": Constant("uint32_t", stream, "weights and scales"),
@@ -322,6 +324,21 @@ def _conv_band(site: Site, window: Window) -> int:
     whole = PIXELS // gcd(PIXELS, window.output_width)
     fits = window.output_height >= whole and whole * window.taps_y <= MAX_ROW_POINTERS
     return whole if fits and not site.row_wise else 1
+
+
+def _is_best_by_pixels(site: Site, window: Window, groups: int, filters: int) -> bool:
+    """Return whether edgetool_conv2d_lean_s8 has fewer instructions than edgetool_conv2d_tiled_s8.
+
+    The latter computes four pixels at once, and those of incomplete groups alone or more often. It copies all taps,
+    which only many channels are worth.
+    """
+    if window.is_pointwise and not site.row_wise and is_narrow(window.flattened()):
+        window = window.flattened()
+    pixels = window.output_width * min(_conv_band(site, window), window.output_height)
+    reach = (window.output_width - 1) * window.stride_x + window.taps_x
+    is_run = groups == window.dilation_x == window.taps_y == 1 and window.pad_x == 0 and reach <= window.width
+    most = FEW_CHANNELS if site.dsp or window.taps_x * window.channels > FEW_TAPS else MORE_CHANNELS
+    return pixels in FEW_PIXELS or (is_run and filters <= most)
 
 
 def _is_narrow_s8(site: Site, window: Window, groups: int) -> bool:
@@ -375,6 +392,17 @@ def tiled_weights(rows: Array, numbers: Array) -> bytes:
     return np.concatenate([starts, words, ends], axis=1).tobytes()
 
 
+def paired_weights(flat: Array, numbers: Array, groups: int) -> bytes | None:
+    """Return weights (channels, taps) and numbers of each channel as edgetool_conv2d_lean_s8 reads them.
+
+    None if a pair of weights is no number of 16 bits, or if a second sum of a pair may have more than 24 bits.
+    """
+    pairs = list(zip(np.split(flat, groups), np.split(numbers, groups), strict=True))
+    if not all(fits_pairs(weights, table[:, 0]) for weights, table in pairs):
+        return None
+    return b"".join(_blocks(*item) for item in pairs)
+
+
 def fits_pairs(flat: Array, starts: Array) -> bool:
     """Return whether edgetool_conv2d_lean_s8 can have these weights (channels, taps) of a group, and starts of sums.
 
@@ -395,8 +423,8 @@ def _lean_scratch(window: Window, depth: int) -> int:
     return codes if codes > PLACES * TAPS else 0
 
 
-def paired_weights(flat: Array, numbers: Array) -> bytes:
-    """Return weights (channels, taps) and numbers of each channel as edgetool_conv2d_lean_s8 reads them."""
+def _blocks(flat: Array, numbers: Array) -> bytes:
+    """Return weights (channels, taps) and numbers of a group in blocks of channels."""
     channels, taps = (_up(count, unit) for count, unit in zip(flat.shape, (CHANNELS, TAPS), strict=True))
     padded = np.zeros((channels, taps), np.int64)
     padded[: flat.shape[0], : flat.shape[1]] = flat
@@ -410,11 +438,7 @@ def paired_weights(flat: Array, numbers: Array) -> bytes:
     whole = len(flat) // (BLOCK * CHANNELS) * BLOCK
     blocks = [range(first, first + BLOCK) for first in range(0, whole, BLOCK)]
     blocks += [range(pair, pair + 1) for pair in range(whole, len(words))]
-    parts = [
-        part
-        for pairs in blocks
-        for part in (starts[pairs], words[pairs].swapaxes(0, 1), ends[pairs])
-    ]
+    parts = [part for pairs in blocks for part in (starts[pairs], words[pairs].swapaxes(0, 1), ends[pairs])]
     return b"".join((part.astype(np.int64) & 0xFFFFFFFF).astype("<u4").tobytes() for part in parts)
 
 

@@ -12,8 +12,8 @@ typedef edgetool_conv2d_lean_s8_op conv_op;
 typedef struct {
     const uint32_t *weights;
     /* Where the codes of all taps are: runs of `length` bytes, a multiple of 4. */
-    const int8_t *const *runs;
-    const int8_t *const *runs_end;
+    const int8_t **runs;
+    const int8_t **runs_end;
     uint32_t length;
     int8_t *out;
     /* Behind the outputs that are whole blocks of eight. */
@@ -148,45 +148,89 @@ static inline int32_t second_sum(int32_t lower, uint32_t whole)
     return (int32_t)(whole - (uint32_t)lower) >> 8;
 }
 
+/* The sums of a pair of channels. */
+typedef struct {
+    int32_t lower;
+    uint32_t whole;
+} pair_sums;
+
 /*
- * The sums of a pair of channels. `weights` are those of the pair, and `step` is the number of bytes from four taps to
- * the next ones.
+ * Adds the products of codes with the weights of a pair of channels, or of its first channel. `step` is the number of
+ * bytes from the weights of four taps to the next ones. Returns the end of the weights.
  */
-static EDGETOOL_NOINLINE void sums_of_pair(const pixel *all, const uint32_t *starts, const int8_t *weights,
-                                           uint32_t step, int32_t *sums)
+static EDGETOOL_INLINE const int8_t *add_taps(const int8_t *codes, uint32_t count, const int8_t *weights, uint32_t step,
+                                              int is_pair, pair_sums *sums)
 {
-    int32_t lower = (int32_t)starts[0];
-    uint32_t whole = starts[1];
-    for (const int8_t *const *run = all->runs; run != all->runs_end; run++) {
-        const int8_t *codes = *run, *end = codes + all->length;
-#if defined(EDGETOOL_DSP)
-        if (edgetool_is_aligned(codes)) {
-            for (; codes != end; codes += 4) {
-                const uint32_t word = edgetool_load_word(codes);
-                const uint32_t even = edgetool_load_word(weights), odd = edgetool_load_word(weights + 4);
-                const uint32_t taps = edgetool_sxtb16(word), others = edgetool_sxtb16_odd(word);
-                whole = (uint32_t)edgetool_smlad(even, taps, (int32_t)whole);
-                whole = (uint32_t)edgetool_smlad(odd, others, (int32_t)whole);
-                lower = edgetool_smlad(edgetool_sxtb16(even), taps, lower);
-                lower = edgetool_smlad(edgetool_sxtb16(odd), others, lower);
-                weights += step;
-            }
-            continue;
-        }
-#endif
-        for (; codes != end; codes += 4) {
-#define ADD_TAP(tap, place) \
+    int32_t lower = sums->lower;
+    uint32_t whole = sums->whole;
+    const int8_t *end = codes + (count & ~3U);
+#define ADD_CODE(tap, place) \
     lower += weights[place] * codes[tap]; \
-    whole += (uint32_t)(both_weights(weights + (place)) * codes[tap]);
-            ADD_TAP(0, 0)
-            ADD_TAP(1, 4)
-            ADD_TAP(2, 2)
-            ADD_TAP(3, 6)
+    if (is_pair) { \
+        whole += (uint32_t)(both_weights(weights + (place)) * codes[tap]); \
+    }
+#if defined(EDGETOOL_DSP)
+#define ADD_FOUR(taps, others) \
+    const uint32_t even = edgetool_load_word(weights), odd = edgetool_load_word(weights + 4); \
+    if (is_pair) { \
+        whole = (uint32_t)edgetool_smlad(even, taps, (int32_t)whole); \
+        whole = (uint32_t)edgetool_smlad(odd, others, (int32_t)whole); \
+    } \
+    lower = edgetool_smlad(edgetool_sxtb16(even), taps, lower); \
+    lower = edgetool_smlad(edgetool_sxtb16(odd), others, lower);
+    if (edgetool_is_aligned(codes)) {
+        for (; codes != end; codes += 4) {
+            const uint32_t word = edgetool_load_word(codes);
+            const uint32_t taps = edgetool_sxtb16(word), others = edgetool_sxtb16_odd(word);
+            ADD_FOUR(taps, others)
+            weights += step;
+        }
+    } else {
+        for (; codes != end; codes += 4) {
+            const uint32_t taps = edgetool_pack_low((uint32_t)codes[0], (uint32_t)codes[2]);
+            const uint32_t others = edgetool_pack_low((uint32_t)codes[1], (uint32_t)codes[3]);
+            ADD_FOUR(taps, others)
             weights += step;
         }
     }
-    sums[0] = lower;
-    sums[1] = second_sum(lower, whole);
+#else
+    for (; codes != end; codes += 4) {
+        ADD_CODE(0, 0)
+        ADD_CODE(1, 4)
+        ADD_CODE(2, 2)
+        ADD_CODE(3, 6)
+        weights += step;
+    }
+#endif
+    if (count % 4 != 0) {
+        ADD_CODE(0, 0)
+        if (count % 4 > 1) {
+            ADD_CODE(1, 4)
+        }
+        if (count % 4 > 2) {
+            ADD_CODE(2, 2)
+        }
+        weights += step;
+    }
+    sums->lower = lower;
+    sums->whole = whole;
+    return weights;
+}
+
+/* The sums of a pair of channels over all runs. Returns the end of the weights. */
+static EDGETOOL_INLINE const uint32_t *sums_of_pair(const pixel *all, const uint32_t *starts, const uint32_t *weights,
+                                                    uint32_t step, int32_t *sums)
+{
+    const int8_t *next = (const int8_t *)weights;
+    pair_sums pair;
+    pair.lower = (int32_t)starts[0];
+    pair.whole = starts[1];
+    for (const int8_t *const *run = all->runs; run != all->runs_end; run++) {
+        next = add_taps(*run, all->length & ~3U, next, step, 1, &pair);
+    }
+    sums[0] = pair.lower;
+    sums[1] = second_sum(pair.lower, pair.whole);
+    return (const uint32_t *)EDGETOOL_ALIGNED(next);
 }
 
 #if defined(EDGETOOL_THUMB2_ASSEMBLY)
@@ -294,7 +338,7 @@ static EDGETOOL_NOINLINE void sums_of_words(const pixel *all, int32_t *sums)
 static EDGETOOL_NOINLINE void sums_of_block(const pixel *all, int32_t *sums)
 {
     for (uint32_t i = 0; i < CHANNELS; i += 2) {
-        sums_of_pair(all, all->weights + i, (const int8_t *)(all->weights + CHANNELS + i), 4 * CHANNELS, sums + i);
+        sums_of_pair(all, all->weights + i, all->weights + CHANNELS + i, 4 * CHANNELS, sums + i);
     }
 }
 
@@ -347,6 +391,12 @@ static EDGETOOL_NOINLINE void sums_of_block(const pixel *all, int32_t *sums)
 
 #endif
 
+/* The code of a sum that is a line. */
+static inline int8_t line_code(int32_t sum, const uint32_t *numbers)
+{
+    return (int8_t)edgetool_ssat8(edgetool_smmla(sum, (int32_t)numbers[0], (int32_t)numbers[1]) >> LINE_SHIFT);
+}
+
 /* Writes the outputs of some channels; returns what is behind their numbers. */
 static EDGETOOL_NOINLINE const uint32_t *put_codes(const conv_op *op, const uint32_t *numbers, const int32_t *sum,
                                                    int8_t *out, const int8_t *end)
@@ -354,7 +404,7 @@ static EDGETOOL_NOINLINE const uint32_t *put_codes(const conv_op *op, const uint
     const uint32_t shift = op->shift;
     if (shift < EDGETOOL_SIGN) {
         for (; out != end; numbers += 2) {
-            *out++ = (int8_t)edgetool_ssat8(edgetool_smmla(*sum++, (int32_t)numbers[0], (int32_t)numbers[1]) >> LINE_SHIFT);
+            *out++ = line_code(*sum++, numbers);
         }
         return numbers;
     }
@@ -392,18 +442,57 @@ static EDGETOOL_NOINLINE void compute_slowly(const conv_op *op, pixel *all, uint
     }
 }
 
-/* The outputs of a pixel in the channels that are not in blocks of eight. */
-static EDGETOOL_NOINLINE void compute_pairs(const conv_op *op, pixel *all, uint32_t words, const int8_t *end)
+/* The outputs of a pixel in the channels that are not in blocks of eight, `left` of them. */
+static EDGETOOL_NOINLINE void compute_pairs(const conv_op *op, pixel *all, uint32_t left)
 {
-    while (all->out != end) {
+    while (left != 0) {
+        const uint32_t count = left == 1 ? 1 : 2;
         int32_t sums[2];
-        const uint32_t left = (uint32_t)(end - all->out), count = left < 2 ? left : 2;
-        sums_of_pair(all, all->weights, (const int8_t *)(all->weights + 2), 8, sums);
-        all->weights = put_codes(op, all->weights + (words + 1) * 2, sums, all->out, all->out + count);
-        if (count == 1) {
-            all->weights += op->shift == EDGETOOL_SIGN ? 3 : 2;
-        }
+        all->weights = sums_of_pair(all, all->weights, all->weights + 2, 8, sums);
+        put_codes(op, all->weights, sums, all->out, all->out + count);
+        all->weights += op->shift == EDGETOOL_SIGN ? 6 : 4;
         all->out += count;
+        left -= count;
+    }
+}
+
+/*
+ * The outputs of a row in fewer channels than a block, if all taps of a pixel are beside each other, `count` of them.
+ * `step` and `output_step` go from one pixel to the next.
+ */
+static EDGETOOL_NOINLINE void compute_few(const conv_op *op, const int8_t *codes, uint32_t count, ptrdiff_t step,
+                                          int8_t *out, ptrdiff_t output_step)
+{
+    const int is_line = op->shift < EDGETOOL_SIGN;
+    for (uint32_t pixels = op->output_width; pixels != 0; pixels--) {
+        const uint32_t *weights = op->weights;
+        int8_t *to = out;
+        for (uint32_t left = op->filters; left != 0;) {
+            const int8_t *next = (const int8_t *)(weights + 2);
+            pair_sums pair;
+            pair.lower = (int32_t)weights[0];
+            pair.whole = weights[1];
+            /* A single channel needs no sum of whole numbers. */
+            next = left == 1 ? add_taps(codes, count, next, 8, 0, &pair) : add_taps(codes, count, next, 8, 1, &pair);
+            weights = (const uint32_t *)EDGETOOL_ALIGNED(next);
+            if (is_line) {
+                *to++ = line_code(pair.lower, weights);
+                if (left > 1) {
+                    *to++ = line_code(second_sum(pair.lower, pair.whole), weights + 2);
+                }
+                weights += 4;
+            } else {
+                int32_t sums[2];
+                sums[0] = pair.lower;
+                sums[1] = second_sum(pair.lower, pair.whole);
+                put_codes(op, weights, sums, to, left > 1 ? to + 2 : to + 1);
+                weights += op->shift == EDGETOOL_SIGN ? 6 : 4;
+                to += 2;
+            }
+            left = left > 1 ? left - 2 : 0;
+        }
+        codes += step;
+        out += output_step;
     }
 }
 
@@ -411,7 +500,6 @@ static EDGETOOL_NOINLINE void compute_pairs(const conv_op *op, pixel *all, uint3
 static EDGETOOL_INLINE void compute_channels(const conv_op *op, pixel *all, uint32_t words, int is_aligned)
 {
     const uint32_t filters = op->filters, whole = filters & ~(CHANNELS - 1U);
-    const int8_t *end = all->out + filters;
     all->blocks_end = all->out + whole;
     if (whole != 0) {
 #if defined(EDGETOOL_THUMB2_ASSEMBLY)
@@ -428,7 +516,7 @@ static EDGETOOL_INLINE void compute_channels(const conv_op *op, pixel *all, uint
         }
     }
     if (whole != filters) {
-        compute_pairs(op, all, words, end);
+        compute_pairs(op, all, filters - whole);
     }
 }
 
@@ -509,6 +597,17 @@ static void compute_row(const conv_op *op, const void *const *rows, int8_t *out,
         stride = 0U - stride;
         step = -step;
     }
+    if (op->filters < CHANNELS && taps_y == 1 && start < limit && start + (op->output_width - 1U) * stride < limit) {
+        /* All taps of few channels are inside one row: there is nothing to copy. */
+        const int8_t *codes = (const int8_t *)rows[0] + (size_t)start * depth;
+        compute_few(op, codes, run, (ptrdiff_t)(int32_t)stride * (ptrdiff_t)depth, out, step);
+        return;
+    }
+    if (list->codes != NULL) {
+        all->runs[0] = list->codes;
+        all->runs_end = all->runs + 1;
+        all->length = words * 4;
+    }
     for (uint32_t left = op->output_width; left != 0; left--) {
         all->weights = op->weights;
         all->out = out;
@@ -548,7 +647,7 @@ void edgetool_conv2d_lean_s8(const void *descriptor, const edgetool_band *band)
     const conv_op *op = (const conv_op *)descriptor;
     const uint32_t taps = (uint32_t)op->taps_y * op->taps_x, words = (taps * op->depth + 3) / 4;
     const uint32_t has_words = op->depth % 4 == 0, row_codes = op->output_width * op->groups * (uint32_t)op->filters;
-    const int8_t *places[EDGETOOL_CONV2D_PLACES], *codes;
+    const int8_t *places[EDGETOOL_CONV2D_PLACES], *only;
     tap_list list;
     pixel all;
     list.runs = places;
@@ -561,12 +660,9 @@ void edgetool_conv2d_lean_s8(const void *descriptor, const edgetool_band *band)
     list.codes = NULL;
     if (!has_words) {
         list.codes = (int8_t *)list.runs;
-        codes = list.codes;
-        all.runs = &codes;
-        all.runs_end = all.runs + 1;
-        all.length = words * 4;
+        all.runs = &only;
         /* What is behind the last code has weights of 0, but is read. */
-        edgetool_store_word(list.codes + all.length - 4, 0);
+        edgetool_store_word(list.codes + 4 * (size_t)words - 4, 0);
     }
     for (uint32_t i = 0; i < band->count; i++) {
         const uint32_t y = op->descending != 0 ? band->count - 1 - i : i;
