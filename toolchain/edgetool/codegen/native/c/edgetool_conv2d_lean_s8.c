@@ -218,7 +218,7 @@ static EDGETOOL_INLINE const int8_t *add_taps(const int8_t *codes, uint32_t coun
 }
 
 /* The sums of a pair of channels over all runs. Returns the end of the weights. */
-static EDGETOOL_INLINE const uint32_t *sums_of_pair(const pixel *all, const uint32_t *starts, const uint32_t *weights,
+static EDGETOOL_NOINLINE const uint32_t *sums_of_pair(const pixel *all, const uint32_t *starts, const uint32_t *weights,
                                                     uint32_t step, int32_t *sums)
 {
     const int8_t *next = (const int8_t *)weights;
@@ -472,8 +472,12 @@ static EDGETOOL_NOINLINE void compute_few(const conv_op *op, const int8_t *codes
             pair_sums pair;
             pair.lower = (int32_t)weights[0];
             pair.whole = weights[1];
+#if defined(EDGETOOL_DSP)
+            next = add_taps(codes, count, next, 8, 1, &pair);
+#else
             /* A single channel needs no sum of whole numbers. */
             next = left == 1 ? add_taps(codes, count, next, 8, 0, &pair) : add_taps(codes, count, next, 8, 1, &pair);
+#endif
             weights = (const uint32_t *)EDGETOOL_ALIGNED(next);
             if (is_line) {
                 *to++ = line_code(pair.lower, weights);
@@ -565,7 +569,9 @@ static EDGETOOL_NOINLINE const int8_t **list_taps(const conv_op *op, const void 
             if (codes == NULL) {
                 *runs++ = from;
             } else {
-                codes = copy_codes(codes, from, depth);
+                for (const int8_t *tap_end = from + depth; from != tap_end; from++) {
+                    *codes++ = *from;
+                }
             }
             column += op->dilation_x;
         }
@@ -611,31 +617,29 @@ static void compute_row(const conv_op *op, const void *const *rows, int8_t *out,
     for (uint32_t left = op->output_width; left != 0; left--) {
         all->weights = op->weights;
         all->out = out;
-        if (start < limit) {
-            const size_t offset = (size_t)start * depth;
+        for (uint32_t channel = 0; channel < channels; channel += depth) {
             int8_t *codes = list->codes;
-            for (uint32_t ty = 0; ty < taps_y; ty++) {
-                const int8_t *from = (const int8_t *)rows[ty] + offset;
-                if (codes == NULL) {
-                    list->runs[ty] = from;
-                } else {
-                    codes = copy_codes(codes, from, run);
+            const int8_t **end = list->runs + taps_y;
+            uint32_t length = run;
+            if (start < limit) {
+                const size_t offset = (size_t)start * depth;
+                for (uint32_t ty = 0; ty < taps_y; ty++) {
+                    const int8_t *from = (const int8_t *)rows[ty] + offset;
+                    if (codes == NULL) {
+                        list->runs[ty] = from;
+                    } else {
+                        codes = copy_codes(codes, from, run);
+                    }
                 }
+            } else {
+                end = list_taps(op, rows, start, channel, list);
+                length = depth;
             }
-            if (codes == NULL) {
-                all->runs_end = list->runs + taps_y;
-                all->length = run;
+            if (list->codes == NULL) {
+                all->runs_end = end;
+                all->length = length;
             }
             compute_channels(op, all, words, bits % 4 == 0);
-        } else {
-            for (uint32_t channel = 0; channel < channels; channel += depth) {
-                const int8_t **end = list_taps(op, rows, start, channel, list);
-                if (list->codes == NULL) {
-                    all->runs_end = end;
-                    all->length = depth;
-                }
-                compute_channels(op, all, words, bits % 4 == 0);
-            }
         }
         start += stride;
         out += step;

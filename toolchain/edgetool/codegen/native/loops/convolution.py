@@ -202,6 +202,10 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
         if not (call.code.dsp or call.code.thumb1):
             is_slow = call.form == "double" and not call.code.riscv
         inside = between if rows[0] is not None and rows[-1] is not None else 0
+        loops.update(_clamps(call, y))
+        if filters < BLOCK and taps_y == 1 and inside == width:
+            loops.update(_few_channels(call, rows[0], starts))
+            continue
         outside = width - inside
         loops.update({"pixels": inside, "pixels outside": outside, "runs": inside * taps_y})
         loops["more groups"] += outside * (groups - 1)
@@ -226,13 +230,33 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
             loops["runs of pairs"] += pairs * listed
             loops[f"fours of pairs in {kind}"] += pairs * fours
             loops["codes"] += pixels * (is_slow * blocks * BLOCK + rest)
-        if not call.is_full_range:
-            is_word = call.code.dsp and (call.output_start + y * call.step.row_bytes) % WORD == 0
-            words = call.step.row_bytes // WORD if is_word else 0
-            loops["clamps"] += 1
-            loops["clamped words"] += words
-            loops["clamped codes"] += call.step.row_bytes - words * WORD
     return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items() if times})
+
+
+def _clamps(call: StepCall, row: int) -> dict[str, int]:
+    """Return the loops that clamp the codes of an output row."""
+    if call.is_full_range:
+        return {}
+    is_word = call.code.dsp and (call.output_start + row * call.step.row_bytes) % WORD == 0
+    words = call.step.row_bytes // WORD if is_word else 0
+    return {"clamps": 1, "clamped words": words, "clamped codes": call.step.row_bytes - words * WORD}
+
+
+def _few_channels(call: StepCall, row: int | None, starts: list[int]) -> Counter[str]:
+    """Return the loops of an output row in fewer channels than a block, whose pixels each read a run of one row."""
+    assert row is not None
+    run, filters = call["taps_x"] * call["depth"], call["filters"]
+    singles = 0 if call.code.dsp else filters % 2
+    pairs = -(-filters // 2) - singles
+    loops = Counter({"pixels": len(starts), "few": len(starts), "few codes": len(starts) * filters})
+    for start in starts:
+        is_word = call.code.dsp and (call.row_start(row) + start * call["depth"]) % WORD == 0
+        for kind, count in (("pairs", pairs), ("singles", singles)):
+            loops[f"few {kind}"] += count
+            loops[f"fours of few {kind} in {'words' if is_word else 'codes'}"] += count * (run // TAPS)
+            loops[f"rests of few {kind}"] += count * (run % TAPS > 0)
+            loops[f"taps of few {kind}"] += count * (run % TAPS)
+    return loops
 
 
 def inside_taps(call: StepCall) -> int:
