@@ -51,11 +51,6 @@ DEPTHWISE = Operands(0, 1, 2, 3, (DType.INT64,))
 MAX_WIDTH = 2**16 - 1
 # What edgetool_conv2d_tiled_s8 computes at once, and the pointers to rows that a call may have on the stack.
 CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
-# Pairs of channels that edgetool_conv2d_lean_s8 computes at once, and the taps or words that need no scratch.
-BLOCK, PLACES = 4, 10
-# The pixels of a call that it computes faster than four at once, and the most channels; without DSP instructions, and
-# with as few taps, it computes more channels faster.
-FEW_PIXELS, FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS = (1, 2, 3, 5, 6), 2, 7, 8
 # The shift of its products, with which nearly all layers have some, and the largest one of its form "sign".
 TILED_SHIFT, MAX_SIGN_SHIFT = 3, 22
 # Groups that it can have.
@@ -69,6 +64,11 @@ PLANES, PLANE_BYTES, COLUMN, BAND_BYTES, TILE_UNIT = 4, 6656, 8, 6144, 6
 # The most pairs of tap rows unless taps are 3 x 3, the fewest taps then, the fewest products of a channel and band that
 # are worth planes, with taps of 3 x 3 and with others, and what is in scratch to keep the stack small.
 MAX_PAIRS, LEAST_TAPS, LEAST_PRODUCTS_3X3, LEAST_PRODUCTS, SECTION_WORDS = 4, 4, 50, 80, 64
+# Pairs of channels that edgetool_conv2d_lean_s8 computes at once, and the taps or words that need no scratch.
+BLOCK, PLACES = 4, 10
+# The pixels of a call that it computes faster than four at once, the most channels by whether the core has DSP
+# instructions, the most with as few taps as FEW_TAPS without them, and the fewest taps in several rows for one channel.
+FEW_PIXELS, FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS, MANY_TAPS = (1, 2, 3, 5, 6), {True: 2, False: 3}, 7, 8, 64
 
 
 TRANSPOSE = Operands(2, 1, 3, 0, (DType.INT16, DType.INT64))
@@ -264,7 +264,7 @@ def _convolution(site: Site, filters: Array) -> Step:
         if site.lean or _is_best_by_pixels(site, window, groups, channels // groups):
             stream = paired_weights(flat, numbers, groups)
     is_tiled = is_narrow_s8 and not site.lean and stream is None
-    band = _conv_band(site, window) if is_tiled else 1
+    band = _conv_band(site, window) if is_tiled or stream is not None else 1
     if is_tiled and groups > 1:
         # A group of channels is written in all rows of a band before the next one is read.
         overlaps = [StepOverlap(0, banded_distance(window, band))]
@@ -335,10 +335,16 @@ def _is_best_by_pixels(site: Site, window: Window, groups: int, filters: int) ->
     if window.is_pointwise and not site.row_wise and is_narrow(window.flattened()):
         window = window.flattened()
     pixels = window.output_width * min(_conv_band(site, window), window.output_height)
-    reach = (window.output_width - 1) * window.stride_x + window.taps_x
-    is_run = groups == window.dilation_x == window.taps_y == 1 and window.pad_x == 0 and reach <= window.width
-    most = FEW_CHANNELS if site.dsp or window.taps_x * window.channels > FEW_TAPS else MORE_CHANNELS
-    return pixels in FEW_PIXELS or (is_run and filters <= most)
+    if pixels in FEW_PIXELS:
+        return True
+    down = (window.output_height - 1) * window.stride_y + window.taps_y <= window.height and window.pad_y == 0
+    across = (window.output_width - 1) * window.stride_x + window.taps_x <= window.width and window.pad_x == 0
+    if not (down and across and groups == window.dilation_x == window.dilation_y == 1):
+        return False
+    taps = window.taps_y * window.taps_x * window.channels
+    if window.taps_y > 1:
+        return filters == 1 and taps >= MANY_TAPS
+    return filters <= (MORE_CHANNELS if taps <= FEW_TAPS and not site.dsp else FEW_CHANNELS[site.dsp])
 
 
 def _is_narrow_s8(site: Site, window: Window, groups: int) -> bool:
