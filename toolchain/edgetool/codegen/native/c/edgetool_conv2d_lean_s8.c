@@ -48,7 +48,7 @@ typedef struct {
     "mla " whole ", r3, r2, " whole "\n\t" \
     "mla " lower ", r12, r2, " lower "\n\t"
 #define TAP(first, second, third, fourth) \
-    "ldrsb.w r2, [r0], #1\n\t" \
+    "ldrsb r2, [r0], #1\n\t" \
     PAIR("r4", "r5", first) PAIR("r6", "r7", second) PAIR("r8", "r9", third) PAIR("r10", "r11", fourth)
 #define TURN \
     TAP("0", "8", "16", "24") TAP("4", "12", "20", "28") TAP("2", "10", "18", "26") TAP("6", "14", "22", "30") \
@@ -69,8 +69,8 @@ typedef struct {
     "asr.w r12, " sum ", #31\n\t" \
     "lsl.w " sum ", " sum ", #1\n\t" ROUNDED(sum) \
     "ldr.w r2, [r1], #4\n\t" \
-    "add.w " sum ", r12\n\t" \
-    "asr.w " sum ", r2\n\t" \
+    "add.w " sum ", " sum ", r12\n\t" \
+    "asr.w " sum ", " sum ", r2\n\t" \
     "ssat " sum ", #8, " sum "\n\t" \
     "strb " sum ", [r0], #1\n\t"
 
