@@ -439,7 +439,7 @@ def _wide(code: str, height: int, width: int) -> Model:
     net = Net(seed=2)
     x = net.arena(1, height, width, 1 if code == "CONV_2D" else 2, zero_point=3)
     if code == "CONV_2D":
-        return net.model([x], [_conv(net, x, (2, 1, 1, 1), (1, height, width, 2))])
+        return net.model([x], [_conv(net, x, (3, 1, 1, 1), (1, height, width, 3))])
     values: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1, "padding": "SAME"}
     taps = (1, 5) if width > 1 else (9, 1)
     y = net.op(code, [x, net.filter(1, *taps, 2, like=x, axis=3)], 1, height, width, 2, scale=64.0, **values)
