@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from benchmarks.kernels.cases import Case
 
-from edgetool.codegen.native.convolution import TILED_SHIFT, DepthwiseTiling
+from edgetool.codegen.native.convolution import TILED_SHIFT, DepthwiseTiling, fits_pairs, paired_weights
 from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, SIGN, WIDE
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import NativeMemory, memory_of, native_problem
@@ -23,6 +23,8 @@ from edgetool.model.types import DType, Model
 from edgetool.operators.overlap import Window
 from tests.codegen.native.host import Build, compare_all, differences, prepare
 from tests.memory.account_net import Net
+
+TILED, LEAN = "edgetool_conv2d_tiled_s8", "edgetool_conv2d_lean_s8"
 
 
 def _network(dtype: DType) -> Model:
@@ -270,13 +272,14 @@ def convolutions() -> list[Model]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.parametrize("lean", [False, True])
 @pytest.mark.parametrize("driver", ["run", "bands"])
 def test_convolutions_of_every_form_compute_what_tflm_computes(
-    flags: tuple[str, ...], driver: Literal["run", "bands"]
+    flags: tuple[str, ...], lean: bool, driver: Literal["run", "bands"]
 ) -> None:
-    trials = [prepare(model, samples=1, row_wise=driver == "bands") for model in convolutions()]
+    trials = [prepare(model, samples=1, row_wise=driver == "bands", lean=lean) for model in convolutions()]
     steps = [step for trial in trials for step in trial.program.steps]
-    assert {step.kernel for step in steps} == {"edgetool_conv2d_tiled_s8"}
+    assert {step.kernel for step in steps} == {LEAN, *([] if lean else [TILED])}
     assert {_fields(step)["shift"] for step in steps} == {TILED_SHIFT, SIGN, DOUBLE_ROUNDING}
     assert {_fields(step)["high"] < 127 for step in steps} == {False, True}
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
@@ -294,8 +297,64 @@ def test_grouped_convolutions_compute_what_tflm_computes(
         )
     ]
     trials = [prepare(model, samples=1, row_wise=driver == "bands") for model in models]
-    assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_conv2d_tiled_s8"}
+    kernels = {step.kernel for trial in trials for step in trial.program.steps}
+    assert kernels == ({TILED} if driver == "run" else {TILED, LEAN})
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_pixels_compute_what_tflm_computes_with_scratch_and_without(driver: Literal["run", "bands"]) -> None:
+    shapes = [((5, 7, 3, 3, 1, 1), (3, 9)), ((5, 7, 3, 4, 1, 1), (4, 9)), ((9, 7, 4, 3, 1, 2), (5, 12))]
+    models = [_convolution(size, channels, 1.0, "NONE") for size, channels in shapes]
+    trials = [prepare(model, samples=1, row_wise=driver == "bands", lean=True) for model in models]
+    steps = [step for trial in trials for step in trial.program.steps]
+    assert {step.kernel for step in steps} == {LEAN}
+    assert [step.scratch_bytes for step in steps] == [0, 8 * 12 + 4, 60]
+    assert compare_all(trials, Build(driver=driver)) == [None] * len(trials)
+
+
+def test_few_pixels_and_few_channels_are_computed_without_groups_of_pixels() -> None:
+    def kernel(width: int, channels: int, filters: int, *, row_wise: bool = True) -> str:
+        model = _convolution((8, width, 1, 1, 1, 1), (channels, filters), 1.0, "NONE")
+        return _steps(model, row_wise=row_wise)[0].kernel
+
+    assert [kernel(width, 8, 8) for width in range(1, 9)] == [LEAN] * 3 + [TILED] + [LEAN] * 2 + [TILED] * 2
+    assert kernel(3, 8, 8, row_wise=False) == TILED
+    assert [kernel(8, 12, filters) for filters in (1, 2, 3)] == [LEAN, LEAN, TILED]
+
+
+def test_pairs_of_weights_are_numbers_of_16_bits_with_sums_of_24_bits() -> None:
+    weights, starts = np.array([[-1, 3], [-128, 5]], np.int8), np.zeros(2, np.int64)
+    assert not fits_pairs(weights, starts)
+    assert fits_pairs(weights[::-1], starts)
+    weights = np.array([[1, 3], [127, 6]], np.int8)
+    assert fits_pairs(weights, np.array([2**30, 2**23 - 1 - 127 * 133]))
+    assert not fits_pairs(weights, np.array([0, 2**23 - 127 * 133]))
+    assert paired_weights(weights, np.full((2, 3), 2**23), 1) is None
+
+
+def test_blocks_have_eight_channels_and_then_pairs() -> None:
+    flat = np.arange(11 * 5).reshape(11, 5).astype(np.int8)
+    numbers = np.arange(11 * 3).reshape(11, 3) - 7
+    data = paired_weights(flat, numbers, 1)
+    assert data is not None
+    words, channel = np.frombuffer(data, "<i4"), 0
+    for size in (8, 2, 2):
+        starts, both = words[:size].astype(np.int64), words[size : 3 * size].view("<i2").astype(int)
+        ends, words = words[3 * size : 5 * size].reshape(-1, 2), words[5 * size :]
+        for pair, (first, second) in enumerate(
+            zip(range(channel, channel + size, 2), range(channel + 1, 13, 2), strict=False)
+        ):
+            taps = both.reshape(2, -1, 2, 2)[:, pair].swapaxes(1, 2).reshape(-1)[:5]
+            low = taps.astype(np.int8)
+            assert low.tolist() == flat[first].tolist()
+            assert starts[2 * pair] == numbers[first, 0]
+            assert ends[2 * pair].tolist() == numbers[first, 1:].tolist()
+            if second < 11:
+                assert ((taps - low) // 256).tolist() == flat[second].tolist()
+                assert starts[2 * pair + 1] == numbers[first, 0] + 256 * numbers[second, 0]
+        channel += size
+    assert len(words) == 0
 
 
 def test_more_groups_than_a_descriptor_can_have_get_the_lean_kernel() -> None:
@@ -334,7 +393,8 @@ def test_pixels_of_a_pointwise_convolution_are_one_row_unless_rows_stay_apart() 
     assert [overlap.descending for overlap in rows.overlaps] == [False]
 
 
-def test_int4_weights_are_unpacked() -> None:
+def test_int4_weights_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgetool.codegen.native.convolution.fits_pairs", lambda *_: False)
     number = next(n for n in range(20) if _filter_elements(Case("CONV_2D", "int8-int4", n).model()) % 2)
     model = Case("CONV_2D", "int8-int4", number).model()
     weights = model.main.tensors[model.main.operators[0].inputs[1]]
@@ -421,7 +481,7 @@ def _wide(code: str, height: int, width: int) -> Model:
     net = Net(seed=2)
     x = net.arena(1, height, width, 1 if code == "CONV_2D" else 2, zero_point=3)
     if code == "CONV_2D":
-        return net.model([x], [_conv(net, x, (2, 1, 1, 1), (1, height, width, 2))])
+        return net.model([x], [_conv(net, x, (3, 1, 1, 1), (1, height, width, 3))])
     values: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1, "padding": "SAME"}
     taps = (1, 5) if width > 1 else (9, 1)
     y = net.op(code, [x, net.filter(1, *taps, 2, like=x, axis=3)], 1, height, width, 2, scale=64.0, **values)

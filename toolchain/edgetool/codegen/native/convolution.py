@@ -67,6 +67,11 @@ PLANES, PLANE_BYTES, COLUMN, BAND_BYTES, TILE_UNIT = 4, 6656, 8, 6144, 6
 # The most pairs of tap rows unless taps are 3 x 3, the fewest taps then, the fewest products of a channel and band that
 # are worth planes, with taps of 3 x 3 and with others, and what is in scratch to keep the stack small.
 MAX_PAIRS, LEAST_TAPS, LEAST_PRODUCTS_3X3, LEAST_PRODUCTS, SECTION_WORDS = 4, 4, 50, 80, 64
+# Pairs of channels that edgetool_conv2d_lean_s8 computes at once, and the taps or words that need no scratch.
+BLOCK, PLACES = 4, 10
+# The pixels of a call that it computes faster than four at once, the most channels by whether the core has DSP
+# instructions, the most with as few taps as FEW_TAPS without them, and the fewest taps in several rows for one channel.
+FEW_PIXELS, FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS, MANY_TAPS = (1, 2, 3, 5, 6), {True: 2, False: 3}, 7, 8, 64
 
 
 TRANSPOSE = Operands(2, 1, 3, 0, (DType.INT16, DType.INT64))
@@ -255,28 +260,36 @@ def _convolution(site: Site, filters: Array) -> Step:
     window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
-    element, is_tiled = site.output().dtype.bits // 8, _is_tiled(site, window, groups)
-    band = _conv_band(site, window) if is_tiled else 1
+    element, is_narrow_s8 = site.output().dtype.bits // 8, _is_narrow_s8(site, window, groups)
+    stream = None
+    if is_narrow_s8:
+        shift, numbers = _tiled_scales(site, scales, flat)
+        if site.lean or _is_best_by_pixels(site, window, groups, channels // groups):
+            stream = paired_weights(flat, numbers, groups)
+    is_tiled = is_narrow_s8 and not site.lean and stream is None
+    band = _conv_band(site, window) if is_tiled or stream is not None else 1
     if is_tiled and groups > 1:
         # A group of channels is written in all rows of a band before the next one is read.
         overlaps = [StepOverlap(0, banded_distance(window, band))]
     else:
         overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
-        if window.is_pointwise and not site.row_wise and (not is_tiled or is_narrow(window.flattened())):
+        if window.is_pointwise and not site.row_wise and (not is_narrow_s8 or is_narrow(window.flattened())):
             window = window.flattened()
             distance = conv_distance(window, descending=True, element_bytes=element)
             overlaps.append(StepOverlap(0, distance, descending=True))
     kernel, scratch = f"edgetool_conv2d_{_suffix(site)}", 0
     special: dict[str, FieldValue]
-    if is_tiled:
+    if stream is not None:
+        kernel, scratch = "edgetool_conv2d_lean_s8", _lean_scratch(window, depth)
+    elif is_tiled:
         # The taps of four pixels as int16.
         kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
-        shift, numbers = _tiled_scales(site, scales, flat)
         # The taps of a row follow each other in the input, or only those of a pixel.
         is_apart = groups > 1 or window.dilation_x > 1
         rows = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
         split = (np.split(item, groups) for item in (rows, numbers))
         stream = b"".join(tiled_weights(*item) for item in zip(*split, strict=True))
+    if stream is not None:
         special = {
             "weights": Constant("uint32_t", stream, "weights and scales"),
             "zero_pixel": _zero_words(site, ASIDE),
@@ -316,9 +329,30 @@ def _conv_band(site: Site, window: Window) -> int:
     return whole if fits and not site.row_wise else 1
 
 
-def _is_tiled(site: Site, window: Window, groups: int) -> bool:
-    """Return whether a CONV_2D has the kernel with scratch."""
-    return site.output().dtype is DType.INT8 and groups <= MAX_GROUPS and not site.lean and is_narrow(window)
+def _is_best_by_pixels(site: Site, window: Window, groups: int, filters: int) -> bool:
+    """Return whether edgetool_conv2d_lean_s8 has fewer instructions than edgetool_conv2d_tiled_s8.
+
+    The latter computes four pixels at once, and those of incomplete groups alone or more often. It copies all taps,
+    which only many channels are worth.
+    """
+    if window.is_pointwise and not site.row_wise and is_narrow(window.flattened()):
+        window = window.flattened()
+    pixels = window.output_width * min(_conv_band(site, window), window.output_height)
+    if pixels in FEW_PIXELS:
+        return True
+    down = (window.output_height - 1) * window.stride_y + window.taps_y <= window.height and window.pad_y == 0
+    across = (window.output_width - 1) * window.stride_x + window.taps_x <= window.width and window.pad_x == 0
+    if not (down and across and groups == window.dilation_x == window.dilation_y == 1):
+        return False
+    taps = window.taps_y * window.taps_x * window.channels
+    if window.taps_y > 1:
+        return filters == 1 and taps >= MANY_TAPS
+    return filters <= (MORE_CHANNELS if taps <= FEW_TAPS and not site.dsp else FEW_CHANNELS[site.dsp])
+
+
+def _is_narrow_s8(site: Site, window: Window, groups: int) -> bool:
+    """Return whether a CONV_2D is one that the fast kernels can describe."""
+    return site.output().dtype is DType.INT8 and groups <= MAX_GROUPS and is_narrow(window)
 
 
 def is_narrow(window: Window) -> bool:
@@ -365,6 +399,56 @@ def tiled_weights(rows: Array, numbers: Array) -> bytes:
     table = (table & 0xFFFFFFFF).astype("<u4")
     starts, ends = table[:, 0].reshape(-1, CHANNELS), table[:, 1:].reshape(len(words), -1)
     return np.concatenate([starts, words, ends], axis=1).tobytes()
+
+
+def paired_weights(flat: Array, numbers: Array, groups: int) -> bytes | None:
+    """Return weights (channels, taps) and numbers of each channel as edgetool_conv2d_lean_s8 reads them.
+
+    None if a pair of weights is no number of 16 bits, or if a second sum of a pair may have more than 24 bits.
+    """
+    pairs = list(zip(np.split(flat, groups), np.split(numbers, groups), strict=True))
+    if not all(fits_pairs(weights, table[:, 0]) for weights, table in pairs):
+        return None
+    return b"".join(_blocks(*item) for item in pairs)
+
+
+def fits_pairs(flat: Array, starts: Array) -> bool:
+    """Return whether edgetool_conv2d_lean_s8 can have these weights (channels, taps) of a group, and starts of sums.
+
+    A pair of weights is a number of 16 bits, and the second sum of a pair is one of 24 bits: see its header.
+    """
+    reach = reach_of_weights(flat)
+    low, high = np.asarray(reach.low)[1::2] + starts[1::2], np.asarray(reach.high)[1::2] + starts[1::2]
+    first, second = flat[0::2][: len(low)], flat[1::2]
+    return bool(((first >= 0) | (second > -128)).all() and (low >= -(2**23)).all() and (high < 2**23).all())
+
+
+def _lean_scratch(window: Window, depth: int) -> int:
+    """Return the bytes of scratch of edgetool_conv2d_lean_s8: addresses of taps, or their codes."""
+    taps = window.taps_y * window.taps_x
+    if depth % TAPS == 0:
+        return 8 * taps + 4 if taps > PLACES else 0
+    codes = _up(taps * depth, TAPS)
+    return codes if codes > PLACES * TAPS else 0
+
+
+def _blocks(flat: Array, numbers: Array) -> bytes:
+    """Return weights (channels, taps) and numbers of a group in blocks of channels."""
+    channels, taps = (_up(count, unit) for count, unit in zip(flat.shape, (CHANNELS, TAPS), strict=True))
+    padded = np.zeros((channels, taps), np.int64)
+    padded[: flat.shape[0], : flat.shape[1]] = flat
+    table = np.zeros((channels, numbers.shape[1]), np.int64)
+    table[: len(numbers)] = numbers
+    both = padded[0::2] + 256 * padded[1::2]
+    # Taps are counted as (tap / 4, tap / 2 % 2, tap % 2).
+    words = np.ascontiguousarray(both.astype("<i2").reshape(-1, taps // TAPS, 2, 2).transpose(0, 1, 3, 2)).view("<u4")
+    starts, ends = table[:, 0].reshape(-1, CHANNELS), table[:, 1:].reshape(len(words), -1)
+    starts = starts @ np.array(((1, 1), (0, 256)))
+    whole = len(flat) // (BLOCK * CHANNELS) * BLOCK
+    blocks = [range(first, first + BLOCK) for first in range(0, whole, BLOCK)]
+    blocks += [range(pair, pair + 1) for pair in range(whole, len(words))]
+    parts = [part for pairs in blocks for part in (starts[pairs], words[pairs].swapaxes(0, 1), ends[pairs])]
+    return b"".join((part.astype(np.int64) & 0xFFFFFFFF).astype("<u4").tobytes() for part in parts)
 
 
 def _up(value: int, unit: int) -> int:

@@ -17,6 +17,7 @@ _MODULES = (convolution, dense, depthwise, elementwise, movement, pooling, vecto
 RULES: Mapping[str, LoopRule] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
 # The loops of kernels that read all constants in each iteration; all other kernels are taken to read them once.
 CONSTANT_READS: Mapping[str, tuple[str, ...]] = {
+    "edgetool_conv2d_lean_s8": ("pixels", "pixels outside"),
     "edgetool_conv2d_s16": ("pixels",),
     "edgetool_conv2d_s8": ("pixels",),
     "edgetool_conv2d_tiled_s8": ("groups", "groups in a line"),
