@@ -56,6 +56,11 @@ GROUP, GROUP_BYTES = 120, 1 << 20
 LOOP_TURNS = 50_000  # of a loop of two instructions, which the clock is measured with
 TICKS = 4  # bytes
 # The time that QEMU's clock takes for an instruction is 2^shift ns; timers wrap after 20 and 160 million instructions.
+# What the definition of count.c replaces, by the file of the runtime, and how count.c is compiled.
+COUNTED = {
+    "edgetool_run": (b"#define edgetool_run counted_run\n", b""),
+    "edgetool_rows": (b"#define edgetool_fire counted_fire\n", b'#define COUNTED_ROWS\n#include "edgetool_rows.h"\n'),
+}
 SHIFTS, LARGE_SHIFTS = {True: 5, False: 7}, {True: 2, False: 4}
 # How many models of a room, of each operator and type, and random networks are counted.
 ROOM_CASES = {"convolution": 40, "dense": 40, "depthwise": 24, "recurrent": 16, "transpose_conv": 24}
@@ -168,7 +173,7 @@ static void run_{name}(void)
 
 def source_of(group: Sequence[host.Trial]) -> str:
     """Return the text of a program that writes the ticks of a loop, and of each step of each model."""
-    arena = max(trial.memory.arena_bytes for trial in group)
+    arena = max(trial.arena_bytes for trial in group)
     parts = [
         '#include "bare.h"\n#include <string.h>\n',
         "extern uint32_t counted_ticks[];\nuint32_t count_ticks_of_loop(uint32_t turns);\n",
@@ -193,13 +198,18 @@ def source_of(group: Sequence[host.Trial]) -> str:
 
 
 def counts(core: str, group: Mapping[str, host.Trial], shifts: Mapping[bool, int] = SHIFTS) -> dict[str, list[int]]:
-    """Return the instructions of each step of some models by name. One program runs them, without those that fail."""
+    """Return the instructions of each step of some models by name: those of one program, without models that fail.
+
+    All of them plan rows, or none does.
+    """
     trials = list(group.values())
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "samples").write_bytes(b"".join(trial.samples for trial in trials))
-        run = kernel_files(trials[0].program)["edgetool_run.c"]
-        others = {"edgetool_run.c": b"#define edgetool_run counted_run\n" + run, "count.c": COUNT.read_bytes()}
+        runtime = trials[0].runtime
+        run = kernel_files(trials[0].program, runtime)[f"{runtime}.c"]
+        counted, mode = COUNTED[runtime]
+        others = {f"{runtime}.c": counted + run, "count.c": mode + COUNT.read_bytes()}
         program = build(core, "run", LEVEL, source_of(trials), trials, place, others, "-O0")
         code = emulate(core, program, "-icount", f"shift={shifts[MACHINES[core].is_arm]}")
         data = (place / "results").read_bytes() if code == 0 else b""

@@ -267,6 +267,7 @@ def test_verify_without_a_compiler(tflite: Path, tmp_path: Path, monkeypatch: py
     assert "install gcc or clang" in words(done)
 
 
+@pytest.mark.slow
 def test_verify_passes(tflite: Path) -> None:
     pytest.importorskip("tflite_micro")
     done = edgetool("verify", tflite, *BOARD, "--samples", "2", COLUMNS="100")

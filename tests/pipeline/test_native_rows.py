@@ -125,6 +125,7 @@ def test_models_whose_programs_differ_in_their_steps(tmp_path: Path, model: Mode
     assert native_model(open_tflite(path), FED).planned.rows is not None
 
 
+@pytest.mark.slow
 def test_verify_runs_rows(tmp_path: Path) -> None:
     verify_rows(tmp_path, ladder(), TAKEN)
 

@@ -303,9 +303,10 @@ def test_the_program_runs_on_an_emulated_core(tmp_path: Path, core: str, counter
         assert sum(ticks.values()) < profile.mean_ticks < 1.5 * sum(ticks.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [{}, pytest.param({"scratch_budget": 0, "row_input": True, "row_output": True}, marks=pytest.mark.slow)],
+    [{}, {"scratch_budget": 0, "row_input": True, "row_output": True}],
     ids=["tensors", "rows"],
 )
 def test_an_emulated_core_is_calibrated_to_one_cycle_per_instruction(tmp_path: Path, options: dict[str, Any]) -> None:

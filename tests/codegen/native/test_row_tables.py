@@ -33,7 +33,7 @@ from tests.codegen.native.row_plans import row_texts, scattered_plan
 from tests.codegen.native.test_networks import cases, networks, supported, supported_types
 from tests.memory.account_net import Net
 
-MANY = 60
+MANY = 30
 QUICK_COMPILERS = (("gcc", "c99"), ("g++", "c++11"))
 COMPILERS = [
     pytest.param(chosen, id="-".join(chosen), marks=() if chosen in QUICK_COMPILERS else pytest.mark.slow)
