@@ -159,10 +159,17 @@ def read_work(path: Path) -> list[Graph]:
     ]
 
 
+def add_work(path: Path, graphs: Iterable[Graph], mode: str = "a") -> None:
+    """Add results to those so far; or replace them, with the mode "w"."""
+    with path.open(mode, newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(map(astuple, graphs))
+
+
 def run(wanted: int, seed: int, work: Path) -> list[Graph]:
     """Compare networks until there are results of `wanted`, and return these."""
     graphs = read_work(work)
     work.parent.mkdir(parents=True, exist_ok=True)
+    add_work(work, graphs, mode="w")  # without a line that was not written completely
     waiting = networks(seed, graphs[-1].number + 1 if graphs else 0)
     every = kinds()
     while len(graphs) < wanted:
@@ -175,8 +182,7 @@ def run(wanted: int, seed: int, work: Path) -> list[Graph]:
                 operators = len(trial.program.graph.operators)
                 found.append(Graph(number, kind.name, f"no plan: {error}", operators, 0, 0, 0, 0, False))
         found = sorted([*found, *compare(chunk)], key=lambda graph: graph.number)
-        with work.open("a", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(astuple(graph) for graph in found)
+        add_work(work, found)
         graphs += found
         for graph in found:
             if graph.result != EQUAL:
