@@ -1,11 +1,12 @@
 """Compare plans of rows of random networks with TFLM, bit by bit: their outputs, and each row that they store.
 
-    python -m benchmarks.native rows-bits [--graphs 2000] [--seed 1] [--into CSV] [--again]
+    python -m benchmarks.native rows-bits [--graphs 2000] [--seed 1] [--models FILE...] [--into CSV] [--again]
 
 The networks are those of benchmarks/kernels/random_network.py: convolutions with branches, strides and dilations,
 pooling, concatenations, sums, means, dense layers and more. Each has a plan of one kind, in turn. Many of them are one
 program, with AddressSanitizer and UndefinedBehaviorSanitizer. Before each call of a kernel, it looks at the rows that
-the call reads, and after it at those that it has completed. Number N of a seed is always the same network.
+the call reads, and after it at those that it has completed. Number N of a seed is always the same network. The models
+of files have the smallest plan, and one with faster kernels whose inputs and outputs are handed over by rows.
 
 Results are added to build/native/rows_bits after each chunk: the command continues where it was interrupted, unless
 code has changed since. --again ignores what is there.
@@ -19,7 +20,7 @@ import hashlib
 import resource
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from itertools import count, islice
 from pathlib import Path
 from random import Random
@@ -32,6 +33,8 @@ from tests.codegen.native.test_networks import aborts, is_computed
 from tests.codegen.native.test_row_plan import Kind, kinds, with_kind
 
 from edgetool.errors import InternalError, UnsupportedModelError
+from edgetool.execute.quantize import random_inputs
+from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 
 MEASURED = Path(__file__).parent / "measured" / "rows_bits.csv"
@@ -39,6 +42,8 @@ WORK = host.ROOT / "build" / "native" / "rows_bits"
 SOURCES = [host.ROOT / "toolchain" / "edgetool" / name for name in ("codegen/native", "memory/streaming")]
 CHUNK = 40
 SAMPLES = 3  # random ones; five extreme ones are added
+MODEL_SAMPLES = 2  # of a file: all its rows in each sample can be many megabytes
+MODEL_KINDS = (Kind(None, fed=False, taken=False), Kind(1.1, fed=True, taken=True))
 EQUAL = "equal"
 BUILD = host.Build(driver="rows")
 
@@ -123,7 +128,7 @@ def summary(graphs: Iterable[Graph]) -> list[Row]:
     """Return the results of each kind of plan."""
     by_kind: dict[str, list[Graph]] = {kind.name: [] for kind in kinds()}
     for graph in graphs:
-        by_kind[graph.kind].append(graph)
+        by_kind.setdefault(graph.kind, []).append(graph)
     return [
         Row(
             kind,
@@ -136,6 +141,19 @@ def summary(graphs: Iterable[Graph]) -> list[Row]:
         )
         for kind, items in by_kind.items()
     ]
+
+
+def compare_model(path: Path) -> list[Graph]:
+    """Return the results of the plans of a model in a file; their kinds start with its name."""
+    blob = path.read_bytes()
+    inputs = random_inputs(read_model(blob), MODEL_SAMPLES, 1)
+    trial = host.prepare(blob, inputs=inputs, row_wise=True, lean=True)
+    found = []
+    for number, kind in enumerate(MODEL_KINDS):
+        (graph,) = compare([(number, kind, with_kind(trial, kind))])
+        found.append(replace(graph, kind=f"{path.stem}, {graph.kind}"))
+        print(f"{found[-1].kind}: {graph.result}, {_cpu_seconds():.0f} s of CPU", flush=True)
+    return found
 
 
 def sources_hash() -> str:
@@ -159,10 +177,17 @@ def read_work(path: Path) -> list[Graph]:
     ]
 
 
+def add_work(path: Path, graphs: Iterable[Graph], mode: str = "a") -> None:
+    """Add results to those so far; or replace them, with the mode "w"."""
+    with path.open(mode, newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(map(astuple, graphs))
+
+
 def run(wanted: int, seed: int, work: Path) -> list[Graph]:
     """Compare networks until there are results of `wanted`, and return these."""
     graphs = read_work(work)
     work.parent.mkdir(parents=True, exist_ok=True)
+    add_work(work, graphs, mode="w")  # without a line that was not written completely
     waiting = networks(seed, graphs[-1].number + 1 if graphs else 0)
     every = kinds()
     while len(graphs) < wanted:
@@ -175,8 +200,7 @@ def run(wanted: int, seed: int, work: Path) -> list[Graph]:
                 operators = len(trial.program.graph.operators)
                 found.append(Graph(number, kind.name, f"no plan: {error}", operators, 0, 0, 0, 0, False))
         found = sorted([*found, *compare(chunk)], key=lambda graph: graph.number)
-        with work.open("a", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(astuple(graph) for graph in found)
+        add_work(work, found)
         graphs += found
         for graph in found:
             if graph.result != EQUAL:
@@ -202,7 +226,8 @@ def notes(seed: int, graphs: Sequence[Graph]) -> tuple[str, ...]:
         "when they are complete. by_rows: networks with operators that take turns. rows, row_bytes: those compared in",
         "each inference. The memory may be FACTOR times that of the smallest plan: kernels with scratch memory.",
         f"networks: random_network, numbers 0 to {graphs[-1].number if graphs else 0} of seed {seed}, those supported",
-        f"inputs: {SAMPLES} random samples and five extreme ones, in memory filled with two different bytes before",
+        f"inputs: {SAMPLES} random samples and five extreme ones ({MODEL_SAMPLES} random ones of files), in memory",
+        "that was filled with two different bytes before",
         f"commit {commit}; {version(BUILD.compiler)} {flags}; {kernels_note()}",
     )
 
@@ -228,6 +253,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--graphs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--models", nargs="*", type=Path, default=[], metavar="FILE", help="more models to compare")
     parser.add_argument("--into", type=Path, metavar="CSV", help=f"the record, such as {MEASURED.name}")
     parser.add_argument("--again", action="store_true", help="ignore the results so far")
     options = parser.parse_args()
@@ -235,9 +261,9 @@ def main() -> int:
     if options.again:
         work.unlink(missing_ok=True)
     graphs = run(options.graphs, options.seed, work)
-    rows = summary(graphs)
+    rows = summary([*graphs, *(graph for path in options.models for graph in compare_model(path))])
     for row in rows:
-        print(f"{row.kind:<40} {row.equal:>5} of {row.graphs:>5} equal, {row.rows:>9,} rows")
+        print(f"{row.kind:<60} {row.equal:>5} of {row.graphs:>5} equal, {row.rows:>9,} rows")
     if options.into is not None:
         write(options.into, rows, notes(options.seed, graphs))
     return int(any(row.equal < row.graphs for row in rows))

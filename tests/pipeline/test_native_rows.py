@@ -11,6 +11,7 @@ from benchmarks.kernels.cases import Case
 from benchmarks.kernels.random_network import random_network
 
 from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.rows import takeable_outputs
 from edgetool.errors import UsageError
 from edgetool.memory.planner import PlanRequest
 from edgetool.memory.problem import Effort
@@ -35,6 +36,7 @@ from edgetool.report.json import documents, plain, read_reports
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
 from tests.codegen.native.test_scratch import ladder
+from tests.memory.account_net import Net
 from tests.model.builders import branches_model, residual_model
 from tests.pipeline.checks import check
 from tests.pipeline.reports import QUALITY, whole_report, write_reports
@@ -126,6 +128,21 @@ def test_models_whose_programs_differ_in_their_steps(tmp_path: Path, model: Mode
 
 
 @pytest.mark.slow
+def test_outputs_that_are_views_of_tensors_are_taken_by_rows(tmp_path: Path) -> None:
+    net = Net()
+    x = net.arena(1, 6, 2, 4)
+    y = net.op("ADD", [x, x], scale=1 / 5)
+    halves = [net.arena(1, 3, 2, 4, scale=1 / 5) for _ in range(2)]
+    net.give("SPLIT", [net.scalar(1), y], halves, num_splits=2)
+    model = net.model([x], halves)
+    assert len(takeable_outputs(lower(model))) < len(halves)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(write_model(model))
+    rows = native_model(open_tflite(path), TAKEN).planned.rows
+    assert rows is not None
+    assert rows.taken == tuple(model.main.outputs)
+
+
 def test_verify_runs_rows(tmp_path: Path) -> None:
     verify_rows(tmp_path, ladder(), TAKEN)
 

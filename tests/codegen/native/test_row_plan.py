@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import count, product
@@ -87,35 +88,35 @@ def with_kind(trial: Trial, kind: Kind) -> Trial:
 
 
 def random_trials(first: int, number: int) -> dict[str, Trial]:
-    """Return random networks with plans of all kinds, in turn."""
+    """Return random networks with plans of all kinds, in turn: neighbours differ in all respects."""
     chosen = supported(networks(first), number, Counter(), row_wise=True, lean=True)
     every = kinds()
-    return {name: with_kind(trial, every[i % len(every)]) for i, (name, trial) in enumerate(chosen.items())}
+    return {name: with_kind(trial, every[3 * i % len(every)]) for i, (name, trial) in enumerate(chosen.items())}
 
 
 def test_random_networks_are_equal_in_any_plan() -> None:
     trials = random_trials(0, QUICK)
     assert len(trials) == QUICK
-    assert differences(trials, ROWS) == []
+    # The generated code has the plan as it is, and rows are looked up elsewhere: the comparison notices it.
+    trials["moved"] = _looked_up_elsewhere(next(iter(trials.values())))
+    (difference,) = differences(trials, ROWS)
+    assert re.fullmatch(r"moved: row \d+ of \d+ of tensor \d+, .*, differs", difference)
+
+
+def _looked_up_elsewhere(trial: Trial) -> Trial:
+    """Return the trial with another place of the first row that is written, where the comparison looks for it."""
+    assert trial.rows is not None
+    problem, plan = trial.rows
+    at = next(row for _, firing in steps_of(problem, plan.schedule) for row in firing.writes)
+    other = next(offset for offset in plan.offsets if offset != plan.offsets[at])
+    moved = replace(plan, offsets=(*plan.offsets[:at], other, *plan.offsets[at + 1 :]))
+    return replace(trial, stored=StoredRows(trial.blob, trial.program, problem, moved))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_many_random_networks_are_equal_in_any_plan(part: int) -> None:
     assert differences(random_trials(10_000 * (1 + part), MANY // 4), ROWS) == []
-
-
-def test_a_row_that_differs_is_found() -> None:
-    (name, trial) = next(iter(random_trials(0, 1).items()))
-    assert trial.rows is not None
-    problem, plan = trial.rows
-    at = next(row for _, firing in steps_of(problem, plan.schedule) for row in firing.writes)
-    other = next(offset for offset in plan.offsets if offset != plan.offsets[at])
-    # The generated code has the plan as it is, and rows are looked up elsewhere.
-    moved = replace(plan, offsets=(*plan.offsets[:at], other, *plan.offsets[at + 1 :]))
-    assert "row" in "".join(
-        differences({name: replace(trial, stored=StoredRows(trial.blob, trial.program, problem, moved))}, ROWS)
-    )
 
 
 def supported_models(number: int) -> list[Model]:

@@ -71,7 +71,8 @@ def _segment_lines(rows: RowsInfo) -> list[str]:
     together = [item.operators for item in rows.segments if len(item.operators) > 1]
     if not together:
         return wrapped("every operator runs alone", "  ")
-    alone = sum(len(item.operators) <= 1 for item in rows.segments)
+    # A segment without operators only hands rows over.
+    alone = sum(len(item.operators) == 1 for item in rows.segments)
     rest = f"; {alone} run alone" if alone > 1 else "; 1 runs alone" if alone else ""
     return wrapped(f"operators that run row by row together: {', '.join(map(_listed, together))}{rest}", "    ", "  ")
 

@@ -277,7 +277,10 @@ def _with_rows(
     """
     order = plans[-1].plan.order
     fed = _fed_inputs(plans[-1].program) if target is not None and target.row_input else ()
-    taken = takeable_outputs(plans[-1].program) if target is not None and target.row_output else ()
+    taken: tuple[int, ...] = ()
+    if target is not None and target.row_output:
+        # Where programs for tensors have views, those for rows have copies, which can be taken.
+        taken = takeable_outputs(lower(model, **_extensions(target), row_wise=True))
     orders = {order} if request.order in ("original", "breadth-first", "longest-path") else {order, _file_order(model)}
     by_rows = row_choices(
         model,

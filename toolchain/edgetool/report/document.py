@@ -629,7 +629,7 @@ class RowTensorInfo:
 class RowSegment:
     """Operators that run row by row together, or one that runs alone, from first_step to last_step of the schedule.
 
-    Rows that the application hands over are steps, too; they are in no list of operators.
+    Rows that the application hands over or takes are steps, too; they are in no list of operators.
     """
 
     operators: tuple[int, ...]

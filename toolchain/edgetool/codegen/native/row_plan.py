@@ -248,7 +248,7 @@ class _Memory:
             if length == 0:
                 return False
             # It may read rows that the steps here do not need, and whose memory belongs to others by then.
-            if self._last[self._read(step, item)].min() < moments[0]:
+            if (self._last[self._read(step, item)] < moments[0]).any():
                 return False
             if begin >= start + size or start >= begin + length:
                 continue

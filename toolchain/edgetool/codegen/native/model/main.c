@@ -47,14 +47,15 @@ int main(void)
     }
 #endif
 #if MY_HANDED
-    result = my_model_invoke_rows(&context,
+    result = my_model_invoke_rows(
+        &context,
 #if MY_ROWINPUT
-                                  fetch,
+        fetch,
 #endif
 #if MY_ROWOUTPUT
-                                  take,
+        take,
 #endif
-                                  NULL);
+        NULL);
 #else
     result = my_model_invoke(&context);
 #endif

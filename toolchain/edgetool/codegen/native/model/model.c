@@ -189,14 +189,15 @@ my_model_result my_model_take_row_my_position(my_model_context *context, my_type
 }
 #endif
 
-my_model_result my_model_invoke_rows(my_model_context *context,
+my_model_result my_model_invoke_rows(
+    my_model_context *context,
 #if MY_ROWINPUT
-                                     my_model_fetch fetch,
+    my_model_fetch fetch,
 #endif
 #if MY_ROWOUTPUT
-                                     my_model_take take,
+    my_model_take take,
 #endif
-                                     void *user)
+    void *user)
 {
 #if MY_ROWINPUT
     if (fetch == NULL) {

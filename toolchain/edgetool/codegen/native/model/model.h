@@ -138,14 +138,15 @@ typedef void (*my_model_take)(void *user, uint32_t output, uint32_t row, const v
 
 #endif
 /* Runs the model with functions that hand rows over. They are called once for each row, in the order of its turns. */
-my_model_result my_model_invoke_rows(my_model_context *context,
+my_model_result my_model_invoke_rows(
+    my_model_context *context,
 #if MY_ROWINPUT
-                                     my_model_fetch fetch,
+    my_model_fetch fetch,
 #endif
 #if MY_ROWOUTPUT
-                                     my_model_take take,
+    my_model_take take,
 #endif
-                                     void *user);
+    void *user);
 #else
 /* Runs the model on the inputs and writes the outputs. The inputs are undefined afterwards: fill them each time. */
 my_model_result my_model_invoke(my_model_context *context);

@@ -70,14 +70,15 @@ int bare_main(void)
 #endif
 #endif
 #if MY_HANDED
-        const my_model_result result = my_model_invoke_rows(&context,
+        const my_model_result result = my_model_invoke_rows(
+            &context,
 #if MY_ROWINPUT
-                                                            fetch,
+            fetch,
 #endif
 #if MY_ROWOUTPUT
-                                                            take,
+            take,
 #endif
-                                                            NULL);
+            NULL);
         if (result != my_model_ok) {
             return BARE_INVOKE;
         }
