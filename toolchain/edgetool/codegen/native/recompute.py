@@ -1,0 +1,131 @@
+"""Pairs of operators that become one step, for plans of rows: an expansion is computed again instead of stored.
+
+A convolution with one tap whose only reader is a depthwise convolution makes a tensor that is often several times as
+wide as its input. If each output row of the depthwise convolution computes the rows of it that it needs, for a few
+channels at a time, then no row of it is in memory. Rows that several output rows need are computed several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from edgetool.codegen.native.lower import NativeProgram
+from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, describe
+
+EXPANSION, DEPTHWISE, FUSED = "edgetool_conv2d_s8", "edgetool_depthwise_s8", "edgetool_expand_depthwise_s8"
+CHANNELS = 4  # that the kernel computes at once, in a byte each
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two operators that can be one step.
+
+    Attributes:
+        first: The convolution with one tap.
+        second: The depthwise convolution.
+        tensor: What is between them.
+        extra_macs: The multiply-accumulates of the step beyond those of both operators: negative if some of the first
+            one's outputs are never needed.
+        step: The step.
+    """
+
+    first: int
+    second: int
+    tensor: int
+    extra_macs: int
+    step: Step
+
+
+def expanding_pairs(lean: NativeProgram) -> tuple[Pair, ...]:
+    """Return the pairs of a program of rows with lean kernels, in its order. No operator is in two of them."""
+    graph = lean.graph
+    readers: dict[int, list[Step]] = {}
+    for step in lean.steps:
+        for item in step.inputs:
+            if isinstance(item.source, int):
+                readers.setdefault(lean.places[item.source].root, []).append(step)
+    kept = {lean.places[index].root for index in graph.outputs}
+    pairs = []
+    for step in lean.steps:
+        place = lean.places[step.output]
+        if not _is_expansion(step) or place.root in kept or place.constant is not None:
+            continue
+        following = readers.get(place.root, [])
+        # Views of the tensor have other rows, and a constant input has no rows to compute again.
+        if len(following) != 1 or following[0].inputs[0].source != step.output or not _is_depthwise(following[0]):
+            continue
+        source = step.inputs[0].source
+        if isinstance(source, int) and lean.places[source].constant is None and place.root == step.output:
+            pairs.append(_pair(step, following[0]))
+    return tuple(pairs)
+
+
+def with_pairs(program: NativeProgram, pairs: Collection[Pair]) -> NativeProgram:
+    """Return a program in which pairs are single steps, at the places of their second operators."""
+    if not pairs:
+        return program
+    dropped = {pair.first for pair in pairs}
+    fused = {pair.second: pair.step for pair in pairs}
+    steps = [fused.get(step.operator, step) for step in program.steps if step.operator not in dropped]
+    tensors = {pair.tensor for pair in pairs}
+    places = {index: place for index, place in program.places.items() if place.root not in tensors}
+    return replace(program, steps=tuple(steps), places=places)
+
+
+def _is_expansion(step: Step) -> bool:
+    fields = dict(step.op.values)
+    if step.kernel != EXPANSION or len(step.inputs) != 1:
+        return False
+    item = step.inputs[0]
+    one = (fields["groups"], fields["taps_y"], fields["taps_x"], fields["stride_x"], item.taps, item.stride)
+    return one == (1,) * 6 and item.pad == fields["pad_x"] == step.output_offset == 0 and item.rows == step.rows
+
+
+def _is_depthwise(step: Step) -> bool:
+    return step.kernel == DEPTHWISE and dict(step.op.values)["depth_multiplier"] == 1
+
+
+def _pair(first: Step, second: Step) -> Pair:
+    outer, inner = dict(second.op.values), dict(first.op.values)
+    shared = "output_width taps_y taps_x stride_x dilation_x pad_x".split()
+    of_second = "weights scales shift zero_point low high".split()
+    outside = outer["zero_pixel"]
+    assert isinstance(outside, Constant)
+    values: dict[str, FieldValue] = {
+        **{name: inner[name] for name in (*of_second, "input_width", "input_channels", "output_channels")},
+        **{name: outer[name] for name in shared},
+        **{f"depthwise_{name}": outer[name] for name in of_second},
+        "outside": int.from_bytes(outside.data[:1], "little", signed=True),
+    }
+    source, window = first.inputs[0], second.inputs[0]
+    numbers = {name: value for name, value in values.items() if isinstance(value, int)}
+    reach = (numbers["taps_x"] - 1) * numbers["dilation_x"] + 1
+    step = replace(
+        second,
+        kernel=FUSED,
+        op=describe(FUSED, **values),
+        inputs=(replace(window, source=source.source, row_bytes=source.row_bytes),),
+        scratch_bytes=CHANNELS * numbers["taps_y"] * reach,
+        band=1,
+        overlaps=(),
+    )
+    computed = step.batches * expanded_rows(step.inputs[0], step.rows) * expanded_columns(numbers)
+    extra = computed - first.batches * first.rows * numbers["input_width"]
+    macs = extra * numbers["input_channels"] * numbers["output_channels"]
+    return Pair(first.operator, second.operator, first.output, macs, step)
+
+
+def expanded_rows(item: RowInput, rows: int) -> int:
+    """Return how many rows of an image the output rows of a batch compute in all."""
+    places = (y * item.stride - item.pad + tap * item.dilation for y in range(rows) for tap in range(item.taps))
+    return sum(0 <= place < item.rows for place in places)
+
+
+def expanded_columns(numbers: dict[str, int]) -> int:
+    """Return how many columns of a row are computed; those between windows are left out. numbers: of the descriptor."""
+    reach, columns = (numbers["taps_x"] - 1) * numbers["dilation_x"] + 1, set[int]()
+    for x in range(numbers["output_width"]):
+        start = x * numbers["stride_x"] - numbers["pad_x"]
+        columns.update(range(max(0, start), min(start + reach, numbers["input_width"])))
+    return len(columns)
