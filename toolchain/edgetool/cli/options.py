@@ -100,6 +100,13 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             default=None,
             help="Native code that the application hands the inputs row by row, so that it need not store them.",
         ),
+        target(
+            "--max-extra-macs",
+            type=float,
+            metavar="PERCENT",
+            help="Multiply-accumulates that native code may compute again to take less memory, in percent of the "
+            "model's.",
+        ),
     )
 
 

@@ -435,7 +435,8 @@ def _without_native(target: Target, name: str, overrides: Mapping[str, Any] | No
     """Return the target with the runtime and the kernels of its profile instead of native code."""
     if not target.runtime.is_native:
         return target
-    plain = resolve_named(name, **{**(overrides or {}), "runtime": None, "kernels": None, "scratch_budget": None})
+    native_only = ("runtime", "kernels", "scratch_budget", "row_input", "max_extra_macs")
+    plain = resolve_named(name, **{**(overrides or {}), **dict.fromkeys(native_only)})
     assert plain is not None  # because it has a name
     return plain.with_overrides(clock_hz=None if plain.clock_hz == target.clock_hz else target.clock_hz)
 

@@ -641,7 +641,8 @@ class RowsInfo:
     """A plan of rows: no schedule of rows without recomputation takes less than lower_bound_bytes; null if unknown.
 
     steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs: the names of the
-    inputs that the application hands over row by row.
+    inputs that the application hands over row by row. extra_macs: the multiply-accumulates that are computed again to
+    take less memory; extra_macs_percent: the same in percent of those of the model.
     """
 
     memory_bytes: int
@@ -651,6 +652,8 @@ class RowsInfo:
     row_inputs: tuple[str, ...] = ()
     segments: tuple[RowSegment, ...] = ()
     tensors: tuple[RowTensorInfo, ...] = ()
+    extra_macs: int = 0
+    extra_macs_percent: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -380,7 +380,8 @@ class Target:
     bandwidth of a device that is described by nothing else; such a device has no memory regions and no timing. power is
     None if it is unknown. vendor: the manufacturer of the board. scratch_budget_bytes: how much larger scratch for
     faster kernels may make the arena of native code; None leaves the choice to edgetool. row_input: whether the
-    application hands the inputs of native code over row by row, so that they need not be in the arena.
+    application hands the inputs of native code over row by row, so that they need not be in the arena. max_extra_macs:
+    how many multiply-accumulates native code may compute again to take less memory, in percent of those of the model.
     """
 
     name: str
@@ -402,6 +403,7 @@ class Target:
     sources: tuple[FigureSource, ...] = ()
     scratch_budget_bytes: int | None = None
     row_input: bool = False
+    max_extra_macs: float | None = None
 
     @property
     def timed_kernels(self) -> TimedKernels:
@@ -467,6 +469,7 @@ class Target:
         runtime: str | None = None,
         scratch_budget_bytes: int | None = None,
         row_input: bool | None = None,
+        max_extra_macs: float | None = None,
     ) -> Target:
         """Return this target with the user's values; None keeps a value.
 
@@ -487,6 +490,7 @@ class Target:
             runtime=runtime,
             scratch_budget_bytes=scratch_budget_bytes,
             row_input=row_input,
+            max_extra_macs=max_extra_macs,
         )
 
 

@@ -7,11 +7,13 @@ channels at a time, then no row of it is in memory. Rows that several output row
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, describe
+from edgetool.codegen.native.rows import row_problem
+from edgetool.memory.streaming.schedule import best_schedule, live_bytes, live_tensors
 
 EXPANSION, DEPTHWISE, FUSED = "edgetool_conv2d_s8", "edgetool_depthwise_s8", "edgetool_expand_depthwise_s8"
 CHANNELS = 4  # that the kernel computes at once, in a byte each
@@ -65,12 +67,11 @@ def with_pairs(program: NativeProgram, pairs: Collection[Pair]) -> NativeProgram
     """Return a program in which pairs are single steps, at the places of their second operators."""
     if not pairs:
         return program
-    dropped = {pair.first for pair in pairs}
-    fused = {pair.second: pair.step for pair in pairs}
-    steps = [fused.get(step.operator, step) for step in program.steps if step.operator not in dropped]
+    replaced = {pair.first: None for pair in pairs} | {pair.second: pair.step for pair in pairs}
     tensors = {pair.tensor for pair in pairs}
     places = {index: place for index, place in program.places.items() if place.root not in tensors}
-    return replace(program, steps=tuple(steps), places=places)
+    steps = dict.fromkeys(replaced.get(step.operator, step) for step in program.steps)
+    return replace(program, steps=tuple(step for step in steps if step is not None), places=places)
 
 
 def _is_expansion(step: Step) -> bool:
@@ -129,3 +130,78 @@ def expanded_columns(numbers: dict[str, int]) -> int:
         start = x * numbers["stride_x"] - numbers["pad_x"]
         columns.update(range(max(0, start), min(start + reach, numbers["input_width"])))
     return len(columns)
+
+
+def chosen_pairs(
+    program: NativeProgram,
+    pairs: Sequence[Pair],
+    fed: Collection[int],
+    limit: int,
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+) -> tuple[Pair, ...]:
+    """Return the pairs with which schedules of a program's rows have the smallest peak.
+
+    They are added one by one, each time the one that leaves the least at the steps that need the most memory: one whose
+    tensor is in memory at the peak or, if none of these helps, any other one that lowers the peak.
+
+    Args:
+        program: Steps that keep the rows of images apart.
+        pairs: The pairs to choose from.
+        fed: The inputs that the application hands over row by row.
+        limit: The most multiply-accumulates that the pairs may add in all.
+        stopped: Whether to end the search with the best pairs so far.
+    """
+    chosen: tuple[Pair, ...] = ()
+    best, current = chosen, _needs(program, chosen, fed)
+    least = current.bytes[:1]
+    while not stopped():
+        left = limit - sum(pair.extra_macs for pair in chosen)
+        allowed = [pair for pair in pairs if pair not in chosen and pair.extra_macs <= left]
+        at_peak = [pair for pair in allowed if pair.tensor in current.at_peak]
+        found = _smallest(program, chosen, at_peak, fed, stopped)
+        if found is None or found[0].bytes >= current.bytes:
+            found = _smallest(program, chosen, [pair for pair in allowed if pair not in at_peak], fed, stopped)
+            if found is None or found[0].bytes[:1] >= current.bytes[:1]:
+                break
+        current, chosen = found[0], (*chosen, found[1])
+        if current.bytes[:1] < least:
+            best, least = chosen, current.bytes[:1]
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """The most bytes that are live at each operator, in descending order, and the tensors that are live at the peak."""
+
+    bytes: tuple[int, ...]
+    at_peak: frozenset[int]
+
+
+def _needs(program: NativeProgram, pairs: Collection[Pair], fed: Collection[int]) -> _Needs:
+    problem = row_problem(with_pairs(program, pairs), fed)
+    schedule = best_schedule(problem).steps
+    live = live_bytes(problem, schedule)
+    most = [0] * len(problem.operators)
+    for number, count in zip(schedule, live, strict=True):
+        most[number] = max(most[number], count)
+    at_peak = live_tensors(problem, schedule, [step for step, count in enumerate(live) if count == max(most)])
+    return _Needs(tuple(sorted(most, reverse=True)), frozenset(problem.tensors[index].tensor for index in at_peak))
+
+
+def _smallest(
+    program: NativeProgram,
+    chosen: tuple[Pair, ...],
+    pairs: Sequence[Pair],
+    fed: Collection[int],
+    stopped: Callable[[], bool],
+) -> tuple[_Needs, Pair] | None:
+    """Return the pair with which the steps that need the most memory need the least; None without pairs."""
+    best: tuple[_Needs, Pair] | None = None
+    for pair in pairs:
+        if stopped():
+            break
+        needs = _needs(program, (*chosen, pair), fed)
+        if best is None or (needs.bytes, pair.extra_macs) < (best[0].bytes, best[1].extra_macs):
+            best = needs, pair
+    return best

@@ -15,6 +15,7 @@ import numpy as np
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.program import RowInput, Step
+from edgetool.codegen.native.recompute import Pair
 from edgetool.codegen.native.rows import row_problem
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Proof, aligned
 from edgetool.memory.streaming.checker import require_valid_rows
@@ -26,13 +27,24 @@ from edgetool.memory.streaming.schedule import first_steps, last_steps, live_byt
 
 @dataclass(frozen=True, slots=True)
 class NativeRows:
-    """A program whose rows are planned: its steps, the problem, the plan, and where segments of operators start."""
+    """A program whose rows are planned: its steps, the problem, the plan, and where segments of operators start.
+
+    pairs: the pairs of operators that are one step of the program each. plain_bound: what no plan takes less than
+    without them.
+    """
 
     program: NativeProgram
     problem: RowProblem
     plan: RowPlan
     cuts: tuple[int, ...]
     fed: tuple[int, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    plain_bound: int = 0
+
+    @property
+    def extra_macs(self) -> int:
+        """The multiply-accumulates that are computed again."""
+        return max(0, sum(pair.extra_macs for pair in self.pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +122,7 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
         base.plan.lower_bound,
     )
     require_valid_rows(problem, plan)
-    return NativeRows(program, problem, plan, cuts, base.fed)
+    return replace(base, program=program, problem=problem, plan=plan, cuts=cuts)
 
 
 def _tensors(steps: Sequence[Step]) -> tuple[set[int], set[int]]:
