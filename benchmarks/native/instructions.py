@@ -31,14 +31,14 @@ from benchmarks.instructions.fit import Coefficients, Point, fit, predicted, wri
 from benchmarks.kernels.cases import Case, generators
 from benchmarks.kernels.random_network import random_network
 from benchmarks.native.cores import MAX_ARENA, MAX_CONSTANTS, build, compilers_note, emulate, kernels_note
-from benchmarks.native.layers import LAYERS, expansion, layer
+from benchmarks.native.layers import LAYERS, expansion, layer, summed_convolution
 from tests.codegen.native import host
 
 from edgetool.codegen.native.emit import kernel_files
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.plan import place_buffers
-from edgetool.codegen.native.recompute import expanding_pairs, with_pairs
+from edgetool.codegen.native.recompute import fusable_pairs, with_pairs
 from edgetool.errors import EdgetoolError
 from edgetool.estimate.latency import CALL
 from edgetool.execute.cores import MACHINES
@@ -71,7 +71,7 @@ LEAN, LEAN_EVERY, LEAN_ROOMS = "lean/", 2, ("convolution", "depthwise")
 # Layers whose rows stay apart, as far as they add up rows.
 ROWS, ROWS_LAYERS = "rows/", {"mean": 40, "pooling": 200}
 # Pairs of layers that are one step.
-FUSED, FUSED_CASES = "fused/", 140
+FUSED, FUSED_CASES = "fused/", {"expansion": (expansion, 140), "sums": (summed_convolution, 70)}
 Key = tuple[str, str]  # kernel, path
 Extensions = tuple[bool, bool]  # Helium, DSP
 
@@ -93,7 +93,8 @@ def models() -> Iterator[tuple[str, Model]]:
         yield from ((f"{LEAN}layer/{kind}/{i}", layer(kind, i)) for i in range(0, number, LEAN_EVERY))
     for kind, number in ROWS_LAYERS.items():
         yield from ((f"{ROWS}layer/{kind}/{i}", layer(kind, i)) for i in range(number))
-    yield from ((f"{FUSED}expansion/{i}", expansion(Random(f"layer/expansion/{i}"))) for i in range(FUSED_CASES))
+    for kind, (make, number) in FUSED_CASES.items():
+        yield from ((f"{FUSED}{kind}/{i}", make(Random(f"layer/{kind}/{i}"))) for i in range(number))
     for room in rooms():
         found = cases(room)
         # Native code has no float32 arithmetic; of other types than int8, a few cases are enough.
@@ -135,10 +136,10 @@ def trial_of(
     """
     try:
         blob = write_model(model) if isinstance(model, Model) else model
-        options = {"row_wise": row_wise, "vector": vector, "dsp": dsp, "lean": lean}
+        options = {"row_wise": row_wise or fused, "vector": vector, "dsp": dsp, "lean": lean}
         trial = host.prepare(blob, inputs=inputs_of(read_model(blob)), **options)
         if fused:
-            program = with_pairs(trial.program, expanding_pairs(lower(trial.program.model, row_wise=True, lean=True)))
+            program = with_pairs(trial.program, fusable_pairs(lower(trial.program.model, row_wise=True, lean=True)))
             trial = replace(trial, program=program, memory=place_buffers(program))
     except EdgetoolError:
         return None

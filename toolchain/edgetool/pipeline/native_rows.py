@@ -8,7 +8,7 @@ from dataclasses import replace
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
-from edgetool.codegen.native.recompute import Pair, chosen_pairs, expanding_pairs, with_pairs
+from edgetool.codegen.native.recompute import Pair, chosen_pairs, fusable_pairs, with_pairs
 from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, smallest_rows
 from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem
@@ -25,7 +25,7 @@ from edgetool.target.types import Target
 # The memory of faster plans, as multiples of the smallest one: where kernels for tensors take over is different in
 # every model.
 STEPS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0)
-KnownRows = dict[tuple[RowProblem, int], NativeRows]
+KnownRows = dict[tuple[RowProblem, int | None], NativeRows]
 BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
 
 
@@ -53,7 +53,7 @@ def row_choices(
         max_extra_macs: What plans may compute again to take less memory, in percent of the model's.
         stopped: Whether to end the search.
         known: The smallest plans so far of this model by their rows and the most multiply-accumulates that they may
-            compute again, to which those found here are added.
+            compute again, None if no operators may be one step, to which those found here are added.
     """
     small, rows, whole = (
         lower(model, row_wise=row_wise, lean=lean, **extensions)
@@ -66,7 +66,7 @@ def row_choices(
     bases = [plain[number]]
     limit = int((max_extra_macs or 0) / 100 * model_macs(model))
     # With Helium, the pairs' operators have other kernels.
-    pairs = expanding_pairs(lower(model, row_wise=True, lean=True)) if limit else ()
+    pairs = () if max_extra_macs is None else fusable_pairs(lower(model, row_wise=True, lean=True))
     if pairs:
         again = _smallest_with_pairs(ordered[number], pairs, bases[0], limit, stopped, known)
         if again.plan.memory_bytes < bases[0].plan.memory_bytes:
@@ -125,9 +125,9 @@ def _smallest(
 ) -> NativeRows:
     """Return the smallest plan of a program and its bound, searched for once for all programs with the same rows."""
     problem = row_problem(program, fed)
-    if (problem, 0) not in known:
-        known[problem, 0] = _with_bound(smallest_rows(program, fed, stopped=stopped), problem)
-    rows = known[problem, 0]
+    if (problem, None) not in known:
+        known[problem, None] = _with_bound(smallest_rows(program, fed, stopped=stopped), problem)
+    rows = known[problem, None]
     return replace(rows, program=program, plain_bound=rows.plan.lower_bound)
 
 

@@ -1,8 +1,10 @@
-"""Pairs of operators that become one step, for plans of rows: an expansion is computed again instead of stored.
+"""Pairs of operators that become one step, for plans of rows, so that what is between them is never stored.
 
 A convolution with one tap whose only reader is a depthwise convolution makes a tensor that is often several times as
 wide as its input. If each output row of the depthwise convolution computes the rows of it that it needs, for a few
 channels at a time, then no row of it is in memory. Rows that several output rows need are computed several times.
+
+If the only reader sums up all pixels instead, a few channels at a time are enough, too, and nothing is computed again.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step
 from edgetool.codegen.native.rows import row_problem
 from edgetool.memory.streaming.schedule import best_schedule, live_bytes, live_tensors
 
-EXPANSION, DEPTHWISE, FUSED = "edgetool_conv2d_s8", "edgetool_depthwise_s8", "edgetool_expand_depthwise_s8"
+EXPANSION, DEPTHWISE, SUMS = "edgetool_conv2d_s8", "edgetool_depthwise_s8", "edgetool_add_rows_s8"
+EXPANDED_DEPTHWISE, EXPANDED_SUMS = "edgetool_expand_depthwise_s8", "edgetool_conv_sums_s8"
 CHANNELS = 4  # that the kernel computes at once, in a byte each
 
 
@@ -25,11 +28,11 @@ class Pair:
 
     Attributes:
         first: The convolution with one tap.
-        second: The depthwise convolution.
+        second: The depthwise convolution, or the operator that sums up.
         tensor: What is between them.
         extra_macs: The multiply-accumulates of the step beyond those of both operators: negative if some of the first
             one's outputs are never needed.
-        step: The step.
+        step: The step, in place of the second operator's step with the same output.
     """
 
     first: int
@@ -39,7 +42,7 @@ class Pair:
     step: Step
 
 
-def expanding_pairs(lean: NativeProgram) -> tuple[Pair, ...]:
+def fusable_pairs(lean: NativeProgram) -> tuple[Pair, ...]:
     """Return the pairs of a program of rows with lean kernels, in its order. No operator is in two of them."""
     graph = lean.graph
     readers: dict[int, list[Step]] = {}
@@ -55,23 +58,33 @@ def expanding_pairs(lean: NativeProgram) -> tuple[Pair, ...]:
             continue
         following = readers.get(place.root, [])
         # Views of the tensor have other rows, and a constant input has no rows to compute again.
-        if len(following) != 1 or following[0].inputs[0].source != step.output or not _is_depthwise(following[0]):
+        if len(following) != 1 or following[0].inputs[0].source != step.output or place.root != step.output:
             continue
-        source = step.inputs[0].source
-        if isinstance(source, int) and lean.places[source].constant is None and place.root == step.output:
-            pairs.append(_pair(step, following[0]))
+        source, reader = step.inputs[0].source, following[0]
+        if not isinstance(source, int) or lean.places[source].constant is not None:
+            continue
+        if _is_depthwise(reader):
+            pairs.append(_pair(step, reader))
+        elif _sums_all_pixels(step, reader):
+            pairs.append(_pair_with_sums(step, reader))
     return tuple(pairs)
 
 
 def with_pairs(program: NativeProgram, pairs: Collection[Pair]) -> NativeProgram:
-    """Return a program in which pairs are single steps, at the places of their second operators."""
-    if not pairs:
+    """Return a program in which pairs are single steps, at the places of their second operators.
+
+    A program for whole tensors has no sums of rows, and keeps the two operators of such pairs.
+    """
+    possible = [pair for pair in pairs if pair.step.output in program.places]
+    if not possible:
         return program
-    replaced = {pair.first: None for pair in pairs} | {pair.second: pair.step for pair in pairs}
-    tensors = {pair.tensor for pair in pairs}
+    first, tensors = {pair.first for pair in possible}, {pair.tensor for pair in possible}
+    fused = {(pair.second, pair.step.output): pair.step for pair in possible}
     places = {index: place for index, place in program.places.items() if place.root not in tensors}
-    steps = dict.fromkeys(replaced.get(step.operator, step) for step in program.steps)
-    return replace(program, steps=tuple(step for step in steps if step is not None), places=places)
+    steps = dict.fromkeys(
+        fused.get((step.operator, step.output), step) for step in program.steps if step.operator not in first
+    )
+    return replace(program, steps=tuple(steps), places=places)
 
 
 def _is_expansion(step: Step) -> bool:
@@ -85,6 +98,18 @@ def _is_expansion(step: Step) -> bool:
 
 def _is_depthwise(step: Step) -> bool:
     return step.kernel == DEPTHWISE and dict(step.op.values)["depth_multiplier"] == 1
+
+
+def _sums_all_pixels(first: Step, second: Step) -> bool:
+    """Return whether a step adds up all pixels of a row of another step, channel by channel."""
+    if second.kernel != SUMS or first.batches != 1:
+        return False
+    fields, summed = dict(first.op.values), dict(second.op.values)
+    channels, width = fields["output_channels"], fields["output_width"]
+    counts, steps = (summed["kept_count"], summed["reduced_count"]), (summed["kept_step"], summed["reduced_step"])
+    is_whole = (second.inputs[0].rows, second.batches, summed["start"]) == (first.rows, 1, 0)
+    ends = tuple(item[-1] for item in steps if isinstance(item, tuple))
+    return is_whole and counts == ((1, channels), (1, width)) and ends == (1, channels)
 
 
 def _pair(first: Step, second: Step) -> Pair:
@@ -104,8 +129,8 @@ def _pair(first: Step, second: Step) -> Pair:
     reach = (numbers["taps_x"] - 1) * numbers["dilation_x"] + 1
     step = replace(
         second,
-        kernel=FUSED,
-        op=describe(FUSED, **values),
+        kernel=EXPANDED_DEPTHWISE,
+        op=describe(EXPANDED_DEPTHWISE, **values),
         inputs=(replace(window, source=source.source, row_bytes=source.row_bytes),),
         scratch_bytes=CHANNELS * numbers["taps_y"] * reach,
         band=1,
@@ -115,6 +140,18 @@ def _pair(first: Step, second: Step) -> Pair:
     extra = computed - first.batches * first.rows * numbers["input_width"]
     macs = extra * numbers["input_channels"] * numbers["output_channels"]
     return Pair(first.operator, second.operator, first.output, macs, step)
+
+
+def _pair_with_sums(first: Step, second: Step) -> Pair:
+    fields = dict(first.op.values)
+    names = "weights scales input_width input_channels output_channels shift zero_point low high".split()
+    step = replace(
+        second,
+        kernel=EXPANDED_SUMS,
+        op=describe(EXPANDED_SUMS, **{name: fields[name] for name in names}),
+        inputs=first.inputs,
+    )
+    return Pair(first.operator, second.operator, first.output, 0, step)
 
 
 def expanded_rows(item: RowInput, rows: int) -> int:

@@ -47,4 +47,26 @@ def _expand_depthwise_s8(call: StepCall) -> LoopCounts:
     )
 
 
-RULES: dict[str, LoopRule] = {"edgetool_expand_depthwise_s8": _expand_depthwise_s8}
+def _conv_sums_s8(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_conv_sums_s8: blocks of channels, and their pixels."""
+    step, depth, channels, width = call.step, call["input_channels"], call["output_channels"], call["input_width"]
+    check_steps(step.rows)
+    passes = -(-channels // (2 if call.code.thumb1 else CHANNELS))
+    even = sum(call.code.dsp and depth % WORD == 0 and call.row_start(row) == 0 for row in range(step.rows))
+    return LoopCounts(
+        call.form,
+        {
+            "blocks": step.rows * passes,
+            "passes": step.rows * passes * width,
+            "words": even * passes * width * (depth // WORD),
+            "codes": (step.rows - even) * passes * width * depth,
+            "expanded": step.rows * width * channels,
+            "channels": step.rows * channels,
+        },
+    )
+
+
+RULES: dict[str, LoopRule] = {
+    "edgetool_conv_sums_s8": _conv_sums_s8,
+    "edgetool_expand_depthwise_s8": _expand_depthwise_s8,
+}

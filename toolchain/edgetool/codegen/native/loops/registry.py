@@ -30,6 +30,7 @@ CONSTANT_READS: Mapping[str, tuple[str, ...]] = {
     "edgetool_conv2d_s8": ("pixels",),
     "edgetool_conv2d_tiled_s8": ("groups", "groups in a line"),
     "edgetool_conv2d_vector_s8": ("groups",),
+    "edgetool_conv_sums_s8": ("rows of inputs",),
     "edgetool_dense_s16": ("rows",),
     "edgetool_dense_s8": ("rows",),
     "edgetool_dense_vector_s8": ("rows",),
