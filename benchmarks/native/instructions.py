@@ -128,7 +128,13 @@ def inputs_of(model: Model) -> list[host.Array]:
 
 
 def trial_of(
-    model: Model | bytes, *, vector: bool, dsp: bool = True, lean: bool = False, row_wise: bool = False, fused: bool = False
+    model: Model | bytes,
+    *,
+    vector: bool,
+    dsp: bool = True,
+    lean: bool = False,
+    row_wise: bool = False,
+    fused: bool = False,
 ) -> host.Trial | None:
     """Return a model with its samples; None if native code does not support it, or if it is too large.
 
@@ -139,7 +145,7 @@ def trial_of(
         options = {"row_wise": row_wise or fused, "vector": vector, "dsp": dsp, "lean": lean}
         trial = host.prepare(blob, inputs=inputs_of(read_model(blob)), **options)
         if fused:
-            program = with_pairs(trial.program, fusable_pairs(lower(trial.program.model, row_wise=True, lean=True)))
+            program = with_pairs(trial.program, fusable_pairs(lower(read_model(blob), row_wise=True, lean=True)))
             trial = replace(trial, program=program, memory=place_buffers(program))
     except EdgetoolError:
         return None

@@ -95,7 +95,10 @@ def expansion(random: Random) -> Model:
     """Return a CONV_2D with one tap, and the DEPTHWISE_CONV_2D that reads it."""
     while True:
         side, width, depth, channels = (
-            random.randint(3, 20), random.randint(2, 28), random.choice(CHANNELS), random.choice(CHANNELS[1:])
+            random.randint(3, 20),
+            random.randint(2, 28),
+            random.choice(CHANNELS),
+            random.choice(CHANNELS[1:]),
         )
         kernel, stride = random.choice(((3, 3), (3, 3), (3, 3), (5, 5), (7, 7), (3, 1))), random.choice((1, 1, 2))
         padding = random.choice(("SAME", "SAME", "VALID"))

@@ -131,6 +131,13 @@ plan_options = stacked(
         help="Layout algorithm; optimal by default, the others for comparison.",
     ),
 )
+shrink_option = option(
+    "--shrink",
+    group="Memory plan",
+    is_flag=True,
+    help="Do what it takes to fit native code into the target: rows, then more and more extra multiply-accumulates, up "
+    "to --max-extra-macs.",
+)
 depfile_option = option(
     "--depfile",
     group="Output",

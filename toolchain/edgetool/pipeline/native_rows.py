@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from edgetool.codegen.native.loops.registry import code_of, program_loops
@@ -16,6 +16,7 @@ from edgetool.estimate.native import StepWork, count_native_operators
 from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.planner import segments_of
 from edgetool.memory.streaming.problem import RowProblem
+from edgetool.memory.streaming.schedule import best_schedule
 from edgetool.model.types import Model
 from edgetool.operators.registry import operator_costs
 from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo
@@ -25,6 +26,8 @@ from edgetool.target.types import Target
 # The memory of faster plans, as multiples of the smallest one: where kernels for tensors take over is different in
 # every model.
 STEPS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0)
+# Of extra multiply-accumulates, in percent, which are tried until a model fits.
+BUDGETS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150)
 KnownRows = dict[tuple[RowProblem, int | None], NativeRows]
 BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
 
@@ -78,6 +81,22 @@ def row_choices(
     return _front(choices, target)
 
 
+def shrinking_budgets(
+    model: Model, order: Sequence[int], fed: Sequence[int], capacity: int, most: float, stopped: Callable[[], bool]
+) -> Iterator[float]:
+    """Yield growing percentages of extra multiply-accumulates with which rows may fit a capacity, and `most`.
+
+    The others have schedules of which no plan fits.
+    """
+    lean = lower(model, row_wise=True, lean=True)
+    program, pairs, macs = in_program_order(lean, tuple(order)), fusable_pairs(lean), model_macs(model)
+    for percent in (*(item for item in BUDGETS if item < most), most):
+        chosen = chosen_pairs(program, pairs, fed, int(percent / 100 * macs), stopped=stopped)
+        peak = best_schedule(row_problem(with_pairs(program, chosen), fed), stopped=stopped).peak_bytes
+        if peak <= capacity or percent == most:
+            yield percent
+
+
 def model_macs(model: Model) -> int:
     """Return the multiply-accumulates of one inference."""
     return sum(cost.macs for cost in operator_costs(model))
@@ -120,9 +139,7 @@ def _faster_choices(base: NativeRows, plain: RowVariants, target: Target, below:
     return choices
 
 
-def _smallest(
-    program: NativeProgram, fed: Sequence[int], stopped: Callable[[], bool], known: KnownRows
-) -> NativeRows:
+def _smallest(program: NativeProgram, fed: Sequence[int], stopped: Callable[[], bool], known: KnownRows) -> NativeRows:
     """Return the smallest plan of a program and its bound, searched for once for all programs with the same rows."""
     problem = row_problem(program, fed)
     if (problem, None) not in known:

@@ -76,9 +76,7 @@ def resolve_named(
             row_input=row_input or None,
             max_extra_macs=max_extra_macs,
         )
-    values = (
-        sram, flash, clock, arena_region, kernels, runtime, scratch_budget, row_input or None, max_extra_macs
-    )
+    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, row_input or None, max_extra_macs)
     if any(value is not None for value in values):
         raise TargetError(
             "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget, --row-input and "

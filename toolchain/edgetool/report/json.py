@@ -33,7 +33,12 @@ def plain(value: Any) -> Any:
 
 # Fields that targets did not always have: those without one have the same hash as before.
 LATER_FIELDS = frozenset(
-    {(Target, "scratch_budget_bytes"), (Target, "row_input"), (Target, "max_extra_macs"), (Timing, "stall_cycles_per_byte")}
+    {
+        (Target, "scratch_budget_bytes"),
+        (Target, "row_input"),
+        (Target, "max_extra_macs"),
+        (Timing, "stall_cycles_per_byte"),
+    }
 )
 
 

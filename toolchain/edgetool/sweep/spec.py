@@ -75,7 +75,7 @@ class TargetSpec:
     label: str
     name: str
     profile: str | None = None
-    overrides: tuple[tuple[str, bool | int | str], ...] = ()
+    overrides: tuple[tuple[str, bool | float | str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
