@@ -96,7 +96,7 @@ def drawn(seed: int, number: int) -> Iterator[tuple[str, Model]]:
                 random.choice(KERNELS),
                 random.choice((1, 2, 2, 3)) if dilation == 1 else 1,
                 dilation=dilation,
-                padding=random.choice(("SAME", "VALID")),
+                padding=random.choice(("SAME", "VALID")) if dilation == 1 else "SAME",
                 activations=(random.choice(("RELU6", "NONE", "RELU")), random.choice(("RELU6", "NONE"))),
                 pads=random.random() < 0.3,
                 sums=random.random() < 0.4,
@@ -114,7 +114,7 @@ def only(model: Model) -> Pair:
 
 
 def test_random_pairs_compute_what_tflm_computes() -> None:
-    trials = {name: trial_of(model, fed=i % 2 == 1) for i, (name, model) in enumerate(drawn(0, 10))}
+    trials = {name: trial_of(model, fed=i % 2 == 1) for i, (name, model) in enumerate(drawn(0, 6))}
     kernels = {kernel for trial in trials.values() for kernel in trial.program.kernels}
     assert {"edgetool_expand_depthwise_s8", "edgetool_conv_sums_s8"} <= kernels
     assert differences(trials, Build(flags=DSP)) == []
