@@ -139,7 +139,7 @@ def verify_rows(folder: Path, model: Model, target: Target) -> None:
 @pytest.fixture(scope="module")
 def expansions(tmp_path_factory: pytest.TempPathFactory) -> Source:
     path = tmp_path_factory.mktemp("models") / "expansions.tflite"
-    path.write_bytes(write_model(expansion((12, 12), 4, 24, repeats=2, sums=True)))
+    path.write_bytes(write_model(expansion((8, 8), 4, 24, sums=True)))
     return open_tflite(path)
 
 
@@ -176,6 +176,7 @@ def test_what_is_computed_again_is_estimated(expansions: Source) -> None:
     assert plain.planned.memory.arena_bytes in arenas
 
 
+@pytest.mark.slow
 def test_budgets_of_targets_that_share_plans_stay_apart(expansions: Source) -> None:
     shared = SharedNative(expansions)
     for target in (FED, FED.with_overrides(max_extra_macs=500), FED):
@@ -220,5 +221,6 @@ def test_shrinking_needs_a_size(expansions: Source) -> None:
         planned_on(expansions, M4, shrink=True)
 
 
+@pytest.mark.slow
 def test_verify_runs_what_is_computed_again(tmp_path: Path) -> None:
     verify_rows(tmp_path, expansion((6, 6), 4, 24, sums=True), FED.with_overrides(max_extra_macs=500))
