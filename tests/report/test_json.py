@@ -97,7 +97,8 @@ NAMES = {
     "verify": "passed original planned planner samples checks arena runtimes kernels_run kernels_untested native",
     "runtime": "name nearest differs",
     "flash": "model_bytes code_bytes",
-    "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs",
+    "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs "
+    "extra_macs extra_macs_percent",
 }
 
 

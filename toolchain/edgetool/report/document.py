@@ -642,7 +642,9 @@ class RowsInfo:
     """A plan of rows: no schedule of rows without recomputation takes less than lower_bound_bytes; null if unknown.
 
     steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs, row_outputs: the
-    names of the inputs that the application hands over row by row, and of the outputs that it takes so.
+    names of the inputs that the application hands over row by row, and of the outputs that it takes so. extra_macs: the
+    multiply-accumulates that are computed again to take less memory; extra_macs_percent: the same in percent of the
+    model's.
     """
 
     memory_bytes: int
@@ -653,6 +655,8 @@ class RowsInfo:
     segments: tuple[RowSegment, ...] = ()
     tensors: tuple[RowTensorInfo, ...] = ()
     row_outputs: tuple[str, ...] = ()
+    extra_macs: int = 0
+    extra_macs_percent: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

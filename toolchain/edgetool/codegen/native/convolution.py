@@ -262,11 +262,11 @@ def _convolution(site: Site, filters: Array) -> Step:
     scales = _channel_scales(site, CONV, flat, folded=True)
     element, is_narrow_s8 = site.output().dtype.bits // 8, _is_narrow_s8(site, window, groups)
     stream = None
-    if is_narrow_s8:
+    if is_narrow_s8 and not site.plain:
         shift, numbers = _tiled_scales(site, scales, flat)
         if site.lean or _is_best_by_pixels(site, window, groups, channels // groups):
             stream = paired_weights(flat, numbers, groups)
-    is_tiled = is_narrow_s8 and not site.lean and stream is None
+    is_tiled = is_narrow_s8 and not site.lean and not site.plain and stream is None
     band = _conv_band(site, window) if is_tiled or stream is not None else 1
     if is_tiled and groups > 1:
         # A group of channels is written in all rows of a band before the next one is read.
@@ -488,7 +488,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
             dilation_x=window.dilation_x,
         )
         return
-    tuned = _tuned_depthwise(site, window, filters, scales) if multiplier == 1 else None
+    tuned = _tuned_depthwise(site, window, filters, scales) if multiplier == 1 and not site.plain else None
     if tuned is None and is_alone and site.dsp and multiplier == 1:
         tuned = _convolution(site, original.transpose(3, 1, 2, 0))
     if tuned is not None:

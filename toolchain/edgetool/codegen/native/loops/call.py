@@ -125,14 +125,18 @@ class StepCall:
 
     @property
     def form(self) -> str:
-        """The name of the form of the scales: see edgetool_scale."""
-        shift = self["shift"]
-        return {DOUBLE_ROUNDING: "double", WIDE: "wide", SIGN: "sign"}.get(shift, "line")
+        """The name of the form of the scales."""
+        return form_of(self["shift"])
 
     @property
     def is_full_range(self) -> bool:
         """Whether the fused activation clamps to nothing but int8."""
         return self["low"] == -128 and self["high"] == 127
+
+
+def form_of(shift: int) -> str:
+    """Return the name of the form of scales with a shift: see edgetool_scale."""
+    return {DOUBLE_ROUNDING: "double", WIDE: "wide", SIGN: "sign"}.get(shift, "line")
 
 
 LoopRule = Callable[[StepCall], LoopCounts]

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgetool.codegen.native.loops import convolution, dense, depthwise, elementwise, movement, pooling, vector
+from edgetool.codegen.native.loops import (
+    convolution,
+    dense,
+    depthwise,
+    elementwise,
+    movement,
+    pooling,
+    recompute,
+    vector,
+)
 from edgetool.codegen.native.loops.call import WORD, Code, LoopRule, StepCall, run_loops
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
@@ -13,7 +22,7 @@ from edgetool.codegen.native.program import Step
 from edgetool.operators.loops import LoopCounts, TooLongError, combined
 from edgetool.target.types import Core
 
-_MODULES = (convolution, dense, depthwise, elementwise, movement, pooling, vector)
+_MODULES = (convolution, dense, depthwise, elementwise, movement, pooling, recompute, vector)
 RULES: Mapping[str, LoopRule] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
 # The loops of kernels that read all constants in each iteration; all other kernels are taken to read them once.
 CONSTANT_READS: Mapping[str, tuple[str, ...]] = {
@@ -22,6 +31,7 @@ CONSTANT_READS: Mapping[str, tuple[str, ...]] = {
     "edgetool_conv2d_s8": ("pixels",),
     "edgetool_conv2d_tiled_s8": ("groups", "groups in a line"),
     "edgetool_conv2d_vector_s8": ("groups", "pixels alone"),
+    "edgetool_conv_sums_s8": ("rows of inputs",),
     "edgetool_dense_s16": ("rows",),
     "edgetool_dense_s8": ("rows",),
     "edgetool_dense_vector_s8": ("rows",),
