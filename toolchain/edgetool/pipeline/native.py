@@ -559,7 +559,9 @@ def _choice_infos(model: NativeModel) -> tuple[KernelChoiceInfo, ...]:
         if is_chosen or fewest is None or instructions is None or instructions < fewest:
             scratch = max((step.scratch_bytes for step in choice.program.steps), default=0)
             by_rows, fed = choice.rows is not None, choice.rows is not None and bool(choice.rows.fed)
-            infos.append(KernelChoiceInfo(choice.memory.arena_bytes, scratch, instructions, is_chosen, by_rows, fed))
+            extra = 0 if choice.rows is None else choice.rows.extra_macs
+            info = KernelChoiceInfo(choice.memory.arena_bytes, scratch, instructions, is_chosen, by_rows, fed, extra)
+            infos.append(info)
     return tuple(infos) if len(infos) > 1 else ()
 
 

@@ -597,7 +597,7 @@ class KernelChoiceInfo:
 
     arena_bytes: the arena. scratch_bytes: the most scratch of a kernel. instructions: of one inference, null if they
     are unknown. chosen: whether the report describes it. rows: whether rows are planned instead of tensors. row_input:
-    whether the application hands inputs over row by row.
+    whether the application hands inputs over row by row. extra_macs: the multiply-accumulates that are computed again.
     """
 
     arena_bytes: int
@@ -606,6 +606,7 @@ class KernelChoiceInfo:
     chosen: bool
     rows: bool = False
     row_input: bool = False
+    extra_macs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
