@@ -137,6 +137,7 @@ def test_what_is_computed_again_is_in_the_document(expansions: Path) -> None:
     assert [item["extra_macs"] > 0 for item in rows] == [False, True]
     assert rows[1]["memory_bytes"] < rows[0]["memory_bytes"]
     assert 0 < rows[1]["extra_macs_percent"] <= 500
+    assert "M extra multiply-accumulates" in " ".join(captured(*given, "500").stdout.split())
     refused = captured("plan", expansions, "-t", "cortex-m4", "--max-extra-macs", "5")
     assert (refused.returncode, "--max-extra-macs applies to native code" in " ".join(refused.stderr.split())) == (
         2,

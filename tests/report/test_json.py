@@ -118,7 +118,7 @@ def test_operators_and_tensors_have_their_names() -> None:
     assert list(value["stack"][0]) == "compiler core level bytes".split()
     assert (
         list(value["kernel_choices"][0])
-        == "arena_bytes scratch_bytes instructions chosen rows row_input row_output".split()
+        == "arena_bytes scratch_bytes instructions chosen rows row_input row_output extra_macs".split()
     )
     assert list(value["rows"]["segments"][0]) == "operators first_step last_step".split()
     assert list(value["rows"]["tensors"][0]) == "name index rows row_bytes most_rows live".split()

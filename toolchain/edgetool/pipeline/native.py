@@ -571,7 +571,12 @@ def _choice_infos(model: NativeModel) -> tuple[KernelChoiceInfo, ...]:
             scratch = max((step.scratch_bytes for step in choice.program.steps), default=0)
             rows = choice.rows
             by_rows = rows is not None, rows is not None and bool(rows.fed), rows is not None and bool(rows.taken)
-            infos.append(KernelChoiceInfo(choice.memory.arena_bytes, scratch, instructions, is_chosen, *by_rows))
+            extra = 0 if rows is None else rows.extra_macs
+            infos.append(
+                KernelChoiceInfo(
+                    choice.memory.arena_bytes, scratch, instructions, is_chosen, *by_rows, extra_macs=extra
+                )
+            )
     return tuple(infos) if len(infos) > 1 else ()
 
 

@@ -597,7 +597,8 @@ class KernelChoiceInfo:
 
     arena_bytes: the arena. scratch_bytes: the most scratch of a kernel. instructions: of one inference, null if they
     are unknown. chosen: whether the report describes it. rows: whether rows are planned instead of tensors. row_input,
-    row_output: whether the application hands inputs over row by row, and takes outputs so.
+    row_output: whether the application hands inputs over row by row, and takes outputs so. extra_macs: the
+    multiply-accumulates that are computed again.
     """
 
     arena_bytes: int
@@ -607,6 +608,7 @@ class KernelChoiceInfo:
     rows: bool = False
     row_input: bool = False
     row_output: bool = False
+    extra_macs: int = 0
 
 
 @dataclass(frozen=True, slots=True)

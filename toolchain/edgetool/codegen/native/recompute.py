@@ -54,7 +54,7 @@ def fusable_pairs(lean: NativeProgram) -> tuple[Pair, ...]:
     pairs = []
     for step in lean.steps:
         place = lean.places[step.output]
-        if not _is_expansion(step) or place.root in kept or place.constant is not None:
+        if not _is_expansion(step) or place.root in kept or graph.tensors[place.root].is_variable:
             continue
         following = readers.get(place.root, [])
         # Views of the tensor have other rows, and a constant input has no rows to compute again.
@@ -81,9 +81,12 @@ def with_pairs(program: NativeProgram, pairs: Collection[Pair]) -> NativeProgram
     first, tensors = {pair.first for pair in possible}, {pair.tensor for pair in possible}
     fused = {(pair.second, pair.step.output): pair.step for pair in possible}
     places = {index: place for index, place in program.places.items() if place.root not in tensors}
-    steps = dict.fromkeys(
-        fused.get((step.operator, step.output), step) for step in program.steps if step.operator not in first
-    )
+    steps: list[Step] = []
+    for step in program.steps:
+        merged = fused.get((step.operator, step.output), step)
+        # In other programs, an operator may have several steps for one output.
+        if step.operator not in first and not (steps and merged is steps[-1]):
+            steps.append(merged)
     return replace(program, steps=tuple(steps), places=places)
 
 
