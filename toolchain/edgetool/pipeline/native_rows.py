@@ -12,7 +12,6 @@ from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_row
 from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem
 from edgetool.estimate.native import StepWork, count_native_operators
-from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.planner import segments_of
 from edgetool.memory.streaming.problem import RowProblem
 from edgetool.model.types import Model
@@ -24,7 +23,6 @@ from edgetool.target.types import Target
 # The memory of faster plans, as multiples of the smallest one: where kernels for tensors take over is different in
 # every model.
 STEPS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0)
-BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
 
 
 def row_choices(
@@ -85,10 +83,7 @@ def _smallest(
     """Return the smallest plan of a program and its bound, searched for once for all programs with the same rows."""
     problem = row_problem(program, fed)
     if problem not in known:
-        rows = smallest_rows(program, fed, stopped=stopped)
-        plan = rows.plan
-        bound = row_bound(problem, [plan.schedule], target=plan.memory_bytes, cut_limit=BOUND_CUTS)
-        known[problem] = replace(rows, plan=replace(plan, lower_bound=bound))
+        known[problem] = smallest_rows(program, fed, stopped=stopped)
     return replace(known[problem], program=program)
 
 

@@ -6,11 +6,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from edgetool.memory.problem import aligned
+from edgetool.memory.problem import aligned, never
+from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.checker import require_valid_rows
-from edgetool.memory.streaming.packing import PASSES, pack_rows
+from edgetool.memory.streaming.packing import PASSES, pack_rows, packed_again
 from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import RowSchedule, best_schedule, live_bytes
+from edgetool.memory.streaming.search import improved_schedule
 
 PLACES = 2**16  # that the tables of generated code can state
 
@@ -18,6 +20,7 @@ PLACES = 2**16  # that the tables of generated code can state
 # nothing.
 TOGETHER_SHARES = (1.0, 0.8, 0.5)
 TOGETHER_PASSES = 8  # of packing, for each share
+BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
 WORD = 4  # what tensors that lie together are aligned to, and the memory is a multiple of
 ROOM = 2  # how many times the peak all offsets must be able to state, with the kernels of faster plans
 
@@ -31,8 +34,8 @@ class PlannedRows:
     cuts: tuple[int, ...]
 
 
-def plan_rows(problem: RowProblem, *, passes: int = PASSES, stopped: Callable[[], bool] = lambda: False) -> PlannedRows:
-    """Return the plan with the smallest memory.
+def plan_rows(problem: RowProblem, *, passes: int = PASSES, stopped: Callable[[], bool] = never) -> PlannedRows:
+    """Return the plan with the smallest memory, and its lower bound.
 
     Tensors that wait between segments lie together if that costs nothing: kernels for whole tensors need it.
 
@@ -41,23 +44,37 @@ def plan_rows(problem: RowProblem, *, passes: int = PASSES, stopped: Callable[[]
         passes: The effort for offsets; see pack_rows.
         stopped: Whether to end the search with the best plan so far.
     """
-    schedule = best_schedule(problem, stopped=stopped)
-    unit = place_unit(int(ROOM * schedule.peak_bytes))
-    packing = pack_rows(problem, schedule.steps, schedule.peak_bytes, unit=unit, passes=passes, stopped=stopped)
+    segments = best_schedule(problem, stopped=stopped)
+    bound = row_bound(problem, [segments.steps], cut_limit=BOUND_CUTS)
+    schedule, packing = segments, pack_rows(
+        problem, segments.steps, segments.peak_bytes, unit=_unit(segments), passes=passes, stopped=stopped
+    )
+    # A lower peak does not always take less memory.
+    searched = improved_schedule(problem, segments, bound, stopped=stopped)
+    if searched.peak_bytes < segments.peak_bytes and not stopped():
+        other = pack_rows(
+            problem, searched.steps, searched.peak_bytes, unit=_unit(segments), passes=passes, stopped=stopped
+        )
+        if other.memory_bytes < packing.memory_bytes:
+            schedule, packing = searched, other
     waiting = _between_segments(problem, schedule)
     for share in TOGETHER_SHARES:
         together = {tensor for tensor, live in waiting.items() if live <= share * schedule.peak_bytes}
         if together and not stopped():
             joined = _joined(problem, together)
-            again = pack_rows(
-                joined, schedule.steps, packing.memory_bytes, unit=unit, passes=TOGETHER_PASSES, stopped=stopped
+            again = packed_again(
+                joined, schedule.steps, packing, unit=_unit(segments), passes=TOGETHER_PASSES, stopped=stopped
             )
-            if again.memory_bytes <= packing.memory_bytes:
+            if again is not None:
                 problem, packing = joined, again
                 break
-    plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD))
+    plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD), bound)
     require_valid_rows(problem, plan)
     return PlannedRows(problem, plan, schedule.cuts)
+
+
+def _unit(schedule: RowSchedule) -> int:
+    return place_unit(int(ROOM * schedule.peak_bytes))
 
 
 def place_unit(memory_bytes: int) -> int:

@@ -90,7 +90,7 @@ def live_bytes(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
         alive.update(written)
         total += new
         dying = {row for row in (*firing.reads, *firing.writes) if last[row] == step}
-        saved = max((_saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying), default=0)
+        saved = max((saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying), default=0)
         result.append(total + problem.operators[number].scratch_bytes - (saved if new else 0))
         total -= sum(sizes[row] for row in dying)
         alive -= dying
@@ -119,7 +119,7 @@ def last_steps(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
     return last
 
 
-def _saving(read: int, written: int, distance: int) -> int:
+def saving(read: int, written: int, distance: int) -> int:
     """Return the bytes that a row that is read and one that is written can share."""
     return max(0, min(read, written - max(0, distance)))
 
@@ -231,7 +231,7 @@ class _Segment:
         if new and last:
             for row, distance in firing.overlaps:
                 if row in last:
-                    saved = max(saved, _saving(sizes[row], new, distance))
+                    saved = max(saved, saving(sizes[row], new, distance))
         self._live += new
         self._peak = max(self._peak, self._live + operator.scratch_bytes - saved)
         self._live -= dying
