@@ -21,7 +21,7 @@ from edgetool.memory.streaming.checker import require_valid_rows
 from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT
 from edgetool.memory.streaming.planner import plan_rows, segments_of
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowPlan, RowProblem
-from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes, schedule_segments
+from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
     steps: list[Step] = []
     scratch: list[int] = [NO_SCRATCH] * len(base.fed)
     keys: list[tuple[int, ...]] = [(item,) for item in memory.segment[: len(base.fed)]]
+    # The operators of the new problem that fire instead of each one of the base.
+    places: dict[int, list[int]] = {position: [position] for position in range(len(base.fed))}
     for operator, positions in _positions(base).items():
         fittings: list[list[int] | None] = [
             [base.plan.scratch[position] for position in positions],
@@ -90,6 +92,12 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
         ]
         best = min((costs[i].get(operator, 0), i) for i, fitting in enumerate(fittings) if fitting is not None)[1]
         chosen = (small, rows, whole)[best][operator]
+        following = range(len(scratch), len(scratch) + len(chosen))
+        if best < 2:
+            places.update((position, [new]) for position, new in zip(positions, following, strict=True))
+        else:
+            places.update((position, []) for position in positions[1:])
+            places[positions[0]] = list(following)
         steps += chosen
         scratch += fittings[best] or []
         segments = [(memory.segment[position],) for position in positions]
@@ -97,13 +105,13 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
     program = replace(base.program, steps=tuple(steps))
     problem = row_problem(program, base.fed, _together(base.problem))
     cuts = tuple(i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1])
-    schedule = schedule_segments(problem, cuts)
+    schedule = _moved_steps(base, problem, places)
     ends = (
         aligned(start + item.scratch_bytes, SCRATCH_ALIGNMENT)
         for start, item in zip(scratch, problem.operators, strict=True)
     )
     plan = RowPlan(
-        schedule.steps,
+        schedule,
         _moved(base, problem),
         tuple(scratch),
         max([base.plan.memory_bytes, *ends]),
@@ -137,6 +145,27 @@ def _positions(base: NativeRows) -> dict[int, list[int]]:
     for position, step in enumerate(base.program.steps, len(base.fed)):
         positions.setdefault(step.operator, []).append(position)
     return positions
+
+
+def _moved_steps(base: NativeRows, problem: RowProblem, places: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
+    """Return the base's schedule for a problem in which others fire instead of each operator.
+
+    places: these; an operator that others replace runs alone, and all of their firings come where its first one was.
+    """
+    same = {position for position, new in places.items() if _fires_alike(base.problem, position, problem, new)}
+    begun: set[int] = set()
+    steps: list[int] = []
+    for position in base.plan.schedule:
+        if position in same:
+            steps += places[position]
+        elif position not in begun:
+            begun.add(position)
+            steps += [new for new in places[position] for _ in problem.operators[new].firings]
+    return tuple(steps)
+
+
+def _fires_alike(base: RowProblem, position: int, problem: RowProblem, new: Sequence[int]) -> bool:
+    return len(new) == 1 and len(base.operators[position].firings) == len(problem.operators[new[0]].firings)
 
 
 def _moved(base: NativeRows, problem: RowProblem) -> tuple[int, ...]:

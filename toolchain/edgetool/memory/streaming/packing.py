@@ -5,7 +5,7 @@ step that writes it to the last one that reads it, scratch at all steps of its o
 
 Two searches follow each other. The first places all blocks one by one at the lowest offset that is free, in an order in
 which blocks that end at the top come earlier each time. The second lowers the top: blocks that end above it lose their
-place, and each, the largest first, takes another one below from blocks that conflict with it, which are next to find a
+place, and each, in some attempts the largest first, takes another one below from blocks that conflict with it, which are next to find a
 place. A block that had to take one is harder to displace from then on, so that the search does not go round in circles.
 """
 
@@ -67,9 +67,10 @@ def pack_rows(
         stopped: Whether to stop after the current pass.
     """
     blocks = _Blocks(problem, schedule, unit)
-    offsets = _by_order(blocks, target, passes, stopped)
+    starts = _by_order(blocks, target, passes, stopped)
+    offsets = starts[0]
     if blocks.top(offsets) > target and not stopped():
-        offsets = _by_displacing(blocks, offsets, target, passes, stopped)
+        offsets = _by_displacing(blocks, starts, target, passes, stopped)
     return blocks.packing(offsets)
 
 
@@ -87,15 +88,15 @@ def packed_again(
     offsets = blocks.offsets_in(packing)
     if any(size > packing.memory_bytes for size in blocks.sizes):
         return None
-    search = _Displacing(blocks, offsets, packing.memory_bytes, _Generator())
+    search = _Displacing(blocks, offsets, packing.memory_bytes, _Generator(), largest_first=True)
     moves = _most_moves(blocks, passes)
     while search.waiting and search.moves < moves and not stopped():
         search.place_one()
     return None if search.waiting else blocks.packing(search.offsets.tolist())
 
 
-def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], bool]) -> list[int]:
-    """Return the offsets of the best order of placement that is found."""
+def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], bool]) -> list[list[int]]:
+    """Return offsets from several orders of placement, the lowest first."""
     passes = min(passes, passes * PASS_WORK * 4 // max(1, sum(map(len, blocks.conflicts))))
     found: list[tuple[int, list[int], list[int]]] = []
     for order in blocks.first_orders():
@@ -104,7 +105,8 @@ def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], b
         if found[-1][0] <= target or stopped():
             break
     found.sort(key=lambda item: item[0])
-    best, result = found[0][:2]
+    results = [offsets for _, offsets, _ in found]
+    best = found[0][0]
     count = len(found)
     for top, offsets, order in found:
         idle = 0
@@ -115,8 +117,9 @@ def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], b
             count += 1
             idle += 1
             if top < best:
-                best, result, idle = top, offsets, 0
-    return result
+                best, idle = top, 0
+                results.insert(0, offsets)
+    return results
 
 
 def _most_moves(blocks: _Blocks, passes: int) -> int:
@@ -125,27 +128,32 @@ def _most_moves(blocks: _Blocks, passes: int) -> int:
 
 
 def _by_displacing(
-    blocks: _Blocks, offsets: list[int], target: int, passes: int, stopped: Callable[[], bool]
+    blocks: _Blocks, starts: Sequence[list[int]], target: int, passes: int, stopped: Callable[[], bool]
 ) -> list[int]:
-    """Return offsets with a lower top, if any are found."""
+    """Return offsets with a lower top than those to start from, the best of which are first, if any are found."""
     generator = _Generator()
     target = max(target, *blocks.sizes)
-    best = blocks.top(offsets)
-    moves = _most_moves(blocks, passes)
-    share = moves // len(PARTS)
-    vain = 0
-    while best > target and vain < len(PARTS) and moves > 0 and not stopped():
-        limit = best - max(1, (best - target) // PARTS[vain])
-        search = _Displacing(blocks, offsets, limit, generator)
-        while search.waiting and search.moves < min(moves, share) and not stopped():
-            search.place_one()
-        moves -= search.moves
-        top = best if search.waiting else blocks.top(search.offsets.tolist())
-        if top >= best:
-            vain += 1
-        else:
-            offsets, best, vain = search.offsets.tolist(), top, 0
-    return offsets
+    best = result = starts[0]
+    top = blocks.top(best)
+    moves = PASS_MOVES * passes
+    share = _most_moves(blocks, passes) // len(PARTS)
+    for start in starts:
+        vain, result = 0, start
+        while top > target and vain < len(PARTS) and moves > 0 and not stopped():
+            limit = top - max(1, (top - target) // PARTS[vain])
+            search = _Displacing(blocks, result, limit, generator, largest_first=vain % 2 == 0)
+            while search.waiting and search.moves < min(moves, share) and not stopped():
+                search.place_one()
+            moves -= search.moves
+            if search.waiting:
+                vain += 1
+                continue
+            result, vain = search.offsets.tolist(), 0
+            if blocks.top(result) < top:
+                best, top = result, blocks.top(result)
+            else:
+                vain += 1
+    return best
 
 
 class _Generator:
@@ -167,8 +175,10 @@ class _Displacing:
     been placed.
     """
 
-    def __init__(self, blocks: _Blocks, offsets: Sequence[int], limit: int, generator: _Generator) -> None:
-        self._blocks, self._generator = blocks, generator
+    def __init__(
+        self, blocks: _Blocks, offsets: Sequence[int], limit: int, generator: _Generator, *, largest_first: bool
+    ) -> None:
+        self._blocks, self._generator, self._largest_first = blocks, generator, largest_first
         there, sizes = np.array(offsets, np.int64), np.array(blocks.sizes, np.int64)
         has_place = (there != UNPLACED) & (there + sizes <= limit)
         self.offsets: Numbers = np.where(has_place, there, FAR_BELOW)
@@ -178,9 +188,13 @@ class _Displacing:
         self._weights: Numbers = np.ones(len(sizes), np.int64)
 
     def place_one(self) -> None:
-        """Place the largest block that waits where the blocks that it displaces have the least weight."""
-        sizes = self._blocks.sizes
-        block = self.waiting.pop(max(range(len(self.waiting)), key=lambda i: (sizes[self.waiting[i]], i)))
+        """Place a block that waits where the blocks that it displaces have the least weight."""
+        sizes, waiting = self._blocks.sizes, self.waiting
+        if self._largest_first:
+            number = max(range(len(waiting)), key=lambda i: (sizes[waiting[i]], i))
+        else:
+            number = self._generator.below(len(waiting))
+        block = waiting.pop(number)
         self.moves += 1
         others, distances = self._blocks.edges(block)
         count = len(others) // 2

@@ -54,20 +54,12 @@ def improved_schedule(
     best = schedule
     nodes = max(NODES, NODES_PER_OPERATOR * len(problem.operators)) if nodes is None else nodes
     needs = live_bytes(problem, schedule.steps)
-    at_once, widened = FIRST_NODES, 0
     while (peak := max(needs)) > bound and nodes > 0 and not stopped():
-        window = _around(problem, schedule, schedule.steps[needs.index(peak)], widened)
-        if window is None:
-            if at_once >= nodes:
-                break
-            at_once, widened = at_once * MORE, 0
-            continue
-        steps, used = _lower(_Window(problem, *window), bound, peak, min(nodes, at_once), stopped)
+        windows = _windows(problem, schedule, schedule.steps[needs.index(peak)])
+        window, steps, used = _lower(problem, windows, bound, peak, nodes, stopped)
         nodes -= used
         if not steps:
-            widened = 2 * widened + 1
-            continue
-        widened = 0
+            break
         schedule = _with_steps(problem, schedule, window, steps)
         needs = live_bytes(problem, schedule.steps)
         if max(needs) < best.peak_bytes:
@@ -75,29 +67,51 @@ def improved_schedule(
     return best
 
 
-def _around(problem: RowProblem, schedule: RowSchedule, operator: int, widened: int) -> tuple[int, int] | None:
-    """Return the operators of a segment and of some on each side; None if there are too many or no more."""
+def _windows(problem: RowProblem, schedule: RowSchedule, operator: int) -> list[tuple[int, int]]:
+    """Return the segment of an operator, and more and more segments around it."""
     ends = [*schedule.cuts[1:], len(problem.operators)]
     segment = next(i for i, end in enumerate(ends) if operator < end)
-    first, last = segment - widened, segment + widened
-    if widened and first <= -widened and last >= len(ends) - 1 + widened:
-        return None
-    window = schedule.cuts[max(0, first)], ends[min(len(ends) - 1, last)]
-    return window if window[1] - window[0] <= MAX_WINDOW else None
+    windows: list[tuple[int, int]] = []
+    widened = 0
+    while not windows or windows[-1] != (0, len(problem.operators)):
+        start, end = schedule.cuts[max(0, segment - widened)], ends[min(len(ends) - 1, segment + widened)]
+        if windows and end - start > MAX_WINDOW:
+            break
+        windows.append((start, end))
+        widened = 2 * widened + 1
+    return windows
 
 
 def _lower(
-    window: _Window, bound: int, peak: int, nodes: int, stopped: Callable[[], bool]
-) -> tuple[list[int] | None, int]:
-    """Return firings of a window with a lower peak, None if none are found, and the number of states continued."""
+    problem: RowProblem,
+    windows: Sequence[tuple[int, int]],
+    bound: int,
+    peak: int,
+    nodes: int,
+    stopped: Callable[[], bool],
+) -> tuple[tuple[int, int], list[int], int]:
+    """Return firings of one of the windows with a lower peak, none if none are found, and the states continued."""
     used = 0
-    for share in SHARES:
-        floor = peak - max(1, int(share * (peak - bound)))
-        result = window.search(floor, peak, nodes, stopped)
-        used += result.nodes
-        if result.steps is not None or result.is_exhausted:
-            return result.steps, used
-    return None, used
+    at_once = FIRST_NODES
+    waiting = [(window, _Window(problem, *window)) for window in windows]
+    while waiting and used < nodes:
+        unknown = []
+        for window, network in waiting:
+            for share in SHARES:
+                floor = peak - max(1, int(share * (peak - bound)))
+                result = network.search(floor, peak, min(at_once, nodes - used), stopped)
+                used += result.nodes
+                if result.steps:
+                    return window, result.steps, used
+                if result.is_exhausted or used >= nodes or stopped():
+                    break
+            if not result.is_exhausted:
+                unknown.append((window, network))
+            if used >= nodes or stopped():
+                return window, [], used
+        waiting = unknown
+        at_once *= MORE
+    return windows[0], [], used
 
 
 def _with_steps(
@@ -125,9 +139,9 @@ def _given_bytes(problem: RowProblem) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """The operators that fire at each step, None if no better ones are found; states continued; whether none is left."""
+    """The operators that fire at each step, none if no better ones are found; states continued; whether none is left."""
 
-    steps: list[int] | None
+    steps: list[int]
     nodes: int
     is_exhausted: bool
 
@@ -248,7 +262,7 @@ class _Window:
             if state == self._full:
                 return _Result(self._path(origins, state), count, False)
             if count >= nodes or stopped():
-                return _Result(None, count, False)
+                return _Result([], count, False)
             count += 1
             if live <= base and waiting:
                 waiting.clear()
@@ -264,7 +278,7 @@ class _Window:
                 if then not in origins:
                     origins[then] = state, fired
                     heappush(waiting, (max(peak, need), -sum(then), then, after, following))
-        return _Result(None, count, True)
+        return _Result([], count, True)
 
     def _path(self, origins: dict[_State, tuple[_State | None, list[int]]], state: _State) -> list[int]:
         parts = []
@@ -307,16 +321,17 @@ class _Window:
         self, state: _State, live: int, peak: int, ready: list[int], fired: list[int]
     ) -> tuple[_State, int, list[int]]:
         """Fire, within a peak, all that does not raise the live bytes; return the state, its live bytes, what is ready."""
-        is_done = False
-        while not is_done:
-            is_done = True
-            for number in ready:
-                need, after = self._step(state, live, number)
-                if after <= live and need <= peak:
-                    state = (*state[:number], state[number] + 1, *state[number + 1 :])
-                    live = after
-                    fired.append(number)
-                    ready = self._following(state, ready, number)
-                    is_done = False
-                    break
-        return state, live, ready
+        vain = 0
+        waiting = list(ready)
+        while vain < len(waiting):
+            number = waiting[vain]
+            need, after = self._step(state, live, number)
+            if after > live or need > peak:
+                vain += 1
+                continue
+            state = (*state[:number], state[number] + 1, *state[number + 1 :])
+            live = after
+            fired.append(number)
+            waiting = self._following(state, waiting, number)
+            vain = 0
+        return state, live, waiting
