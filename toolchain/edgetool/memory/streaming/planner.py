@@ -45,25 +45,22 @@ def plan_rows(problem: RowProblem, *, passes: int = PASSES, stopped: Callable[[]
         stopped: Whether to end the search with the best plan so far.
     """
     segments = best_schedule(problem, stopped=stopped)
+    unit = place_unit(int(ROOM * segments.peak_bytes))
     bound = row_bound(problem, [segments.steps], cut_limit=BOUND_CUTS)
-    schedule, packing = segments, pack_rows(
-        problem, segments.steps, segments.peak_bytes, unit=_unit(segments), passes=passes, stopped=stopped
-    )
+    schedule = improved_schedule(problem, segments, bound, stopped=stopped)
+    packing = pack_rows(problem, schedule.steps, schedule.peak_bytes, unit=unit, passes=passes, stopped=stopped)
     # A lower peak does not always take less memory.
-    searched = improved_schedule(problem, segments, bound, stopped=stopped)
-    if searched.peak_bytes < segments.peak_bytes and not stopped():
-        other = pack_rows(
-            problem, searched.steps, searched.peak_bytes, unit=_unit(segments), passes=passes, stopped=stopped
-        )
+    if schedule.peak_bytes < segments.peak_bytes < packing.memory_bytes and not stopped():
+        other = pack_rows(problem, segments.steps, segments.peak_bytes, unit=unit, passes=passes, stopped=stopped)
         if other.memory_bytes < packing.memory_bytes:
-            schedule, packing = searched, other
+            schedule, packing = segments, other
     waiting = _between_segments(problem, schedule)
     for share in TOGETHER_SHARES:
         together = {tensor for tensor, live in waiting.items() if live <= share * schedule.peak_bytes}
         if together and not stopped():
             joined = _joined(problem, together)
             again = packed_again(
-                joined, schedule.steps, packing, unit=_unit(segments), passes=TOGETHER_PASSES, stopped=stopped
+                joined, schedule.steps, packing, unit=unit, passes=TOGETHER_PASSES, stopped=stopped
             )
             if again is not None:
                 problem, packing = joined, again
@@ -71,10 +68,6 @@ def plan_rows(problem: RowProblem, *, passes: int = PASSES, stopped: Callable[[]
     plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD), bound)
     require_valid_rows(problem, plan)
     return PlannedRows(problem, plan, schedule.cuts)
-
-
-def _unit(schedule: RowSchedule) -> int:
-    return place_unit(int(ROOM * schedule.peak_bytes))
 
 
 def place_unit(memory_bytes: int) -> int:
