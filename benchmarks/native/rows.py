@@ -21,6 +21,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from benchmarks.native.bits import models_in
+
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.row_plan import smallest_rows
 from edgetool.codegen.native.rows import row_problem

@@ -178,11 +178,12 @@ def test_targets_resolve_with_their_overrides(folder: Path) -> None:
 
 
 def test_overrides_are_read_back_from_a_store(folder: Path) -> None:
-    native = 'runtime = "native", scratch_budget = 0, row_input = true'
+    native = 'runtime = "native", scratch_budget = 0, row_input = true, max_weights_per_row = "8KiB"'
     (target,) = read(folder, f'model = "m.h5"\ntargets = [{{name = "cortex-m4", {native}}}]').targets
     assert structured(asdict(target), TargetSpec) == target
     found = resolved(target)
     assert (found.runtime.name, found.scratch_budget_bytes, found.row_input) == ("native", 0, True)
+    assert found.max_weights_per_row_bytes == 8192
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,12 @@ output_option = partial(option, group="Output")
     is_flag=True,
     help="Native code that the application hands the inputs row by row, so that it need not store them.",
 )
+@target(
+    "--max-weights-per-row",
+    type=SIZE,
+    metavar="SIZE",
+    help="Constants that operators of native code may read for each row; by default, each board's external flash cache.",
+)
 @size_limits
 @custom_operators_option
 @output_option("--fits-only", is_flag=True, help="List only the boards that the model fits.")
@@ -232,6 +238,7 @@ def command(
     kernels: str | None,
     runtime: str | None,
     row_input: bool,
+    max_weights_per_row: int | None,
     custom_operators: Path | None,
     fits_only: bool,
     sort: str,
@@ -268,6 +275,7 @@ def command(
         kernels=kernels,
         runtime=runtime,
         row_input=row_input,
+        max_weights_per_row=max_weights_per_row,
         custom_operators=custom_operators,
         fits_only=fits_only,
         sort=next(name for name in SORTS if name == sort),

@@ -100,6 +100,12 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             default=None,
             help="Native code that the application hands the inputs row by row, so that it need not store them.",
         ),
+        target(
+            "--max-weights-per-row",
+            type=SIZE,
+            metavar="SIZE",
+            help="Constants that operators of native code may read for each row; by default, the external flash's cache.",
+        ),
     )
 
 

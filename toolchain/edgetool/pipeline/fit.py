@@ -35,7 +35,7 @@ class FitRequest:
     A board is selected if each kind of filter is empty or has an item that matches: cores by name, vendors by the
     beginning of a word, boards by a part of the profile's name, the board's name or the MCU; case is ignored.
     kernels and runtime replace those of every board. row_input: whether the application hands the inputs of native code
-    over row by row. max_rows: None for all rows.
+    over row by row. max_weights_per_row: as for resolve_named. max_rows: None for all rows.
     """
 
     limits: ModelLimits = field(default_factory=ModelLimits)
@@ -45,6 +45,7 @@ class FitRequest:
     kernels: str | None = None
     runtime: str | None = None
     row_input: bool = False
+    max_weights_per_row: int | None = None
     custom_operators: Path | None = None
     fits_only: bool = False
     sort: Sort = "memory"
@@ -62,7 +63,12 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
     custom = read_custom_operators(request.custom_operators)
     source = open_tflite(path)
     boards = [
-        target.with_overrides(kernels=request.kernels, runtime=request.runtime, row_input=request.row_input or None)
+        target.with_overrides(
+            kernels=request.kernels,
+            runtime=request.runtime,
+            row_input=request.row_input or None,
+            max_weights_per_row_bytes=request.max_weights_per_row,
+        )
         for target in selected
         if target.bandwidth_gbps is None
     ]
@@ -234,6 +240,7 @@ def _options(request: FitRequest) -> dict[str, object]:
         "kernels": request.kernels,
         "runtime": request.runtime,
         "row_input": request.row_input,
+        "max_weights_per_row_bytes": request.max_weights_per_row,
         "custom_operators": file_name(request.custom_operators),
         "fits_only": request.fits_only,
         "sort": request.sort,

@@ -26,7 +26,6 @@ from edgetool.memory.checker import require_valid
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.planner import FIRST_NODES, OrderSearch, Plan, PlanRequest, orders_to_try
 from edgetool.memory.problem import Effort, LayoutProblem, Lifetime, Proof
-from edgetool.memory.streaming.problem import RowProblem
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.types import Model
@@ -36,7 +35,7 @@ from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
-from edgetool.pipeline.native_rows import known_sum, row_choices, rows_info
+from edgetool.pipeline.native_rows import KnownRows, known_sum, row_choices, rows_info
 from edgetool.pipeline.output import check_writable, write_file, write_files
 from edgetool.pipeline.planning import Deadline, search_findings
 from edgetool.pipeline.reporting import report
@@ -75,7 +74,8 @@ TYPICAL_CORE = "cortex-m4"  # decides between kernels for cores without counts
 CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
 
 _Extensions = tuple[bool, ...]
-_Counts = tuple[str, bool, bool]  # the core, whether instructions are counted for it, whether rows are handed over
+# The core, whether instructions are counted for it, whether rows are handed over, and the most weights per row.
+_Counts = tuple[str, bool, bool, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ def _with_rows(
     target: Target | None,
     request: PlanRequest,
     effort: Effort,
-    known: dict[RowProblem, NativeRows],
+    known: KnownRows,
 ) -> tuple[NativePlan, ...]:
     """Return the choices that plan rows, and those that plan tensors unless the inputs are handed over by rows.
 
@@ -279,7 +279,9 @@ def _with_rows(
     by_rows = row_choices(
         model,
         sorted(orders),
-        _counted_target(target),
+        replace(
+            _counted_target(target), max_weights_per_row_bytes=None if target is None else target.most_weights_per_row
+        ),
         None if fed else plans[0].memory.arena_bytes,
         _extensions(target),
         fed=fed,
@@ -380,14 +382,14 @@ class SharedNative:
         self._source = source
         self._model = without_metadata(source.model, METADATA_NAME)
         self._tensors: dict[_Extensions, tuple[NativePlan, ...]] = {}
-        self._rows: dict[RowProblem, NativeRows] = {}
+        self._rows: KnownRows = {}
         self._choices: dict[_Counts, tuple[tuple[NativePlan, ...], list[int | None]]] = {}
         self._plans: dict[tuple[_Counts, int], tuple[NativePlan, tuple[CountedOperator, ...] | None]] = {}
 
     def on(self, target: Target) -> Analysis:
         """Analyse the model on the target, as native_model does; raise the same errors."""
         request, effort = PlanRequest(), Effort()
-        kind = target.core.name, is_estimated(target), target.row_input
+        kind = target.core.name, is_estimated(target), target.row_input, target.most_weights_per_row
         if kind not in self._choices:
             choices = self._choices_on(target, request, effort)
             self._choices[kind] = choices, [instructions_of(choice, _counted_target(target)) for choice in choices]

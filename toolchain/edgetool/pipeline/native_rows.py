@@ -12,7 +12,7 @@ from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_row
 from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem
 from edgetool.estimate.native import StepWork, count_native_operators
-from edgetool.memory.streaming.planner import segments_of
+from edgetool.memory.streaming.planner import segments_of, weights_per_row
 from edgetool.memory.streaming.problem import RowProblem
 from edgetool.model.types import Model
 from edgetool.operators.registry import operator_costs
@@ -24,6 +24,9 @@ from edgetool.target.types import Target
 # every model.
 STEPS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0)
 
+# The smallest plans by their problem and the most weights per row.
+KnownRows = dict[tuple[RowProblem, int | None], NativeRows]
+
 
 def row_choices(
     model: Model,
@@ -34,7 +37,7 @@ def row_choices(
     *,
     fed: Sequence[int] = (),
     stopped: Callable[[], bool] = lambda: False,
-    known: dict[RowProblem, NativeRows] | None = None,
+    known: KnownRows | None = None,
 ) -> tuple[NativeRows, ...]:
     """Return plans that take more and more memory for fewer and fewer instructions.
 
@@ -53,7 +56,8 @@ def row_choices(
         for row_wise, lean in ((True, True), (True, False), (False, False))
     )
     known = {} if known is None else known
-    bases = [_smallest(in_program_order(small, tuple(order)), fed, stopped, known) for order in orders]
+    most = target.most_weights_per_row
+    bases = [_smallest(in_program_order(small, tuple(order)), fed, most, stopped, known) for order in orders]
     number = min(range(len(bases)), key=lambda i: bases[i].plan.memory_bytes)
     base, order = bases[number], tuple(orders[number])
     smallest = base.plan.memory_bytes
@@ -78,13 +82,13 @@ def row_choices(
 
 
 def _smallest(
-    program: NativeProgram, fed: Sequence[int], stopped: Callable[[], bool], known: dict[RowProblem, NativeRows]
+    program: NativeProgram, fed: Sequence[int], most: int | None, stopped: Callable[[], bool], known: KnownRows
 ) -> NativeRows:
     """Return the smallest plan of a program and its bound, searched for once for all programs with the same rows."""
-    problem = row_problem(program, fed)
-    if problem not in known:
-        known[problem] = smallest_rows(program, fed, stopped=stopped)
-    return replace(known[problem], program=program)
+    key = row_problem(program, fed), most
+    if key not in known:
+        known[key] = smallest_rows(program, fed, most_weights=most, stopped=stopped)
+    return replace(known[key], program=program)
 
 
 def preferences(costs: Sequence[Mapping[int, int | None]]) -> list[dict[int, int]]:
@@ -130,6 +134,7 @@ def rows_info(rows: NativeRows) -> RowsInfo:
         lower_bound_bytes=plan.lower_bound or None,
         steps=len(plan.schedule),
         table_bytes=table_bytes(rows.program, problem, plan),
+        weights_per_row_bytes=weights_per_row(problem, rows.cuts),
         row_inputs=tuple(rows.program.graph.tensors[index].name for index in rows.fed),
         segments=tuple(
             RowSegment(tuple(dict.fromkeys(items)), taken[0], taken[-1])

@@ -45,6 +45,7 @@ def resolve_named(
     runtime: str | None = None,
     scratch_budget: int | None = None,
     row_input: bool | None = None,
+    max_weights_per_row: int | None = None,
 ) -> Target | None:
     """Return the target with the overrides of the command line; None if no target is named.
 
@@ -58,6 +59,7 @@ def resolve_named(
         runtime: The version of TFLM, or native code.
         scratch_budget: The bytes of the arena that native code may spend on scratch for faster kernels.
         row_input: Whether the application hands the inputs of native code over row by row.
+        max_weights_per_row: The bytes of constants that operators that take turns may read for each row.
 
     Raises:
         TargetError: The target cannot be loaded, or overrides are specified without a target.
@@ -72,12 +74,13 @@ def resolve_named(
             runtime=runtime,
             scratch_budget_bytes=scratch_budget,
             row_input=row_input or None,
+            max_weights_per_row_bytes=max_weights_per_row,
         )
-    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, row_input or None)
+    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, row_input or None, max_weights_per_row)
     if any(value is not None for value in values):
         raise TargetError(
-            "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget and --row-input override "
-            "a target",
+            "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget, --row-input and "
+            "--max-weights-per-row override a target",
             fix="add --target",
         )
     return None

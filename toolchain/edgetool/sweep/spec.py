@@ -420,6 +420,7 @@ OVERRIDES: Mapping[str, str] = {
     "runtime": "runtime",
     "scratch_budget": "scratch_budget_bytes",
     "row_input": "row_input",
+    "max_weights_per_row": "max_weights_per_row_bytes",
 }
 
 
@@ -480,7 +481,7 @@ def _read(section: Section, folder: Path) -> _ParsedTarget | None:
 def _override(section: Section, key: str) -> bool | int | str | None:
     if key == "clock":
         return value_of(section, key, _clock_hz)
-    if key in ("sram", "flash", "scratch_budget"):
+    if key in ("sram", "flash", "scratch_budget", "max_weights_per_row"):
         return value_of(section, key, size_bytes)
     if key == "row_input":
         return value_of(section, key, _flag) or None

@@ -417,6 +417,7 @@ def override_target(
     runtime: str | None,
     scratch_budget_bytes: int | None,
     row_input: bool | None,
+    max_weights_per_row_bytes: int | None,
 ) -> Target:
     """Return the target with each value that is not None; see Target.with_overrides."""
     if clock_hz is not None:
@@ -467,6 +468,14 @@ def override_target(
                 fix="add --runtime native, or omit --row-input",
             )
         target = replace(target, row_input=row_input)
+    if max_weights_per_row_bytes is not None:
+        if not target.runtime.is_native:
+            raise TargetError(
+                "--max-weights-per-row applies to native code, whose operators can take turns row by row",
+                where=target.name,
+                fix="add --runtime native, or omit --max-weights-per-row",
+            )
+        target = replace(target, max_weights_per_row_bytes=max_weights_per_row_bytes)
     return target
 
 

@@ -381,6 +381,8 @@ class Target:
     None if it is unknown. vendor: the manufacturer of the board. scratch_budget_bytes: how much larger scratch for
     faster kernels may make the arena of native code; None leaves the choice to edgetool. row_input: whether the
     application hands the inputs of native code over row by row, so that they need not be in the arena.
+    max_weights_per_row_bytes: the most bytes of constants that operators of native code may read for each row if they
+    take turns; None leaves the choice to edgetool.
     """
 
     name: str
@@ -402,6 +404,18 @@ class Target:
     sources: tuple[FigureSource, ...] = ()
     scratch_budget_bytes: int | None = None
     row_input: bool = False
+    max_weights_per_row_bytes: int | None = None
+
+    @property
+    def most_weights_per_row(self) -> int | None:
+        """The bytes of constants that native code may read for each row; None for any number.
+
+        By default, it is the cache in front of the constants if they are in external flash.
+        """
+        region = self.flash_region
+        is_external = region is not None and region.kind == "external-flash"
+        cache = region.cache_bytes if region is not None and is_external else 0
+        return self.max_weights_per_row_bytes if self.max_weights_per_row_bytes is not None else cache or None
 
     @property
     def timed_kernels(self) -> TimedKernels:
@@ -467,6 +481,7 @@ class Target:
         runtime: str | None = None,
         scratch_budget_bytes: int | None = None,
         row_input: bool | None = None,
+        max_weights_per_row_bytes: int | None = None,
     ) -> Target:
         """Return this target with the user's values; None keeps a value.
 
@@ -487,6 +502,7 @@ class Target:
             runtime=runtime,
             scratch_budget_bytes=scratch_budget_bytes,
             row_input=row_input,
+            max_weights_per_row_bytes=max_weights_per_row_bytes,
         )
 
 

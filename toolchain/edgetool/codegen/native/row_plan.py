@@ -51,6 +51,7 @@ def smallest_rows(
     program: NativeProgram,
     fed: Collection[int] = (),
     *,
+    most_weights: int | None = None,
     passes: int = PASSES,
     stopped: Callable[[], bool] = lambda: False,
 ) -> NativeRows:
@@ -59,10 +60,11 @@ def smallest_rows(
     Args:
         program: Steps that keep the rows of images apart.
         fed: The inputs that the application hands over row by row, as tensors of the main graph.
+        most_weights: The bytes of constants of all operators in a segment at most, if it has several; None for any.
         passes: The effort for offsets; see pack_rows.
         stopped: Whether to end the search with the best plan so far.
     """
-    planned = plan_rows(row_problem(program, fed), passes=passes, stopped=stopped)
+    planned = plan_rows(row_problem(program, fed), most_weights=most_weights, passes=passes, stopped=stopped)
     return NativeRows(program, planned.problem, planned.plan, planned.cuts, tuple(fed))
 
 

@@ -34,20 +34,27 @@ class PlannedRows:
     cuts: tuple[int, ...]
 
 
-def plan_rows(problem: RowProblem, *, passes: int = PASSES, stopped: Callable[[], bool] = never) -> PlannedRows:
+def plan_rows(
+    problem: RowProblem,
+    *,
+    most_weights: int | None = None,
+    passes: int = PASSES,
+    stopped: Callable[[], bool] = never,
+) -> PlannedRows:
     """Return the plan with the smallest memory, and its lower bound.
 
     Tensors that wait between segments lie together if that costs nothing: kernels for whole tensors need it.
 
     Args:
         problem: What is to be planned.
+        most_weights: The bytes of constants of all operators in a segment at most, if it has several; None for any.
         passes: The effort for offsets; see pack_rows.
         stopped: Whether to end the search with the best plan so far.
     """
-    segments = best_schedule(problem, stopped=stopped)
+    segments = best_schedule(problem, most_weights=most_weights, stopped=stopped)
     unit = place_unit(int(ROOM * segments.peak_bytes))
     bound = row_bound(problem, [segments.steps], cut_limit=BOUND_CUTS)
-    schedule = improved_schedule(problem, segments, bound, stopped=stopped)
+    schedule = improved_schedule(problem, segments, bound, most_weights=most_weights, stopped=stopped)
     packing = pack_rows(problem, schedule.steps, schedule.peak_bytes, unit=unit, passes=passes, stopped=stopped)
     # A lower peak does not always take less memory.
     if schedule.peak_bytes < segments.peak_bytes < packing.memory_bytes and not stopped():
@@ -81,6 +88,13 @@ def place_unit(memory_bytes: int) -> int:
 def segments_of(cuts: Sequence[int], operators: int) -> list[int]:
     """Return the segment of each operator, counted from 0."""
     return [bisect_right(cuts, position) - 1 for position in range(operators)]
+
+
+def weights_per_row(problem: RowProblem, cuts: Sequence[int]) -> int:
+    """Return the most bytes of constants that a segment of several operators reads for each row; 0 if there is none."""
+    ends = (*cuts[1:], len(problem.operators))
+    segments = (problem.operators[start:end] for start, end in zip(cuts, ends, strict=True))
+    return max((sum(item.weight_bytes for item in items) for items in segments if len(items) > 1), default=0)
 
 
 def _joined(problem: RowProblem, tensors: Collection[int]) -> RowProblem:

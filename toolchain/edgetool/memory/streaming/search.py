@@ -37,6 +37,7 @@ def improved_schedule(
     schedule: RowSchedule,
     bound: int,
     *,
+    most_weights: int | None = None,
     nodes: int | None = None,
     stopped: Callable[[], bool] = never,
 ) -> RowSchedule:
@@ -46,6 +47,7 @@ def improved_schedule(
         problem: What is to be planned.
         schedule: Segments of its operators, in the order of the problem.
         bound: No schedule has a lower peak.
+        most_weights: The bytes of constants of all operators in a segment at most, if it has several; None for any.
         nodes: The states to continue at most; by default, some for each operator.
         stopped: Whether to return the best schedule so far.
     """
@@ -55,7 +57,7 @@ def improved_schedule(
     nodes = max(NODES, NODES_PER_OPERATOR * len(problem.operators)) if nodes is None else nodes
     needs = live_bytes(problem, schedule.steps)
     while (peak := max(needs)) > bound and nodes > 0 and not stopped():
-        windows = _windows(problem, schedule, schedule.steps[needs.index(peak)])
+        windows = _windows(problem, schedule, schedule.steps[needs.index(peak)], most_weights)
         window, steps, used = _lower(problem, windows, bound, peak, nodes, stopped)
         nodes -= used
         if not steps:
@@ -67,15 +69,19 @@ def improved_schedule(
     return best
 
 
-def _windows(problem: RowProblem, schedule: RowSchedule, operator: int) -> list[tuple[int, int]]:
-    """Return the segment of an operator, and more and more segments around it."""
+def _windows(
+    problem: RowProblem, schedule: RowSchedule, operator: int, most_weights: int | None
+) -> list[tuple[int, int]]:
+    """Return the segment of an operator, and more and more segments around it, as far as one segment may reach."""
     ends = [*schedule.cuts[1:], len(problem.operators)]
     segment = next(i for i, end in enumerate(ends) if operator < end)
     windows: list[tuple[int, int]] = []
     widened = 0
     while not windows or windows[-1] != (0, len(problem.operators)):
         start, end = schedule.cuts[max(0, segment - widened)], ends[min(len(ends) - 1, segment + widened)]
-        if windows and end - start > MAX_WINDOW:
+        weights = sum(item.weight_bytes for item in problem.operators[start:end])
+        is_heavy = most_weights is not None and weights > most_weights
+        if windows and (is_heavy or end - start > MAX_WINDOW):
             break
         windows.append((start, end))
         widened = 2 * widened + 1
