@@ -4,6 +4,7 @@ python -m benchmarks.native bits FILE_OR_FOLDER... [--into CSV]    outputs of mo
 python -m benchmarks.native cores --models FILE...                  the same on emulated cores, and their stack
 python -m benchmarks.native coverage [--into CSV]                  branches of the kernels that models reach
 python -m benchmarks.native instructions all                         instructions, and the tables of the estimates
+python -m benchmarks.native rows FILE_OR_FOLDER... [--into CSV]    plans of rows, and their lower bounds
 python -m benchmarks.native speed models FILE...                    instructions, compared with those of TFLM
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("bits", "cores", "coverage", "instructions", "speed")
+COMMANDS = ("bits", "cores", "coverage", "instructions", "rows", "speed")
 
 
 def main() -> int:

@@ -90,7 +90,9 @@ def to_csv(records: Sequence[RowsRecord]) -> str:
     """Return the record with its conditions."""
     text = io.StringIO()
     text.write("# Plans of rows and their lower bounds, in bytes, written by rows.py; no time limit.\n")
-    text.write("# tensor_bytes: the live bytes of operators that run one after the other; peak_bytes: those of the plan.\n")
+    text.write(
+        "# tensor_bytes: the live bytes of operators that run one after the other; peak_bytes: those of the plan.\n"
+    )
     text.write(f"# seconds of CPU for schedule, bound and offsets: Python {platform.python_version()}, ")
     text.write(f"{platform.machine()}, shared with other work\n")
     writer = csv.writer(text, lineterminator="\n")

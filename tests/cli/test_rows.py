@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -46,6 +47,10 @@ def test_the_bound_and_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
         "  Rows        1,100 B; no row-wise schedule without recomputation takes less than 1,000 B (10.0 %)",
         "  Row input   the application hands over row by row: image",
         "  Schedule    40 steps in 2 segments; its tables take 120 B of flash",
+    ]
+    assert rows_facts(replace(INFO, weights_per_row_bytes=2048))[-2:] == [
+        "  Schedule    40 steps in 2 segments; its tables take 120 B of flash; operators that take turns read",
+        "              up to 2,048 B of constants per row",
     ]
     exact = RowsInfo(1000, 1000, 1, 8, segments=(RowSegment((0,), 0, 0),))
     assert rows_facts(exact) == [
@@ -108,6 +113,16 @@ def test_rows_that_are_handed_over_are_named(tflite: Path) -> None:
     document = json.loads(captured("plan", tflite, *ROWS, "--row-input", "--json").stdout)
     assert document["rows"]["row_inputs"] == ["image"]
     assert all(item["rows"] and item["row_input"] for item in document["kernel_choices"])
+
+
+def test_weights_per_row_are_limited(tflite: Path) -> None:
+    sweeps = []
+    for options in ((), ("--max-weights-per-row", "1B")):
+        rows = json.loads(captured("plan", tflite, *ROWS, "--row-input", *options, "--json").stdout)["rows"]
+        sweeps.append(rows["weights_per_row_bytes"])
+    assert sweeps[0] > sweeps[1] == 0
+    refused = captured("plan", tflite, "-t", "cortex-m4", "--max-weights-per-row", "8KiB")
+    assert (refused.returncode, "--max-weights-per-row applies to native code" in refused.stderr) == (2, True)
 
 
 def test_plans_of_tensors_have_no_rows(tflite: Path) -> None:

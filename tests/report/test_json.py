@@ -97,7 +97,7 @@ NAMES = {
     "verify": "passed original planned planner samples checks arena runtimes kernels_run kernels_untested native",
     "runtime": "name nearest differs",
     "flash": "model_bytes code_bytes",
-    "rows": "memory_bytes lower_bound_bytes steps table_bytes weights_per_row_bytes row_inputs segments tensors",
+    "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors weights_per_row_bytes",
 }
 
 

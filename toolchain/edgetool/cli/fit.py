@@ -11,7 +11,7 @@ import click
 
 from edgetool.cli.check import size_limits
 from edgetool.cli.command import Command, option
-from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options
+from edgetool.cli.options import PATH, SIZE, custom_operators_option, force_option, json_option, quiet_options
 from edgetool.cli.output import deliver, print_lines, printable, short_size, width, wrapped
 from edgetool.cli.settings import implicit_inputs
 from edgetool.cli.sweep import one_form
@@ -206,7 +206,7 @@ output_option = partial(option, group="Output")
     "--max-weights-per-row",
     type=SIZE,
     metavar="SIZE",
-    help="Constants that operators of native code may read for each row; by default, each board's external flash cache.",
+    help="Constants that native code may read for each row; by default, the cache of external flash.",
 )
 @size_limits
 @custom_operators_option

@@ -104,7 +104,7 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             "--max-weights-per-row",
             type=SIZE,
             metavar="SIZE",
-            help="Constants that operators of native code may read for each row; by default, the external flash's cache.",
+            help="Constants that native code may read for each row; by default, the cache of external flash.",
         ),
     )
 

@@ -134,7 +134,6 @@ def rows_info(rows: NativeRows) -> RowsInfo:
         lower_bound_bytes=plan.lower_bound or None,
         steps=len(plan.schedule),
         table_bytes=table_bytes(rows.program, problem, plan),
-        weights_per_row_bytes=weights_per_row(problem, rows.cuts),
         row_inputs=tuple(rows.program.graph.tensors[index].name for index in rows.fed),
         segments=tuple(
             RowSegment(tuple(dict.fromkeys(items)), taken[0], taken[-1])
@@ -145,4 +144,5 @@ def rows_info(rows: NativeRows) -> RowsInfo:
             RowTensorInfo(item.name, item.tensor, item.rows, item.row_bytes, max(live, default=0), in_parts(live))
             for item, live in zip(problem.tensors, rows_live(problem, plan), strict=True)
         ),
+        weights_per_row_bytes=weights_per_row(problem, rows.cuts),
     )

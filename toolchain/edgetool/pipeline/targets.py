@@ -76,8 +76,8 @@ def resolve_named(
             row_input=row_input or None,
             max_weights_per_row_bytes=max_weights_per_row,
         )
-    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, row_input or None, max_weights_per_row)
-    if any(value is not None for value in values):
+    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, row_input or None)
+    if any(value is not None for value in (*values, max_weights_per_row)):
         raise TargetError(
             "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget, --row-input and "
             "--max-weights-per-row override a target",

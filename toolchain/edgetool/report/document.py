@@ -640,19 +640,19 @@ class RowSegment:
 class RowsInfo:
     """A plan of rows: no schedule of rows without recomputation takes less than lower_bound_bytes; null if unknown.
 
-    steps: the length of the schedule. table_bytes: the schedule and the offsets in flash.
-    weights_per_row_bytes: the most constants that operators that run row by row together read for each row. row_inputs: the names of the
-    inputs that the application hands over row by row.
+    steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. weights_per_row_bytes: the
+    most constants that operators that run row by row together read for each row. row_inputs: the names of the inputs
+    that the application hands over row by row.
     """
 
     memory_bytes: int
     lower_bound_bytes: int | None
     steps: int
     table_bytes: int
-    weights_per_row_bytes: int = 0
     row_inputs: tuple[str, ...] = ()
     segments: tuple[RowSegment, ...] = ()
     tensors: tuple[RowTensorInfo, ...] = ()
+    weights_per_row_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

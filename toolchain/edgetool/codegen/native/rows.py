@@ -178,9 +178,7 @@ def _operator(program: NativeProgram, step: Step, cells: dict[int, _Cells]) -> R
             written = output.at(begin + row * step.row_bytes, count * step.row_bytes)
             overlaps = tuple((cell, distance) for cell, distance in sorted(read.items()) if distance is not None)
             firings.append(Firing(tuple(sorted(read)), (*written, *states), overlaps))
-    return RowOperator(
-        step.kernel, tuple(firings), step.scratch_bytes, step.accumulates, _weight_bytes(program, step)
-    )
+    return RowOperator(step.kernel, tuple(firings), step.scratch_bytes, step.accumulates, _weight_bytes(program, step))
 
 
 def _weight_bytes(program: NativeProgram, step: Step) -> int:

@@ -5,8 +5,9 @@ step that writes it to the last one that reads it, scratch at all steps of its o
 
 Two searches follow each other. The first places all blocks one by one at the lowest offset that is free, in an order in
 which blocks that end at the top come earlier each time. The second lowers the top: blocks that end above it lose their
-place, and each, in some attempts the largest first, takes another one below from blocks that conflict with it, which are next to find a
-place. A block that had to take one is harder to displace from then on, so that the search does not go round in circles.
+place, and each, in some attempts the largest first, takes another one below from blocks that conflict with it, which
+are next to find a place. A block that had to take one is harder to displace from then on, so that the search does not
+go round in circles.
 """
 
 from __future__ import annotations

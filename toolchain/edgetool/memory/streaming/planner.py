@@ -66,9 +66,7 @@ def plan_rows(
         together = {tensor for tensor, live in waiting.items() if live <= share * schedule.peak_bytes}
         if together and not stopped():
             joined = _joined(problem, together)
-            again = packed_again(
-                joined, schedule.steps, packing, unit=unit, passes=TOGETHER_PASSES, stopped=stopped
-            )
+            again = packed_again(joined, schedule.steps, packing, unit=unit, passes=TOGETHER_PASSES, stopped=stopped)
             if again is not None:
                 problem, packing = joined, again
                 break

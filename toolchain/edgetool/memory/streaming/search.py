@@ -145,7 +145,7 @@ def _given_bytes(problem: RowProblem) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """The operators that fire at each step, none if no better ones are found; states continued; whether none is left."""
+    """The operators that fire at each step, none if no better ones are found; states continued; if none is left."""
 
     steps: list[int]
     nodes: int
@@ -236,7 +236,11 @@ class _Window:
                         dying += 0 if ends else sizes[row]
                 new = created + sum(size for size, _ in shared)
                 savings = sorted(
-                    ((saving(sizes[row], new, distance), last_of[row]) for row, distance in firing.overlaps if row in last_of),
+                    (
+                        (saving(sizes[row], new, distance), last_of[row])
+                        for row, distance in firing.overlaps
+                        if row in last_of
+                    ),
                     key=lambda item: (-item[0], item[1]),
                 )
                 moves.append(
@@ -296,7 +300,9 @@ class _Window:
 
     def _is_ready(self, state: _State, number: int) -> bool:
         done = state[number]
-        return done < self._full[number] and all(state[other] >= count for other, count in self._moves[number][done].needs)
+        return done < self._full[number] and all(
+            state[other] >= count for other, count in self._moves[number][done].needs
+        )
 
     def _following(self, state: _State, ready: Sequence[int], number: int) -> list[int]:
         """Return the operators that can fire after one has."""
@@ -326,7 +332,7 @@ class _Window:
     def _eager(
         self, state: _State, live: int, peak: int, ready: list[int], fired: list[int]
     ) -> tuple[_State, int, list[int]]:
-        """Fire, within a peak, all that does not raise the live bytes; return the state, its live bytes, what is ready."""
+        """Fire, within a peak, all that does not raise the live bytes; return the state, these, and what is ready."""
         vain = 0
         waiting = list(ready)
         while vain < len(waiting):
