@@ -26,10 +26,10 @@ from edgetool.memory.streaming.schedule import first_steps, last_steps
 
 PASSES = 40  # placements of all blocks, unless the target is reached before
 PATIENCE = 10  # placements without a better one until the search continues from another order
-PASS_WORK = 4_000  # the conflicts that are considered in a pass of the first search; there are fewer passes with more
+PASS_WORK = 8_000  # the conflicts that are considered in a pass of the first search; there are fewer passes with more
 # The moves of the second search for each pass of the first one, and for each block and pass at most.
 PASS_MOVES = 400
-BLOCK_MOVES = 1.5
+BLOCK_MOVES = 4
 # How far below the best top it tries the next one, as parts of the distance to the target: one after the other in vain.
 PARTS = (4, 8, 2, 16, 1, 32)
 SCRATCH_ALIGNMENT = 4
@@ -55,6 +55,7 @@ def pack_rows(
     *,
     unit: int = 1,
     passes: int = PASSES,
+    near: Packing | None = None,
     stopped: Callable[[], bool] = never,
 ) -> Packing:
     """Return offsets for a schedule.
@@ -65,35 +66,30 @@ def pack_rows(
         target: The memory at which to stop, such as the peak of live bytes.
         unit: All offsets are multiples of it.
         passes: The effort: how often to place all blocks at most, and the share of the second search.
+        near: A packing of the same rows in smaller groups, close to which there may be one as well.
         stopped: Whether to stop after the current pass.
     """
     blocks = _Blocks(problem, schedule, unit)
     starts = _by_order(blocks, target, passes, stopped)
+    again = None if near is None else _again(blocks, near, passes, stopped)
+    if again is not None:
+        starts = sorted([again, *starts], key=blocks.top)
     offsets = starts[0]
     if blocks.top(offsets) > target and not stopped():
         offsets = _by_displacing(blocks, starts, target, passes, stopped)
     return blocks.packing(offsets)
 
 
-def packed_again(
-    problem: RowProblem,
-    schedule: Sequence[int],
-    packing: Packing,
-    *,
-    unit: int = 1,
-    passes: int = PASSES,
-    stopped: Callable[[], bool] = never,
-) -> Packing | None:
+def _again(blocks: _Blocks, packing: Packing, passes: int, stopped: Callable[[], bool]) -> list[int] | None:
     """Return offsets in no more memory than a packing of the same rows in smaller groups; None if none are found."""
-    blocks = _Blocks(problem, schedule, unit)
-    offsets = blocks.offsets_in(packing)
-    if any(size > packing.memory_bytes for size in blocks.sizes):
+    if max(blocks.sizes, default=0) > packing.memory_bytes:
         return None
+    offsets = blocks.offsets_in(packing)
     search = _Displacing(blocks, offsets, packing.memory_bytes, _Generator(), largest_first=True)
     moves = _most_moves(blocks, passes)
     while search.waiting and search.moves < moves and not stopped():
         search.place_one()
-    return None if search.waiting else blocks.packing(search.offsets.tolist())
+    return None if search.waiting else search.offsets.tolist()
 
 
 def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], bool]) -> list[list[int]]:
@@ -139,21 +135,20 @@ def _by_displacing(
     moves = PASS_MOVES * passes
     share = _most_moves(blocks, passes) // len(PARTS)
     for start in starts:
-        vain, result = 0, start
-        while top > target and vain < len(PARTS) and moves > 0 and not stopped():
-            limit = top - max(1, (top - target) // PARTS[vain])
-            search = _Displacing(blocks, result, limit, generator, largest_first=vain % 2 == 0)
-            while search.waiting and search.moves < min(moves, share) and not stopped():
-                search.place_one()
-            moves -= search.moves
-            if search.waiting:
-                vain += 1
-                continue
-            result, vain = search.offsets.tolist(), 0
-            if blocks.top(result) < top:
-                best, top = result, blocks.top(result)
-            else:
-                vain += 1
+        for largest_first in (True, False):
+            vain, result = 0, start
+            while top > target and vain < len(PARTS) and moves > 0 and not stopped():
+                limit = top - max(1, (top - target) // PARTS[vain])
+                search = _Displacing(blocks, result, limit, generator, largest_first=largest_first)
+                while search.waiting and search.moves < min(moves, share) and not stopped():
+                    search.place_one()
+                moves -= search.moves
+                if search.waiting:
+                    vain += 1
+                    continue
+                best = result = search.offsets.tolist()
+                top, vain = blocks.top(best), 0
+            start = best
     return best
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from edgetool.memory.problem import aligned, never
 from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.checker import require_valid_rows
-from edgetool.memory.streaming.packing import PASSES, pack_rows, packed_again
+from edgetool.memory.streaming.packing import PASSES, pack_rows
 from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import RowSchedule, best_schedule, live_bytes
 from edgetool.memory.streaming.search import improved_schedule
@@ -66,8 +66,16 @@ def plan_rows(
         together = {tensor for tensor, live in waiting.items() if live <= share * schedule.peak_bytes}
         if together and not stopped():
             joined = _joined(problem, together)
-            again = packed_again(joined, schedule.steps, packing, unit=unit, passes=TOGETHER_PASSES, stopped=stopped)
-            if again is not None:
+            again = pack_rows(
+                joined,
+                schedule.steps,
+                schedule.peak_bytes,
+                unit=unit,
+                passes=TOGETHER_PASSES,
+                near=packing,
+                stopped=stopped,
+            )
+            if again.memory_bytes <= packing.memory_bytes:
                 problem, packing = joined, again
                 break
     plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD), bound)
