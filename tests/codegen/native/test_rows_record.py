@@ -17,4 +17,3 @@ def test_the_median_gap_is_small() -> None:
 def test_no_plan_takes_less_than_its_bound_or_its_peak() -> None:
     for item in read_record():
         assert item.bytes >= max(item.bound_bytes, item.peak_bytes), item
-

@@ -29,7 +29,7 @@ PATIENCE = 10  # placements without a better one until the search continues from
 PASS_WORK = 8_000  # the conflicts that are considered in a pass of the first search; there are fewer passes with more
 # The moves of the second search for each pass of the first one, and for each block and pass at most.
 PASS_MOVES = 400
-BLOCK_MOVES = 4
+BLOCK_MOVES = 0.6
 # How far below the best top it tries the next one, as parts of the distance to the target: one after the other in vain.
 PARTS = (4, 8, 2, 16, 1, 32)
 SCRATCH_ALIGNMENT = 4

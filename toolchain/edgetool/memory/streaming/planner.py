@@ -53,7 +53,7 @@ def plan_rows(
     """
     segments = best_schedule(problem, most_weights=most_weights, stopped=stopped)
     unit = place_unit(int(ROOM * segments.peak_bytes))
-    bound = row_bound(problem, [segments.steps], cut_limit=BOUND_CUTS)
+    bound = row_bound(problem, [segments.steps], cut_limit=BOUND_CUTS, stop=stopped)
     schedule = improved_schedule(problem, segments, bound, most_weights=most_weights, stopped=stopped)
     packing = pack_rows(problem, schedule.steps, schedule.peak_bytes, unit=unit, passes=passes, stopped=stopped)
     # A lower peak does not always take less memory.
