@@ -5,6 +5,7 @@ python -m benchmarks.native cores --models FILE...                  the same on 
 python -m benchmarks.native coverage [--into CSV]                  branches of the kernels that models reach
 python -m benchmarks.native rows-bits [--into CSV]                 plans of rows of random networks, and their rows
 python -m benchmarks.native instructions all                         instructions, and the tables of the estimates
+python -m benchmarks.native rows FILE_OR_FOLDER... [--into CSV]    plans of rows, and their lower bounds
 python -m benchmarks.native speed models FILE...                    instructions, compared with those of TFLM
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("bits", "cores", "coverage", "instructions", "rows-bits", "speed")
+COMMANDS = ("bits", "cores", "coverage", "instructions", "rows", "rows-bits", "speed")
 
 
 def main() -> int:

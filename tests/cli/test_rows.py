@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -47,6 +48,10 @@ def test_the_bound_and_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
         "  Rows        1,100 B; no row-wise schedule without recomputation takes less than 1,000 B (10.0 %)",
         "  Row input   the application hands over row by row: image",
         "  Schedule    40 steps in 2 segments; its tables take 120 B of flash",
+    ]
+    assert rows_facts(replace(INFO, weights_per_row_bytes=2048))[-2:] == [
+        "  Schedule    40 steps in 2 segments; its tables take 120 B of flash; operators that take turns read",
+        "              up to 2,048 B of constants per row",
     ]
     exact = RowsInfo(1000, 1000, 1, 8, segments=(RowSegment((0,), 0, 0),))
     assert rows_facts(exact) == [
@@ -161,6 +166,16 @@ def test_shrinking_states_what_it_costs_or_how_much_is_needed(expansions: Path, 
     refused = captured("plan", expansions, *native, "--sram", "64B")
     assert refused.returncode == 1
     assert "the smallest arena takes" in " ".join(refused.stderr.split())
+
+
+def test_weights_per_row_are_limited(tflite: Path) -> None:
+    sweeps = []
+    for options in ((), ("--max-weights-per-row", "1B")):
+        rows = json.loads(captured("plan", tflite, *ROWS, "--row-input", *options, "--json").stdout)["rows"]
+        sweeps.append(rows["weights_per_row_bytes"])
+    assert sweeps[0] > sweeps[1] == 0
+    refused = captured("plan", tflite, "-t", "cortex-m4", "--max-weights-per-row", "8KiB")
+    assert (refused.returncode, "--max-weights-per-row applies to native code" in refused.stderr) == (2, True)
 
 
 def test_plans_of_tensors_have_no_rows(tflite: Path) -> None:

@@ -112,6 +112,24 @@ def test_targets_that_share_plans_have_those_that_each_has_alone(source: Source)
     assert shared.on(FED).plan.account != shared.on(SMALLEST).plan.account
 
 
+def test_operators_that_take_turns_read_no_more_weights_than_allowed(source: Source) -> None:
+    sweeps = []
+    for most in (None, 0):
+        rows = native_model(source, replace(FED, max_weights_per_row_bytes=most)).planned.rows
+        assert rows is not None
+        sweeps.append(rows_info(rows).weights_per_row_bytes)
+    assert sweeps[0] > sweeps[1] == 0
+
+
+def test_the_cache_of_external_flash_limits_the_weights_per_row() -> None:
+    cached = load_target("rpi-pico")
+    assert cached.flash_region is not None
+    assert cached.most_weights_per_row == cached.flash_region.cache_bytes > 0
+    assert replace(cached, max_weights_per_row_bytes=0).most_weights_per_row == 0
+    assert load_target("nucleo-l4r5zi").most_weights_per_row is None
+    assert M4.most_weights_per_row is None
+
+
 def _figures(analysis: Analysis) -> tuple[object, ...]:
     account, estimate = analysis.plan.account, analysis.estimate
     assert account is not None

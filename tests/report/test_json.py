@@ -98,7 +98,7 @@ NAMES = {
     "runtime": "name nearest differs",
     "flash": "model_bytes code_bytes",
     "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs "
-    "extra_macs extra_macs_percent",
+    "extra_macs extra_macs_percent weights_per_row_bytes",
 }
 
 

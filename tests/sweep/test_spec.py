@@ -179,12 +179,14 @@ def test_targets_resolve_with_their_overrides(folder: Path) -> None:
 
 def test_overrides_are_read_back_from_a_store(folder: Path) -> None:
     native = 'runtime = "native", scratch_budget = 0, row_input = true, row_output = true, max_extra_macs = 5'
+    native += ', max_weights_per_row = "8KiB"'
     (target,) = read(folder, f'model = "m.h5"\ntargets = [{{name = "cortex-m4", {native}}}]').targets
     assert structured(asdict(target), TargetSpec) == target
     found = resolved(target)
     assert (found.runtime.name, found.scratch_budget_bytes) == ("native", 0)
     assert (found.row_input, found.row_output) == (True, True)
     assert found.max_extra_macs == 5
+    assert found.max_weights_per_row_bytes == 8192
 
 
 @pytest.mark.parametrize(

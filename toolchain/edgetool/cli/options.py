@@ -113,6 +113,12 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             help="Multiply-accumulates that native code may compute again to take less memory, in percent of the "
             "model's.",
         ),
+        target(
+            "--max-weights-per-row",
+            type=SIZE,
+            metavar="SIZE",
+            help="Constants that native code may read for each row; by default, the cache of external flash.",
+        ),
     )
 
 

@@ -40,6 +40,10 @@ def rows_facts(rows: RowsInfo) -> list[str]:
     count = len(rows.segments)
     segments = f"{grouped(count)} segment{'s' * (count != 1)}"
     text = f"{grouped(rows.steps)} steps in {segments}; its tables take {grouped(rows.table_bytes, 'B')} of flash"
+    if rows.weights_per_row_bytes:
+        text += (
+            f"; operators that take turns read up to {grouped(rows.weights_per_row_bytes, 'B')} of constants per row"
+        )
     return lines + fact("Schedule", text)
 
 

@@ -75,9 +75,9 @@ TYPICAL_CORE = "cortex-m4"  # decides between kernels for cores without counts
 CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
 
 _Extensions = tuple[bool, ...]
-# The core, whether instructions are counted for it, whether rows of inputs and outputs are handed over, and what may be
-# computed again.
-_Counts = tuple[str, bool, bool, bool, float | None]
+# The core, whether instructions are counted for it, whether rows of inputs and outputs are handed over, what may be
+# computed again, and the most weights per row.
+_Counts = tuple[str, bool, bool, bool, float | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,9 @@ def _with_rows(
     by_rows = row_choices(
         model,
         sorted(orders),
-        _counted_target(target),
+        replace(
+            _counted_target(target), max_weights_per_row_bytes=None if target is None else target.most_weights_per_row
+        ),
         None if fed or taken else plans[0].memory.arena_bytes,
         _extensions(target),
         fed=fed,
@@ -454,7 +456,7 @@ class SharedNative:
         request, effort = PlanRequest(), Effort()
         kind = (
             *(target.core.name, is_estimated(target)),
-            *(target.row_input, target.row_output, target.max_extra_macs),
+            *(target.row_input, target.row_output, target.max_extra_macs, target.most_weights_per_row),
         )
         if kind not in self._choices:
             choices = self._choices_on(target, request, effort)

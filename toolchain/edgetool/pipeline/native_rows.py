@@ -13,8 +13,7 @@ from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_row
 from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem, step_operators
 from edgetool.estimate.native import StepWork, count_native_operators
-from edgetool.memory.streaming.bound import row_bound
-from edgetool.memory.streaming.planner import segments_of
+from edgetool.memory.streaming.planner import segments_of, weights_per_row
 from edgetool.memory.streaming.problem import RowProblem
 from edgetool.memory.streaming.schedule import best_schedule
 from edgetool.model.types import Model
@@ -28,8 +27,9 @@ from edgetool.target.types import Target
 STEPS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0)
 # Of extra multiply-accumulates, in percent, which are tried until a model fits.
 BUDGETS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150)
-KnownRows = dict[tuple[RowProblem, int | None], NativeRows]
-BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
+# The smallest plans by their problem, the most multiply-accumulates that they may compute again (None if no operators
+# may be one step) and the most weights per row.
+KnownRows = dict[tuple[RowProblem, int | None, int | None], NativeRows]
 
 
 def row_choices(
@@ -66,13 +66,14 @@ def row_choices(
     )
     known = {} if known is None else known
     ordered = [in_program_order(small, tuple(order)) for order in orders]
-    plain = [_smallest(program, fed, taken, stopped, known) for program in ordered]
+    most = target.most_weights_per_row
+    plain = [_smallest(program, fed, taken, most, stopped, known) for program in ordered]
     number = min(range(len(plain)), key=lambda i: plain[i].plan.memory_bytes)
     bases = [plain[number]]
     limit = int((max_extra_macs or 0) / 100 * model_macs(model))
     pairs = () if max_extra_macs is None else fusable_pairs(lower(model, row_wise=True, lean=True, plain=True))
     if pairs:
-        again = _smallest_with_pairs(ordered[number], pairs, bases[0], limit, stopped, known)
+        again = _smallest_with_pairs(ordered[number], pairs, bases[0], limit, most, stopped, known)
         if again.plan.memory_bytes < bases[0].plan.memory_bytes:
             bases.insert(0, again)
     variants = RowVariants(*(in_program_order(program, tuple(orders[number])) for program in (small, rows, whole)))
@@ -144,14 +145,15 @@ def _smallest(
     program: NativeProgram,
     fed: Sequence[int],
     taken: Sequence[int],
+    most: int | None,
     stopped: Callable[[], bool],
     known: KnownRows,
 ) -> NativeRows:
     """Return the smallest plan of a program and its bound, searched for once for all programs with the same rows."""
-    problem = row_problem(program, fed, taken=taken)
-    if (problem, None) not in known:
-        known[problem, None] = _with_bound(smallest_rows(program, fed, taken=taken, stopped=stopped), problem)
-    rows = known[problem, None]
+    key = row_problem(program, fed, taken=taken), None, most
+    if key not in known:
+        known[key] = smallest_rows(program, fed, taken=taken, most_weights=most, stopped=stopped)
+    rows = known[key]
     return replace(rows, program=program, plain_bound=rows.plan.lower_bound)
 
 
@@ -160,32 +162,25 @@ def _smallest_with_pairs(
     pairs: Sequence[Pair],
     plain: NativeRows,
     limit: int,
+    most: int | None,
     stopped: Callable[[], bool],
     known: KnownRows,
 ) -> NativeRows:
     """Return the smallest plan in which pairs of operators may be one step each: at most the plain one.
 
-    limit: the most multiply-accumulates that pairs may add.
+    limit: the most multiply-accumulates that pairs may add. most: the most weights per row.
     """
-    key = row_problem(program, plain.fed, taken=plain.taken), limit
+    key = row_problem(program, plain.fed, taken=plain.taken), limit, most
     if key not in known:
         chosen = chosen_pairs(program, pairs, plain.fed, limit, stopped=stopped)
         known[key] = plain
         if chosen:
             fused = with_pairs(program, chosen)
-            rows = smallest_rows(fused, plain.fed, taken=plain.taken, stopped=stopped)
+            rows = smallest_rows(fused, plain.fed, taken=plain.taken, most_weights=most, stopped=stopped)
             if rows.plan.memory_bytes < plain.plan.memory_bytes:
-                problem = row_problem(fused, plain.fed, taken=plain.taken)
-                known[key] = replace(_with_bound(rows, problem), pairs=chosen)
+                known[key] = replace(rows, pairs=chosen)
     rows = known[key]
     return replace(rows, program=with_pairs(program, rows.pairs), plain_bound=plain.plan.lower_bound)
-
-
-def _with_bound(rows: NativeRows, problem: RowProblem) -> NativeRows:
-    """Return a plan with its lower bound. problem: what was to be planned."""
-    plan = rows.plan
-    bound = row_bound(problem, [plan.schedule], target=plan.memory_bytes, cut_limit=BOUND_CUTS)
-    return replace(rows, plan=replace(plan, lower_bound=bound))
 
 
 def preferences(costs: Sequence[Mapping[int, int | None]]) -> list[dict[int, int]]:
@@ -244,4 +239,5 @@ def rows_info(rows: NativeRows) -> RowsInfo:
         ),
         extra_macs=rows.extra_macs,
         extra_macs_percent=100 * rows.extra_macs / (model_macs(rows.program.model) or 1),
+        weights_per_row_bytes=weights_per_row(problem, rows.cuts),
     )

@@ -646,7 +646,7 @@ class RowsInfo:
     steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs, row_outputs: the
     names of the inputs that the application hands over row by row, and of the outputs that it takes so. extra_macs: the
     multiply-accumulates that are computed again to take less memory; extra_macs_percent: the same in percent of the
-    model's.
+    model's. weights_per_row_bytes: the most constants that operators that run row by row together read for each row.
     """
 
     memory_bytes: int
@@ -659,6 +659,7 @@ class RowsInfo:
     row_outputs: tuple[str, ...] = ()
     extra_macs: int = 0
     extra_macs_percent: float = 0.0
+    weights_per_row_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

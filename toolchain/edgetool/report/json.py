@@ -38,6 +38,7 @@ LATER_FIELDS = frozenset(
         (Target, "row_input"),
         (Target, "row_output"),
         (Target, "max_extra_macs"),
+        (Target, "max_weights_per_row_bytes"),
         (Timing, "stall_cycles_per_byte"),
     }
 )

@@ -422,6 +422,7 @@ OVERRIDES: Mapping[str, str] = {
     "row_input": "row_input",
     "row_output": "row_output",
     "max_extra_macs": "max_extra_macs",
+    "max_weights_per_row": "max_weights_per_row_bytes",
 }
 
 
@@ -482,7 +483,7 @@ def _read(section: Section, folder: Path) -> _ParsedTarget | None:
 def _override(section: Section, key: str) -> bool | float | str | None:
     if key == "clock":
         return value_of(section, key, _clock_hz)
-    if key in ("sram", "flash", "scratch_budget"):
+    if key in ("sram", "flash", "scratch_budget", "max_weights_per_row"):
         return value_of(section, key, size_bytes)
     if key in ("row_input", "row_output"):
         return value_of(section, key, _flag) or None

@@ -420,6 +420,7 @@ def override_target(
     row_input: bool | None,
     row_output: bool | None,
     max_extra_macs: float | None,
+    max_weights_per_row_bytes: int | None,
 ) -> Target:
     """Return the target with each value that is not None; see Target.with_overrides."""
     if clock_hz is not None:
@@ -487,6 +488,14 @@ def override_target(
                 fix="write the percentage of the model's multiply-accumulates, as in --max-extra-macs 5",
             )
         target = replace(target, max_extra_macs=max_extra_macs)
+    if max_weights_per_row_bytes is not None:
+        if not target.runtime.is_native:
+            raise TargetError(
+                "--max-weights-per-row applies to native code, whose operators can take turns row by row",
+                where=target.name,
+                fix="add --runtime native, or omit --max-weights-per-row",
+            )
+        target = replace(target, max_weights_per_row_bytes=max_weights_per_row_bytes)
     return target
 
 

@@ -382,7 +382,8 @@ class Target:
     faster kernels may make the arena of native code; None leaves the choice to edgetool. row_input,
     row_output: whether the application hands the inputs of native code over row by row, and takes its outputs so, so
     that they need not be in the arena. max_extra_macs: how many multiply-accumulates native code may compute again to
-    take less memory, in percent of those of the model.
+    take less memory, in percent of those of the model. max_weights_per_row_bytes: the most bytes of constants that
+    operators of native code may read for each row if they take turns; None leaves the choice to edgetool.
     """
 
     name: str
@@ -406,6 +407,18 @@ class Target:
     row_input: bool = False
     row_output: bool = False
     max_extra_macs: float | None = None
+    max_weights_per_row_bytes: int | None = None
+
+    @property
+    def most_weights_per_row(self) -> int | None:
+        """The bytes of constants that native code may read for each row; None for any number.
+
+        By default, it is the cache in front of the constants if they are in external flash.
+        """
+        region = self.flash_region
+        is_external = region is not None and region.kind == "external-flash"
+        cache = region.cache_bytes if region is not None and is_external else 0
+        return self.max_weights_per_row_bytes if self.max_weights_per_row_bytes is not None else cache or None
 
     @property
     def timed_kernels(self) -> TimedKernels:
@@ -473,6 +486,7 @@ class Target:
         row_input: bool | None = None,
         row_output: bool | None = None,
         max_extra_macs: float | None = None,
+        max_weights_per_row_bytes: int | None = None,
     ) -> Target:
         """Return this target with the user's values; None keeps a value.
 
@@ -495,6 +509,7 @@ class Target:
             row_input=row_input,
             row_output=row_output,
             max_extra_macs=max_extra_macs,
+            max_weights_per_row_bytes=max_weights_per_row_bytes,
         )
 
 

@@ -22,7 +22,7 @@ from edgetool.memory.streaming.checker import require_valid_rows
 from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT
 from edgetool.memory.streaming.planner import plan_rows, segments_of
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem
-from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes, schedule_segments
+from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ def smallest_rows(
     fed: Collection[int] = (),
     *,
     taken: Collection[int] = (),
+    most_weights: int | None = None,
     passes: int = PASSES,
     stopped: Callable[[], bool] = lambda: False,
 ) -> NativeRows:
@@ -74,10 +75,12 @@ def smallest_rows(
         program: Steps that keep the rows of images apart.
         fed: The inputs that the application hands over row by row, as tensors of the main graph.
         taken: The outputs that the application takes row by row; see takeable_outputs.
+        most_weights: The bytes of constants of all operators in a segment at most, if it has several; None for any.
         passes: The effort for offsets; see pack_rows.
         stopped: Whether to end the search with the best plan so far.
     """
-    planned = plan_rows(row_problem(program, fed, taken=taken), passes=passes, stopped=stopped)
+    problem = row_problem(program, fed, taken=taken)
+    planned = plan_rows(problem, most_weights=most_weights, passes=passes, stopped=stopped)
     return NativeRows(program, planned.problem, planned.plan, planned.cuts, tuple(fed), tuple(taken))
 
 
@@ -96,6 +99,8 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
     steps: list[Step] = []
     of_steps: list[int] = []
     keys_of_steps: list[tuple[int, ...]] = []
+    # The steps of the new program that fire instead of each operator of the base.
+    instead: dict[int, Sequence[int]] = {}
     for operator, positions in _positions(base).items():
         fittings: list[list[int] | None] = [
             [base.plan.scratch[position] for position in positions],
@@ -106,6 +111,12 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
         ]
         best = min((costs[i].get(operator, 0), i) for i, fitting in enumerate(fittings) if fitting is not None)[1]
         chosen = (small, rows, whole)[best][operator]
+        following = range(len(of_steps), len(of_steps) + len(chosen))
+        if best < 2:
+            instead.update((position, [new]) for position, new in zip(positions, following, strict=True))
+        else:
+            instead.update((position, []) for position in positions[1:])
+            instead[positions[0]] = following
         steps += chosen
         of_steps += fittings[best] or []
         segments = [(memory.segment[position],) for position in positions]
@@ -115,18 +126,21 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
     # Operators of the application stay in their segments, in the same order.
     scratch = [NO_SCRATCH] * len(problem.operators)
     keys: list[tuple[int, ...]] = [()] * len(problem.operators)
-    for position, start, key in zip(step_operators(problem), of_steps, keys_of_steps, strict=True):
+    of_problem = step_operators(problem)
+    for position, start, key in zip(of_problem, of_steps, keys_of_steps, strict=True):
         scratch[position], keys[position] = start, key
+    places = {before: [of_problem[step] for step in new] for before, new in instead.items()}
     for position, before in zip(_of_application(problem), _of_application(base.problem), strict=True):
         keys[position] = (memory.segment[before],)
+        places[before] = [position]
     cuts = tuple(i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1])
-    schedule = schedule_segments(problem, cuts)
+    schedule = _moved_steps(base, problem, places)
     ends = (
         aligned(start + item.scratch_bytes, SCRATCH_ALIGNMENT)
         for start, item in zip(scratch, problem.operators, strict=True)
     )
     plan = RowPlan(
-        schedule.steps,
+        schedule,
         _moved(base, problem),
         tuple(scratch),
         max([base.plan.memory_bytes, *ends]),
@@ -170,6 +184,27 @@ def _positions(base: NativeRows) -> dict[int, list[int]]:
     for position, step in zip(step_operators(base.problem), base.program.steps, strict=True):
         positions.setdefault(step.operator, []).append(position)
     return positions
+
+
+def _moved_steps(base: NativeRows, problem: RowProblem, places: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
+    """Return the base's schedule for a problem in which others fire instead of each operator.
+
+    places: these; an operator that others replace runs alone, and all of their firings come where its first one was.
+    """
+    same = {position for position, new in places.items() if _fires_alike(base.problem, position, problem, new)}
+    begun: set[int] = set()
+    steps: list[int] = []
+    for position in base.plan.schedule:
+        if position in same:
+            steps += places[position]
+        elif position not in begun:
+            begun.add(position)
+            steps += [new for new in places[position] for _ in problem.operators[new].firings]
+    return tuple(steps)
+
+
+def _fires_alike(base: RowProblem, position: int, problem: RowProblem, new: Sequence[int]) -> bool:
+    return len(new) == 1 and len(base.operators[position].firings) == len(problem.operators[new[0]].firings)
 
 
 def _moved(base: NativeRows, problem: RowProblem) -> tuple[int, ...]:

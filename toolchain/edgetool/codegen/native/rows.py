@@ -12,7 +12,7 @@ from itertools import accumulate
 from math import gcd
 
 from edgetool.codegen.native.lower import NativeProgram
-from edgetool.codegen.native.program import RowInput, Step
+from edgetool.codegen.native.program import Constant, RowInput, Step
 from edgetool.memory.streaming.problem import Firing, RowOperator, RowProblem, RowTensor
 from edgetool.operators.overlap import Window, channelwise_distance, conv_distance
 
@@ -222,7 +222,16 @@ def _operator(program: NativeProgram, step: Step, cells: dict[int, _Cells]) -> R
             written = output.at(begin + row * step.row_bytes, count * step.row_bytes)
             overlaps = tuple((cell, distance) for cell, distance in sorted(read.items()) if distance is not None)
             firings.append(Firing(tuple(sorted(read)), (*written, *states), overlaps))
-    return RowOperator(step.kernel, tuple(firings), step.scratch_bytes, step.accumulates)
+    return RowOperator(step.kernel, tuple(firings), step.scratch_bytes, step.accumulates, _weight_bytes(program, step))
+
+
+def _weight_bytes(program: NativeProgram, step: Step) -> int:
+    """Return the bytes of the constants of a step: weights, biases, scales, tables and constant inputs."""
+    constants = [value for _, value in step.op.values if isinstance(value, Constant)]
+    for item in step.inputs:
+        constant = item.source if isinstance(item.source, Constant) else program.places[item.source].constant
+        constants += [constant] if constant is not None else []
+    return sum(len(constant.data) for constant in constants)
 
 
 def rows_read(item: RowInput, first: int, count: int) -> list[int]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from edgetool.memory.streaming.problem import RowProblem, steps_of
 
@@ -30,24 +31,32 @@ class RowSchedule:
 
 
 def best_schedule(
-    problem: RowProblem, order: Sequence[int] | None = None, *, stopped: Callable[[], bool] = lambda: False
+    problem: RowProblem,
+    order: Sequence[int] | None = None,
+    *,
+    most_weights: int | None = None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> RowSchedule:
     """Return the segments of an order of operators with the smallest peak, the shortest ones where peaks are equal.
 
     Args:
         problem: What is to be planned.
         order: The operators in an order in which they can run one after the other; by default, that of the problem.
+        most_weights: The bytes of constants of all operators in a segment at most, if it has several; None for any.
         stopped: Whether to return the best segments so far; those that were not tried have a single operator.
     """
     order = range(len(problem.operators)) if order is None else order
     network = _Network(problem, order)
     count = len(order)
+    weights = [0, *accumulate(problem.operators[number].weight_bytes for number in order)]
     best = [network.given_bytes] + [FOREVER] * count
     previous = list(range(-1, count))
     for end in range(1, count + 1):
         for start in range(end - 1, -1, -1):
             is_single = start == end - 1
             if not is_single and (problem.sequential or stopped()):
+                break
+            if not is_single and most_weights is not None and weights[end] - weights[start] > most_weights:
                 break
             if max(best[start], network.live[start], network.live[end]) >= best[end]:
                 continue
@@ -91,7 +100,7 @@ def live_bytes(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
         alive.update(written)
         total += new
         dying = {row for row in (*firing.reads, *firing.writes) if last[row] == step}
-        saved = max((_saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying), default=0)
+        saved = max((saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying), default=0)
         result.append(total + problem.operators[number].scratch_bytes - (saved if new else 0))
         total -= sum(sizes[row] for row in dying)
         alive -= dying
@@ -126,7 +135,7 @@ def live_tensors(problem: RowProblem, schedule: Sequence[int], steps: Sequence[i
     return {tensor for row, tensor in enumerate(tensor_of) if any(first[row] <= step <= last[row] for step in steps)}
 
 
-def _saving(read: int, written: int, distance: int) -> int:
+def saving(read: int, written: int, distance: int) -> int:
     """Return the bytes that a row that is read and one that is written can share."""
     return max(0, min(read, written - max(0, distance)))
 
@@ -248,7 +257,7 @@ class _Segment:
         if new and last:
             for row, distance in firing.overlaps:
                 if row in last:
-                    saved = max(saved, _saving(sizes[row], new, distance))
+                    saved = max(saved, saving(sizes[row], new, distance))
         self._live += new
         self._peak = max(self._peak, self._live + operator.scratch_bytes - saved)
         self._live -= dying

@@ -25,11 +25,12 @@ def _tiled_s8(call: StepCall) -> LoopCounts:
     is_line = _is_line(call, pixels)
     for band in call.bands():
         count = len(band) * width
+        alignments = {y: tuple(_alignment(call, row) for row in call.tap_rows(y)) for y in band}
         for done in range(0, count, pixels):
             size = min(pixels, count - done)
             first = count - done - size if call.descending else done
             group = [(band[place // width], place % width) for place in range(first, first + size)]
-            rows = tuple(tuple(_alignment(call, row) for row in call.tap_rows(y)) for y, _ in group)
+            rows = tuple(alignments[y] for y, _ in group)
             for channel in range(0, groups * call["depth"], call["depth"]):
                 key = (*rows, *(x for _, x in group), channel % WORD)
                 if key not in copied:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from edgetool.codegen.native.loops import (
     convolution,
@@ -24,6 +25,7 @@ from edgetool.target.types import Core
 
 _MODULES = (convolution, dense, depthwise, elementwise, movement, pooling, recompute, vector)
 RULES: Mapping[str, LoopRule] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
+KNOWN_CALLS = 1024  # whose loops are counted once: plans of one model share most of them
 # The loops of kernels that read all constants in each iteration; all other kernels are taken to read them once.
 CONSTANT_READS: Mapping[str, tuple[str, ...]] = {
     "edgetool_conv2d_lean_s8": ("pixels", "pixels outside"),
@@ -77,6 +79,7 @@ def program_loops(program: NativeProgram, memory: NativeMemory, code: Code) -> t
     return tuple(found)
 
 
+@lru_cache(maxsize=KNOWN_CALLS)
 def step_loops(call: StepCall) -> LoopCounts:
     """Return the loop counts of a step with those of edgetool_run. Raises TooLongError if there are too many steps."""
     counts = RULES.get(call.step.kernel, _output_bytes)(call)
