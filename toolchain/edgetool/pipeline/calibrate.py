@@ -206,14 +206,6 @@ NATIVE_OVERRIDES = (
     *("runtime", "kernels", "scratch_budget"),
     *("row_input", "row_output", "max_extra_macs", "max_weights_per_row"),
 )
-    "runtime",
-    "kernels",
-    "scratch_budget",
-    "row_input",
-    "row_output",
-    "max_extra_macs",
-    "max_weights_per_row",
-)
 
 
 @dataclass(frozen=True, slots=True)
