@@ -13,6 +13,7 @@ from edgetool.cli.rows_view import rows_facts, rows_picture
 from edgetool.model.writer import write_model
 from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo
 from edgetool.report.json import parse_reports
+from tests.codegen.native.test_recompute import expansion
 from tests.in_process import captured
 from tests.model.builders import residual_model
 
@@ -53,6 +54,11 @@ def test_the_bound_and_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
         "  Schedule    1 steps in 1 segment; its tables take 8 B of flash",
     ]
     assert rows_facts(RowsInfo(1000, None, 1, 8))[0] == "  Rows        1,000 B"
+    again = RowsInfo(900, 1000, 1, 8, extra_macs=31, extra_macs_percent=3.1)
+    assert rows_facts(again)[:2] == [
+        "  Rows        900 B at 3.1 % extra multiply-accumulates; no row-wise schedule without recomputation",
+        "              takes less than 1,000 B",
+    ]
 
 
 def test_the_picture_has_a_line_for_each_tensor_in_the_order_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +122,45 @@ def test_rows_that_are_taken_are_named(tflite: Path, options: tuple[str, ...]) -
     document = json.loads(done.stdout)
     assert (document["rows"]["row_outputs"], len(document["rows"]["row_inputs"])) == (["tensor_17"], len(options))
     assert all(item["rows"] and item["row_output"] for item in document["kernel_choices"])
+
+
+@pytest.fixture(scope="module")
+def expansions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "expansions.tflite"
+    path.write_bytes(write_model(expansion((6, 6), 4, 16)))
+    return path
+
+
+def test_what_is_computed_again_is_in_the_document(expansions: Path) -> None:
+    given = ("plan", expansions, *ROWS, "--row-input", "--max-extra-macs")
+    rows = [json.loads(captured(*given, percent, "--json").stdout)["rows"] for percent in ("0", "500")]
+    assert [item["extra_macs"] > 0 for item in rows] == [False, True]
+    assert rows[1]["memory_bytes"] < rows[0]["memory_bytes"]
+    assert 0 < rows[1]["extra_macs_percent"] <= 500
+    assert "M extra multiply-accumulates" in " ".join(captured(*given, "500").stdout.split())
+    refused = captured("plan", expansions, "-t", "cortex-m4", "--max-extra-macs", "5")
+    assert (refused.returncode, "--max-extra-macs applies to native code" in " ".join(refused.stderr.split())) == (
+        2,
+        True,
+    )
+
+
+@pytest.mark.parametrize("command", ["plan", "emit", "convert"])
+def test_shrinking_applies_to_native_code(expansions: Path, command: str, tmp_path: Path) -> None:
+    output = ("-o", tmp_path / "out") if command != "plan" else ()
+    refused = captured(command, expansions, "-t", "nucleo-l4r5zi", "--shrink", *output)
+    assert (refused.returncode, "--shrink applies to native code" in " ".join(refused.stderr.split())) == (2, True)
+
+
+def test_shrinking_states_what_it_costs_or_how_much_is_needed(expansions: Path, tmp_path: Path) -> None:
+    native = ("-t", "cortex-m4", "--runtime", "native", "--row-input", "--shrink")
+    done = captured("emit", expansions, *native, "--sram", "20KiB", "-o", tmp_path / "out", "--json")
+    document = json.loads(done.stdout)
+    assert "shrunk" in [item["rule"] for item in document["findings"]]
+    assert document["provenance"]["options"]["shrink"] is True
+    refused = captured("plan", expansions, *native, "--sram", "64B")
+    assert refused.returncode == 1
+    assert "the smallest arena takes" in " ".join(refused.stderr.split())
 
 
 def test_plans_of_tensors_have_no_rows(tflite: Path) -> None:

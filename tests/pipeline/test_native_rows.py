@@ -12,7 +12,7 @@ from benchmarks.kernels.random_network import random_network
 
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.rows import takeable_outputs
-from edgetool.errors import UsageError
+from edgetool.errors import FailedCheckError, TargetError, UsageError
 from edgetool.memory.planner import PlanRequest
 from edgetool.memory.problem import Effort
 from edgetool.model.types import Model
@@ -21,6 +21,7 @@ from edgetool.pipeline import native_rows
 from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.compare import compare_models
 from edgetool.pipeline.native import (
+    NativeModel,
     SharedNative,
     choose,
     emit_native,
@@ -29,12 +30,13 @@ from edgetool.pipeline.native import (
     plan_native,
     verify_native,
 )
-from edgetool.pipeline.native_rows import known_sum, operator_instructions, preferences
+from edgetool.pipeline.native_rows import known_sum, model_macs, operator_instructions, preferences, rows_info
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.report.document import KernelChoiceInfo, OutputInfo, RowSegment, RowsInfo, RowTensorInfo
 from edgetool.report.json import documents, plain, read_reports
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
+from tests.codegen.native.test_recompute import expansion
 from tests.codegen.native.test_scratch import ladder
 from tests.memory.account_net import Net
 from tests.model.builders import branches_model, residual_model
@@ -207,3 +209,93 @@ def test_a_damaged_plan_in_a_report_is_refused(rows: object) -> None:
     read_reports({**value, "rows": plain(FOREIGN)})
     with pytest.raises(UsageError, match="rows"):
         read_reports({**value, "rows": rows})
+
+
+@pytest.fixture(scope="module")
+def expansions(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    path = tmp_path_factory.mktemp("models") / "expansions.tflite"
+    path.write_bytes(write_model(expansion((8, 8), 4, 24, sums=True)))
+    return open_tflite(path)
+
+
+def planned_on(source: Source, target: Target, *, shrink: bool = False) -> NativeModel:
+    return native_model(source, target, PlanRequest(shrink=shrink))
+
+
+def test_extra_multiply_accumulates_save_memory_within_their_budget(expansions: Source) -> None:
+    plain = planned_on(expansions, FED)
+    sizes = []
+    for percent in (0.0, 20.0, 500.0):
+        model = planned_on(expansions, FED.with_overrides(max_extra_macs=percent))
+        assert model.planned.rows is not None
+        info = rows_info(model.planned.rows)
+        assert info.extra_macs_percent <= percent
+        assert info.extra_macs_percent == pytest.approx(100 * info.extra_macs / model_macs(expansions.model))
+        # The bound is that of rows without recomputation.
+        assert info.lower_bound_bytes == plain.planned.memory.layout.lower_bound
+        sizes.append(model.planned.memory.arena_bytes)
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] <= plain.planned.memory.arena_bytes
+    assert sizes[-1] < plain.planned.memory.layout.lower_bound
+
+
+def test_what_is_computed_again_is_estimated(expansions: Source) -> None:
+    plain, again = (planned_on(expansions, item) for item in (FED, FED.with_overrides(max_extra_macs=500)))
+    counts = [instructions_of(item.planned, M4) for item in (plain, again)]
+    assert counts[0] is not None
+    assert counts[1] is not None
+    assert counts[0] < counts[1]
+    # Plans without recomputation remain choices.
+    arenas = [choice.memory.arena_bytes for choice in again.choices]
+    assert arenas == sorted(arenas)
+    assert plain.planned.memory.arena_bytes in arenas
+
+
+@pytest.mark.slow
+def test_budgets_of_targets_that_share_plans_stay_apart(expansions: Source) -> None:
+    shared = SharedNative(expansions)
+    for target in (FED, FED.with_overrides(max_extra_macs=500), FED):
+        assert _figures(shared.on(target)) == _figures(planned_on(expansions, target).analysis)
+
+
+@pytest.mark.parametrize("percent", [-1.0, 1001.0, float("nan")])
+def test_budgets_that_are_no_percentages(percent: float) -> None:
+    with pytest.raises(TargetError, match="outside the range 0 to 1000"):
+        M4.with_overrides(max_extra_macs=percent)
+
+
+def test_tflm_computes_nothing_again() -> None:
+    with pytest.raises(TargetError, match="--max-extra-macs applies to native code"):
+        load_target("cortex-m4").with_overrides(max_extra_macs=5)
+
+
+def test_shrinking_stops_where_the_model_fits(expansions: Source) -> None:
+    target = M4.with_overrides(row_input=True)
+    least = planned_on(expansions, FED.with_overrides(max_extra_macs=1000)).planned.memory.arena_bytes
+    plain = planned_on(expansions, FED).planned.memory.arena_bytes
+    found = []
+    for sram in (2**20, plain, least):
+        model = planned_on(expansions, target.with_overrides(sram_bytes=sram), shrink=True)
+        assert model.planned.memory.arena_bytes <= sram
+        [finding] = model.findings
+        assert f"of {sram:,} bytes" in finding.message
+        assert model.planned.rows is not None
+        found.append(model.planned.rows.extra_macs)
+        assert ("extra multiply-accumulates" in finding.message) == (found[-1] > 0)
+    assert found[:2] == [0, 0]
+    assert found[2] > 0
+    with pytest.raises(FailedCheckError, match=f"the smallest arena takes {least:,} bytes with"):
+        planned_on(expansions, target.with_overrides(sram_bytes=least - 4), shrink=True)
+    # The user's budget is the limit.
+    with pytest.raises(FailedCheckError, match="the smallest arena takes"):
+        planned_on(expansions, target.with_overrides(sram_bytes=least, max_extra_macs=0), shrink=True)
+
+
+def test_shrinking_needs_a_size(expansions: Source) -> None:
+    with pytest.raises(UsageError, match="none is known"):
+        planned_on(expansions, M4, shrink=True)
+
+
+@pytest.mark.slow
+def test_verify_runs_what_is_computed_again(tmp_path: Path) -> None:
+    verify_rows(tmp_path, expansion((6, 6), 4, 24, sums=True), FED.with_overrides(max_extra_macs=500))

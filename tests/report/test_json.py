@@ -97,7 +97,8 @@ NAMES = {
     "verify": "passed original planned planner samples checks arena runtimes kernels_run kernels_untested native",
     "runtime": "name nearest differs",
     "flash": "model_bytes code_bytes",
-    "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs",
+    "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs "
+    "extra_macs extra_macs_percent",
 }
 
 
@@ -117,7 +118,7 @@ def test_operators_and_tensors_have_their_names() -> None:
     assert list(value["stack"][0]) == "compiler core level bytes".split()
     assert (
         list(value["kernel_choices"][0])
-        == "arena_bytes scratch_bytes instructions chosen rows row_input row_output".split()
+        == "arena_bytes scratch_bytes instructions chosen rows row_input row_output extra_macs".split()
     )
     assert list(value["rows"]["segments"][0]) == "operators first_step last_step".split()
     assert list(value["rows"]["tensors"][0]) == "name index rows row_bytes most_rows live".split()

@@ -22,6 +22,9 @@ OPEN: dict[str, float] = {
 }
 
 
+FUNCTION = re.compile("^static (inline|EDGETOOL_)", re.MULTILINE)
+
+
 def _has_code(path: Path) -> bool:
     """Return whether a file defines functions; those of a header are static."""
     return path.suffix == ".c" or re.search(r"^static .*\(", path.read_text(encoding="ascii"), re.MULTILINE) is not None

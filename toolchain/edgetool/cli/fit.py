@@ -207,6 +207,12 @@ output_option = partial(option, group="Output")
     is_flag=True,
     help="Native code from which the application takes the outputs row by row, so that it need not store them.",
 )
+@target(
+    "--max-extra-macs",
+    type=float,
+    metavar="PERCENT",
+    help="Multiply-accumulates that native code may compute again to take less memory, in percent of the model's.",
+)
 @size_limits
 @custom_operators_option
 @output_option("--fits-only", is_flag=True, help="List only the boards that the model fits.")
@@ -238,6 +244,7 @@ def command(
     runtime: str | None,
     row_input: bool,
     row_output: bool,
+    max_extra_macs: float | None,
     custom_operators: Path | None,
     fits_only: bool,
     sort: str,
@@ -275,6 +282,7 @@ def command(
         runtime=runtime,
         row_input=row_input,
         row_output=row_output,
+        max_extra_macs=max_extra_macs,
         custom_operators=custom_operators,
         fits_only=fits_only,
         sort=next(name for name in SORTS if name == sort),

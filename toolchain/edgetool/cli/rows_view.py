@@ -21,11 +21,15 @@ MIN_NAME_COLUMNS = 8
 def rows_facts(rows: RowsInfo) -> list[str]:
     """Show the memory beside its bound, what the application hands over, and the size of the schedule."""
     text = grouped(rows.memory_bytes, "B")
+    if rows.extra_macs:
+        text += f" at {rows.extra_macs_percent:.1f} % extra multiply-accumulates"
     bound = rows.lower_bound_bytes
     if bound is not None:
         text += "; no row-wise schedule without recomputation takes less"
         if bound < rows.memory_bytes:
             text += f" than {grouped(bound, 'B')} ({100 * (rows.memory_bytes / bound - 1):.1f} %)"
+        elif rows.extra_macs:
+            text += f" than {grouped(bound, 'B')}"
     lines = fact("Rows", text)
     if rows.row_inputs:
         names = ", ".join(printable(name, 40) for name in rows.row_inputs)

@@ -202,7 +202,7 @@ def _printable(text: str) -> str:
 # The slowest inference divided by the fastest: above this, something else ran at the same time.
 MAX_STEADY_RATIO = 1.1
 # The overrides that only native code has, and those that choose it.
-NATIVE_OVERRIDES = ("runtime", "kernels", "scratch_budget", "row_input", "row_output")
+NATIVE_OVERRIDES = ("runtime", "kernels", "scratch_budget", "row_input", "row_output", "max_extra_macs")
 
 
 @dataclass(frozen=True, slots=True)

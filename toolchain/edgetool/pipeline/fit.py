@@ -34,8 +34,9 @@ class FitRequest:
 
     A board is selected if each kind of filter is empty or has an item that matches: cores by name, vendors by the
     beginning of a word, boards by a part of the profile's name, the board's name or the MCU; case is ignored.
-    kernels and runtime replace those of every board. row_input, row_output: whether the application hands the inputs of
-    native code over row by row, and takes its outputs so. max_rows: None for all rows.
+    kernels and runtime replace those of every board. row_input, row_output: whether the application hands the inputs
+    of native code over row by row, and takes its outputs so. max_extra_macs: what native code may compute again, in
+    percent. max_rows: None for all rows.
     """
 
     limits: ModelLimits = field(default_factory=ModelLimits)
@@ -46,6 +47,7 @@ class FitRequest:
     runtime: str | None = None
     row_input: bool = False
     row_output: bool = False
+    max_extra_macs: float | None = None
     custom_operators: Path | None = None
     fits_only: bool = False
     sort: Sort = "memory"
@@ -68,6 +70,7 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
             runtime=request.runtime,
             row_input=request.row_input or None,
             row_output=request.row_output or None,
+            max_extra_macs=request.max_extra_macs,
         )
         for target in selected
         if target.bandwidth_gbps is None
@@ -241,6 +244,7 @@ def _options(request: FitRequest) -> dict[str, object]:
         "runtime": request.runtime,
         "row_input": request.row_input,
         "row_output": request.row_output,
+        "max_extra_macs": request.max_extra_macs,
         "custom_operators": file_name(request.custom_operators),
         "fits_only": request.fits_only,
         "sort": request.sort,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
+from edgetool.codegen.native.recompute import Pair, chosen_pairs, fusable_pairs, with_pairs
 from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, smallest_rows
 from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem, step_operators
@@ -15,6 +16,7 @@ from edgetool.estimate.native import StepWork, count_native_operators
 from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.planner import segments_of
 from edgetool.memory.streaming.problem import RowProblem
+from edgetool.memory.streaming.schedule import best_schedule
 from edgetool.model.types import Model
 from edgetool.operators.registry import operator_costs
 from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo
@@ -24,6 +26,9 @@ from edgetool.target.types import Target
 # The memory of faster plans, as multiples of the smallest one: where kernels for tensors take over is different in
 # every model.
 STEPS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0)
+# Of extra multiply-accumulates, in percent, which are tried until a model fits.
+BUDGETS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150)
+KnownRows = dict[tuple[RowProblem, int | None], NativeRows]
 BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
 
 
@@ -36,8 +41,9 @@ def row_choices(
     *,
     fed: Sequence[int] = (),
     taken: Sequence[int] = (),
+    max_extra_macs: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
-    known: dict[RowProblem, NativeRows] | None = None,
+    known: KnownRows | None = None,
 ) -> tuple[NativeRows, ...]:
     """Return plans that take more and more memory for fewer and fewer instructions.
 
@@ -49,22 +55,75 @@ def row_choices(
         extensions: Those of the core, as for lower.
         fed: The inputs that the application hands over by rows, as tensors of the main graph.
         taken: The outputs that it takes by rows; see takeable_outputs.
+        max_extra_macs: What plans may compute again to take less memory, in percent of the model's.
         stopped: Whether to end the search.
-        known: The smallest plans so far of this model, to which those found here are added.
+        known: The smallest plans so far of this model by their rows and the most multiply-accumulates that they may
+            compute again, None if no operators may be one step, to which those found here are added.
     """
     small, rows, whole = (
         lower(model, row_wise=row_wise, lean=lean, **extensions)
         for row_wise, lean in ((True, True), (True, False), (False, False))
     )
     known = {} if known is None else known
-    bases = [_smallest(in_program_order(small, tuple(order)), fed, taken, stopped, known) for order in orders]
-    number = min(range(len(bases)), key=lambda i: bases[i].plan.memory_bytes)
-    base, order = bases[number], tuple(orders[number])
+    ordered = [in_program_order(small, tuple(order)) for order in orders]
+    plain = [_smallest(program, fed, taken, stopped, known) for program in ordered]
+    number = min(range(len(plain)), key=lambda i: plain[i].plan.memory_bytes)
+    bases = [plain[number]]
+    limit = int((max_extra_macs or 0) / 100 * model_macs(model))
+    pairs = () if max_extra_macs is None else fusable_pairs(lower(model, row_wise=True, lean=True, plain=True))
+    if pairs:
+        again = _smallest_with_pairs(ordered[number], pairs, bases[0], limit, stopped, known)
+        if again.plan.memory_bytes < bases[0].plan.memory_bytes:
+            bases.insert(0, again)
+    variants = RowVariants(*(in_program_order(program, tuple(orders[number])) for program in (small, rows, whole)))
+    choices: list[NativeRows] = []
+    for base in bases:
+        choices += _faster_choices(base, variants, target, below)
+    return _front(choices, target)
+
+
+def shrinking_budgets(
+    model: Model, order: Sequence[int], fed: Sequence[int], capacity: int, most: float, stopped: Callable[[], bool]
+) -> Iterator[float]:
+    """Yield growing percentages of extra multiply-accumulates with which rows may fit a capacity, and `most`.
+
+    The others have schedules of which no plan fits.
+    """
+    lean = lower(model, row_wise=True, lean=True, plain=True)
+    program, pairs, macs = in_program_order(lean, tuple(order)), fusable_pairs(lean), model_macs(model)
+    for percent in (*(item for item in BUDGETS if item < most), most):
+        chosen = chosen_pairs(program, pairs, fed, int(percent / 100 * macs), stopped=stopped)
+        peak = best_schedule(row_problem(with_pairs(program, chosen), fed), stopped=stopped).peak_bytes
+        if peak <= capacity or percent == most:
+            yield percent
+
+
+def model_macs(model: Model) -> int:
+    """Return the multiply-accumulates of one inference."""
+    return sum(cost.macs for cost in operator_costs(model))
+
+
+def _front(choices: Sequence[NativeRows], target: Target) -> tuple[NativeRows, ...]:
+    """Return the choices by their memory, without those with known instructions that have more than a smaller one."""
+    front: list[NativeRows] = []
+    fewest: int | None = None
+    for choice in sorted(choices, key=lambda item: item.plan.memory_bytes):
+        count = known_sum(operator_instructions(choice.program, target).values())
+        if fewest is None or count is None or count < fewest:
+            front.append(choice)
+            fewest = count if fewest is None or count is not None else fewest
+    return tuple(front)
+
+
+def _faster_choices(base: NativeRows, plain: RowVariants, target: Target, below: int | None) -> list[NativeRows]:
+    """Return a smallest plan, and plans with all rows where they are and faster and faster kernels beside them.
+
+    plain: the programs to choose kernels from, without pairs. below: as for row_choices.
+    """
     smallest = base.plan.memory_bytes
-    if below is not None and smallest >= below:
-        return ()
-    variants = RowVariants(*(in_program_order(program, order) for program in (small, rows, whole)))
-    costs = preferences([operator_instructions(program, target) for program in (small, rows, whole)])
+    variants = RowVariants(*(with_pairs(program, base.pairs) for program in (plain.small, plain.rows, plain.whole)))
+    programs = variants.small, variants.rows, variants.whole
+    costs = preferences([operator_instructions(program, target) for program in programs])
     choices: list[NativeRows] = []
     fewest: int | None = None
     for factor in STEPS:
@@ -78,7 +137,7 @@ def row_choices(
         if not choices or (is_faster and choice.program.steps != choices[-1].program.steps):
             choices.append(choice)
             fewest = count
-    return tuple(choices)
+    return choices
 
 
 def _smallest(
@@ -86,16 +145,47 @@ def _smallest(
     fed: Sequence[int],
     taken: Sequence[int],
     stopped: Callable[[], bool],
-    known: dict[RowProblem, NativeRows],
+    known: KnownRows,
 ) -> NativeRows:
     """Return the smallest plan of a program and its bound, searched for once for all programs with the same rows."""
     problem = row_problem(program, fed, taken=taken)
-    if problem not in known:
-        rows = smallest_rows(program, fed, taken=taken, stopped=stopped)
-        plan = rows.plan
-        bound = row_bound(problem, [plan.schedule], target=plan.memory_bytes, cut_limit=BOUND_CUTS)
-        known[problem] = replace(rows, plan=replace(plan, lower_bound=bound))
-    return replace(known[problem], program=program)
+    if (problem, None) not in known:
+        known[problem, None] = _with_bound(smallest_rows(program, fed, taken=taken, stopped=stopped), problem)
+    rows = known[problem, None]
+    return replace(rows, program=program, plain_bound=rows.plan.lower_bound)
+
+
+def _smallest_with_pairs(
+    program: NativeProgram,
+    pairs: Sequence[Pair],
+    plain: NativeRows,
+    limit: int,
+    stopped: Callable[[], bool],
+    known: KnownRows,
+) -> NativeRows:
+    """Return the smallest plan in which pairs of operators may be one step each: at most the plain one.
+
+    limit: the most multiply-accumulates that pairs may add.
+    """
+    key = row_problem(program, plain.fed, taken=plain.taken), limit
+    if key not in known:
+        chosen = chosen_pairs(program, pairs, plain.fed, limit, stopped=stopped)
+        known[key] = plain
+        if chosen:
+            fused = with_pairs(program, chosen)
+            rows = smallest_rows(fused, plain.fed, taken=plain.taken, stopped=stopped)
+            if rows.plan.memory_bytes < plain.plan.memory_bytes:
+                problem = row_problem(fused, plain.fed, taken=plain.taken)
+                known[key] = replace(_with_bound(rows, problem), pairs=chosen)
+    rows = known[key]
+    return replace(rows, program=with_pairs(program, rows.pairs), plain_bound=plain.plan.lower_bound)
+
+
+def _with_bound(rows: NativeRows, problem: RowProblem) -> NativeRows:
+    """Return a plan with its lower bound. problem: what was to be planned."""
+    plan = rows.plan
+    bound = row_bound(problem, [plan.schedule], target=plan.memory_bytes, cut_limit=BOUND_CUTS)
+    return replace(rows, plan=replace(plan, lower_bound=bound))
 
 
 def preferences(costs: Sequence[Mapping[int, int | None]]) -> list[dict[int, int]]:
@@ -138,7 +228,7 @@ def rows_info(rows: NativeRows) -> RowsInfo:
         operators[segment[position]].append(item.operator)
     return RowsInfo(
         memory_bytes=plan.memory_bytes,
-        lower_bound_bytes=plan.lower_bound or None,
+        lower_bound_bytes=rows.plain_bound or None,
         steps=len(plan.schedule),
         table_bytes=table_bytes(rows.program, problem, plan),
         row_inputs=tuple(rows.program.graph.tensors[index].name for index in rows.fed),
@@ -152,4 +242,6 @@ def rows_info(rows: NativeRows) -> RowsInfo:
             RowTensorInfo(item.name, item.tensor, item.rows, item.row_bytes, max(live, default=0), in_parts(live))
             for item, live in zip(problem.tensors, rows_live(problem, plan), strict=True)
         ),
+        extra_macs=rows.extra_macs,
+        extra_macs_percent=100 * rows.extra_macs / (model_macs(rows.program.model) or 1),
     )

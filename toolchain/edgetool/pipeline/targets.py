@@ -46,6 +46,7 @@ def resolve_named(
     scratch_budget: int | None = None,
     row_input: bool | None = None,
     row_output: bool | None = None,
+    max_extra_macs: float | None = None,
 ) -> Target | None:
     """Return the target with the overrides of the command line; None if no target is named.
 
@@ -60,6 +61,7 @@ def resolve_named(
         scratch_budget: The bytes of the arena that native code may spend on scratch for faster kernels.
         row_input: Whether the application hands the inputs of native code over row by row.
         row_output: Whether it takes the outputs row by row.
+        max_extra_macs: The multiply-accumulates that native code may compute again, in percent of those of the model.
 
     Raises:
         TargetError: The target cannot be loaded, or overrides are specified without a target.
@@ -75,13 +77,14 @@ def resolve_named(
             scratch_budget_bytes=scratch_budget,
             row_input=row_input or None,
             row_output=row_output or None,
+            max_extra_macs=max_extra_macs,
         )
     by_rows = (row_input or None, row_output or None)
-    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, *by_rows)
+    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, *by_rows, max_extra_macs)
     if any(value is not None for value in values):
         raise TargetError(
-            "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget, --row-input and "
-            "--row-output override a target",
+            "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget, --row-input, "
+            "--row-output and --max-extra-macs override a target",
             fix="add --target",
         )
     return None

@@ -597,7 +597,8 @@ class KernelChoiceInfo:
 
     arena_bytes: the arena. scratch_bytes: the most scratch of a kernel. instructions: of one inference, null if they
     are unknown. chosen: whether the report describes it. rows: whether rows are planned instead of tensors. row_input,
-    row_output: whether the application hands inputs over row by row, and takes outputs so.
+    row_output: whether the application hands inputs over row by row, and takes outputs so. extra_macs: the
+    multiply-accumulates that are computed again.
     """
 
     arena_bytes: int
@@ -607,6 +608,7 @@ class KernelChoiceInfo:
     rows: bool = False
     row_input: bool = False
     row_output: bool = False
+    extra_macs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -642,7 +644,9 @@ class RowsInfo:
     """A plan of rows: no schedule of rows without recomputation takes less than lower_bound_bytes; null if unknown.
 
     steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs, row_outputs: the
-    names of the inputs that the application hands over row by row, and of the outputs that it takes so.
+    names of the inputs that the application hands over row by row, and of the outputs that it takes so. extra_macs: the
+    multiply-accumulates that are computed again to take less memory; extra_macs_percent: the same in percent of the
+    model's.
     """
 
     memory_bytes: int
@@ -653,6 +657,8 @@ class RowsInfo:
     segments: tuple[RowSegment, ...] = ()
     tensors: tuple[RowTensorInfo, ...] = ()
     row_outputs: tuple[str, ...] = ()
+    extra_macs: int = 0
+    extra_macs_percent: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ LATER_FIELDS = frozenset(
         (Target, "scratch_budget_bytes"),
         (Target, "row_input"),
         (Target, "row_output"),
+        (Target, "max_extra_macs"),
         (Timing, "stall_cycles_per_byte"),
     }
 )

@@ -404,6 +404,7 @@ def _sentence(what: str, fix: str | None) -> str:
 USER_CLOCK_SOURCE = "specified by the user"
 # The kernels whose outputs generated code has.
 NATIVE_KERNELS: Kernels = "reference"
+MAX_EXTRA_MACS = 1000  # in percent
 
 
 def override_target(
@@ -418,6 +419,7 @@ def override_target(
     scratch_budget_bytes: int | None,
     row_input: bool | None,
     row_output: bool | None,
+    max_extra_macs: float | None,
 ) -> Target:
     """Return the target with each value that is not None; see Target.with_overrides."""
     if clock_hz is not None:
@@ -471,6 +473,20 @@ def override_target(
         target = replace(target, row_input=row_input)
     if row_output is not None:
         target = replace(target, row_output=row_output)
+    if max_extra_macs is not None:
+        if not target.runtime.is_native:
+            raise TargetError(
+                "--max-extra-macs applies to native code: TFLM computes nothing again to take less memory",
+                where=target.name,
+                fix="add --runtime native, or omit --max-extra-macs",
+            )
+        if not 0 <= max_extra_macs <= MAX_EXTRA_MACS:
+            raise TargetError(
+                f"{max_extra_macs:g} percent of extra multiply-accumulates is outside the range 0 to {MAX_EXTRA_MACS}",
+                where=target.name,
+                fix="write the percentage of the model's multiply-accumulates, as in --max-extra-macs 5",
+            )
+        target = replace(target, max_extra_macs=max_extra_macs)
     return target
 
 

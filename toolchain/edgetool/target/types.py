@@ -381,7 +381,8 @@ class Target:
     None if it is unknown. vendor: the manufacturer of the board. scratch_budget_bytes: how much larger scratch for
     faster kernels may make the arena of native code; None leaves the choice to edgetool. row_input,
     row_output: whether the application hands the inputs of native code over row by row, and takes its outputs so, so
-    that they need not be in the arena.
+    that they need not be in the arena. max_extra_macs: how many multiply-accumulates native code may compute again to
+    take less memory, in percent of those of the model.
     """
 
     name: str
@@ -404,6 +405,7 @@ class Target:
     scratch_budget_bytes: int | None = None
     row_input: bool = False
     row_output: bool = False
+    max_extra_macs: float | None = None
 
     @property
     def timed_kernels(self) -> TimedKernels:
@@ -470,6 +472,7 @@ class Target:
         scratch_budget_bytes: int | None = None,
         row_input: bool | None = None,
         row_output: bool | None = None,
+        max_extra_macs: float | None = None,
     ) -> Target:
         """Return this target with the user's values; None keeps a value.
 
@@ -491,6 +494,7 @@ class Target:
             scratch_budget_bytes=scratch_budget_bytes,
             row_input=row_input,
             row_output=row_output,
+            max_extra_macs=max_extra_macs,
         )
 
 

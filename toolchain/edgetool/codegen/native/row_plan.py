@@ -15,6 +15,7 @@ import numpy as np
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.program import RowInput, Step
+from edgetool.codegen.native.recompute import Pair
 from edgetool.codegen.native.rows import FEED, TAKE, row_problem, rows_read, step_numbers, step_operators
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Proof, aligned
 from edgetool.memory.streaming.checker import require_valid_rows
@@ -26,7 +27,11 @@ from edgetool.memory.streaming.schedule import first_steps, last_steps, live_byt
 
 @dataclass(frozen=True, slots=True)
 class NativeRows:
-    """A program whose rows are planned: its steps, the problem, the plan, and where segments of operators start."""
+    """A program whose rows are planned: its steps, the problem, the plan, and where segments of operators start.
+
+    pairs: the pairs of operators that are one step of the program each. plain_bound: what no plan takes less than
+    without them.
+    """
 
     program: NativeProgram
     problem: RowProblem
@@ -34,6 +39,13 @@ class NativeRows:
     cuts: tuple[int, ...]
     fed: tuple[int, ...] = ()
     taken: tuple[int, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    plain_bound: int = 0
+
+    @property
+    def extra_macs(self) -> int:
+        """The multiply-accumulates that are computed again."""
+        return max(0, sum(pair.extra_macs for pair in self.pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +133,7 @@ def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping
         base.plan.lower_bound,
     )
     require_valid_rows(problem, plan)
-    return NativeRows(program, problem, plan, cuts, base.fed, base.taken)
+    return replace(base, program=program, problem=problem, plan=plan, cuts=cuts)
 
 
 def _of_application(problem: RowProblem) -> list[int]:

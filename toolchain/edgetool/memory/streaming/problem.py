@@ -111,7 +111,7 @@ class RowProblem:
 class RowPlan:
     """A schedule with an offset for each row and for each operator's scratch (NO_SCRATCH if it has none).
 
-    lower_bound: no schedule without recomputation takes fewer bytes.
+    lower_bound: no schedule of the same firings takes fewer bytes.
     """
 
     schedule: tuple[int, ...]

@@ -120,6 +120,12 @@ def last_steps(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
     return last
 
 
+def live_tensors(problem: RowProblem, schedule: Sequence[int], steps: Sequence[int]) -> set[int]:
+    """Return the tensors of which rows are live at some steps of a schedule."""
+    first, last, tensor_of = first_steps(problem, schedule), last_steps(problem, schedule), problem.tensor_of_rows()
+    return {tensor for row, tensor in enumerate(tensor_of) if any(first[row] <= step <= last[row] for step in steps)}
+
+
 def _saving(read: int, written: int, distance: int) -> int:
     """Return the bytes that a row that is read and one that is written can share."""
     return max(0, min(read, written - max(0, distance)))
