@@ -46,6 +46,21 @@ def test_nearly_all_layouts_are_proven_to_be_the_best() -> None:
     assert all(int(row["arena_bytes"]) <= 1.03 * int(row["lower_bound_bytes"]) for row in unproven)
 
 
+def test_every_row_of_random_networks_is_that_of_tflm() -> None:
+    found = rows_bits.read()
+    assert [row for row in found if row.equal < row.graphs or row.different] == []
+    # Models in files come behind the random networks.
+    networks = found[: len(kinds())]
+    assert [row.kind for row in networks] == [kind.name for kind in kinds()]
+    assert sum(row.graphs for row in networks) >= 2000
+    for row in networks:
+        # Enough networks of each kind have operators that take turns, and rows that are compared.
+        assert row.graphs >= 100
+        assert row.by_rows >= row.graphs / 8
+        assert row.rows > 50 * row.graphs
+        assert row.samples >= 5 * row.graphs
+
+
 def test_results_continue_where_they_were_interrupted(tmp_path: Path) -> None:
     work = tmp_path / "work.csv"
     assert rows_bits.read_work(work) == []

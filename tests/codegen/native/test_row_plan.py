@@ -168,9 +168,9 @@ def test_the_memory_of_a_plan_is_that_of_its_largest_step(model: Model) -> None:
     assert all(0 <= offset < max(1, memory.arena_bytes) for offset in memory.layout.offsets)
 
 
-@pytest.mark.parametrize(("number", "taken"), [(812, False), (832, True)])
+@pytest.mark.parametrize(("number", "taken"), [(812, False), (832, True), (2328, False)])
 def test_kernels_for_tensors_read_only_rows_that_are_there(number: int, taken: bool) -> None:
-    # A kernel for a tensor reads all of it, but a kernel for rows a part of it.
+    # A kernel for a tensor reads all of it, but a kernel for rows a part of it. In the last one, it reads only padding.
     trial = prepare(random_network(Random(f"native/rows-bits/1/{number}")), 1, row_wise=True, lean=True)
     rows = with_kind(trial, Kind(1.0, True, taken)).rows
     assert rows is not None
