@@ -71,7 +71,7 @@ def plans(model: Model) -> list[NativeRows]:
 
 def faster(base: NativeRows, programs: RowVariants, factor: float) -> NativeRows:
     """Return a plan that takes up to `factor` times the memory of the smallest one."""
-    return faster_rows(base, programs, costs(programs), int(factor * base.plan.memory_bytes))
+    return next(faster_rows(base, programs, costs(programs), [int(factor * base.plan.memory_bytes)]))
 
 
 def with_kind(trial: Trial, kind: Kind) -> Trial:

@@ -127,15 +127,11 @@ def _faster_choices(base: NativeRows, plain: RowVariants, target: Target, below:
     costs = preferences([operator_instructions(program, target) for program in programs])
     choices: list[NativeRows] = []
     fewest: int | None = None
-    for factor in STEPS:
-        limit = int(factor * smallest)
-        if below is not None and limit >= below:
-            break
-        choice = faster_rows(base, variants, costs, limit)
+    limits = [int(factor * smallest) for factor in STEPS]
+    for choice in faster_rows(base, variants, costs, [limit for limit in limits if below is None or limit < below]):
         count = known_sum(operator_instructions(choice.program, target).values())
-        # A choice whose instructions are unknown is one if it has other kernels than the one before.
-        is_faster = fewest is None or (count is not None and count < fewest)
-        if not choices or (is_faster and choice.program.steps != choices[-1].program.steps):
+        # A choice whose instructions are unknown is one: it has other kernels than the one before.
+        if fewest is None or (count is not None and count < fewest):
             choices.append(choice)
             fewest = count
     return choices

@@ -7,7 +7,7 @@ step that runs alone, between complete tensors, can be one for whole tensors, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,45 +84,86 @@ def smallest_rows(
     return NativeRows(program, planned.problem, planned.plan, planned.cuts, tuple(fed), tuple(taken))
 
 
-def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping[int, int]], limit: int) -> NativeRows:
-    """Return the plan with the fastest kernels that fit within the limit in bytes, with all rows where they are.
+def faster_rows(
+    base: NativeRows, variants: RowVariants, costs: Sequence[Mapping[int, int]], limits: Iterable[int]
+) -> Iterator[NativeRows]:
+    """Yield plans with the fastest kernels that fit within limits in bytes, with all rows where they are.
+
+    A plan with the same kernels as the one before is left out.
 
     Args:
         base: The smallest plan, which has the program `small`.
         variants: The programs to choose from.
         costs: The instructions of each operator in `small`, `rows` and `whole`.
-        limit: The memory in bytes; that of the base, or more.
+        limits: The memory in bytes of each plan; that of the base, or more.
     """
     together = _together(base.problem)
     memory = _Memory(base, row_problem(variants.rows, base.fed, together, taken=base.taken))
-    small, rows, whole = (_by_operator(item) for item in (variants.small, variants.rows, variants.whole))
+    programs = [_by_operator(item) for item in (variants.small, variants.rows, variants.whole)]
+    before: list[tuple[Step, ...]] = []
+    for limit in limits:
+        kernels = [
+            _fastest(memory, operator, positions, programs, costs, limit)
+            for operator, positions in _positions(base).items()
+        ]
+        steps = [item.steps for item in kernels]
+        if steps != before:
+            yield _with_kernels(base, memory, kernels)
+            before = steps
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernels:
+    """The steps of an operator, their scratch, and the positions of those of the smallest plan that they replace."""
+
+    positions: tuple[int, ...]
+    steps: tuple[Step, ...]
+    scratch: tuple[int, ...]
+    is_whole: bool
+
+
+def _fastest(
+    memory: _Memory,
+    operator: int,
+    positions: Sequence[int],
+    programs: Sequence[Mapping[int, Sequence[Step]]],
+    costs: Sequence[Mapping[int, int]],
+    limit: int,
+) -> _Kernels:
+    """Return the fastest kernels of an operator that fit within the limit."""
+    small, _, whole = programs
+    fittings: list[list[int] | None] = [
+        memory.scratch_of(positions),
+        memory.in_rows(positions, limit),
+        memory.as_whole(positions, whole[operator], limit)
+        if _tensors(whole.get(operator, ())) == _tensors(small[operator])
+        else None,
+    ]
+    best = min((costs[i].get(operator, 0), i) for i, fitting in enumerate(fittings) if fitting is not None)[1]
+    return _Kernels(tuple(positions), tuple(programs[best][operator]), tuple(fittings[best] or ()), best == 2)
+
+
+def _with_kernels(base: NativeRows, memory: _Memory, kernels: Sequence[_Kernels]) -> NativeRows:
+    """Return a plan with other kernels, which passes the checker."""
     steps: list[Step] = []
     of_steps: list[int] = []
     keys_of_steps: list[tuple[int, ...]] = []
     # The steps of the new program that fire instead of each operator of the base.
     instead: dict[int, Sequence[int]] = {}
-    for operator, positions in _positions(base).items():
-        fittings: list[list[int] | None] = [
-            [base.plan.scratch[position] for position in positions],
-            memory.in_rows(positions, limit),
-            memory.as_whole(positions, whole[operator], limit)
-            if _tensors(whole.get(operator, ())) == _tensors(small[operator])
-            else None,
-        ]
-        best = min((costs[i].get(operator, 0), i) for i, fitting in enumerate(fittings) if fitting is not None)[1]
-        chosen = (small, rows, whole)[best][operator]
-        following = range(len(of_steps), len(of_steps) + len(chosen))
-        if best < 2:
-            instead.update((position, [new]) for position, new in zip(positions, following, strict=True))
+    for item in kernels:
+        following = range(len(steps), len(steps) + len(item.steps))
+        segments = [(memory.segment[position],) for position in item.positions]
+        if item.is_whole:
+            instead.update((position, []) for position in item.positions[1:])
+            instead[item.positions[0]] = following
+            keys_of_steps += [(*segments[0], i) for i in range(len(item.steps))]
         else:
-            instead.update((position, []) for position in positions[1:])
-            instead[positions[0]] = following
-        steps += chosen
-        of_steps += fittings[best] or []
-        segments = [(memory.segment[position],) for position in positions]
-        keys_of_steps += segments if best < 2 else [(*segments[0], i) for i in range(len(chosen))]
+            instead.update((position, [new]) for position, new in zip(item.positions, following, strict=True))
+            keys_of_steps += segments
+        steps += item.steps
+        of_steps += item.scratch
     program = replace(base.program, steps=tuple(steps))
-    problem = row_problem(program, base.fed, together, taken=base.taken)
+    problem = row_problem(program, base.fed, _together(base.problem), taken=base.taken)
     # Operators of the application stay in their segments, in the same order.
     scratch = [NO_SCRATCH] * len(problem.operators)
     keys: list[tuple[int, ...]] = [()] * len(problem.operators)
@@ -235,6 +276,10 @@ class _Memory:
         self._last = np.array(last_steps(problem, schedule))
         self._offsets, self._sizes = np.array(base.plan.offsets), np.array(problem.row_sizes())
         self._tensors = {item.tensor: i for i, item in enumerate(problem.tensors)}
+
+    def scratch_of(self, positions: Sequence[int]) -> list[int]:
+        """Return the scratch of the smallest plan's steps at these positions."""
+        return [self._base.plan.scratch[position] for position in positions]
 
     def in_rows(self, positions: Sequence[int], limit: int) -> list[int] | None:
         """Return the scratch of the faster steps at these positions; None if it has no place or rows are too close."""
