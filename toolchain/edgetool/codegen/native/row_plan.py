@@ -100,7 +100,7 @@ def faster_rows(
     together = _together(base.problem)
     memory = _Memory(base, row_problem(variants.rows, base.fed, together, taken=base.taken))
     programs = [_by_operator(item) for item in (variants.small, variants.rows, variants.whole)]
-    before: list[tuple[Step, ...]] = []
+    before: list[tuple[Step, ...]] | None = None
     for limit in limits:
         kernels = [
             _fastest(memory, operator, positions, programs, costs, limit)
