@@ -164,7 +164,10 @@ def run_source(spec: HeaderSpec, program: NativeProgram, fed: Collection[int] = 
     fed: the positions of inputs that are fed by rows.
     """
     graph = program.graph
-    inputs = [{**_bytes(i, graph.tensors[index]), "MY_FED": i in fed} for i, index in enumerate(graph.inputs)]
+    inputs = [
+        {"my_position": i, "MY_BYTES": _sample_bytes(program, index), "MY_FED": i in fed}
+        for i, index in enumerate(graph.inputs)
+    ]
     return fill(
         "native/model/run.c",
         **c_names.model_names(spec.name),
@@ -173,6 +176,12 @@ def run_source(spec: HeaderSpec, program: NativeProgram, fed: Collection[int] = 
         MY_FEDS=[item for item in inputs if item["MY_FED"]],
         MY_OUTPUTS=[_bytes(i, graph.tensors[index]) for i, index in enumerate(graph.outputs)],
     ).encode("ascii")
+
+
+def _sample_bytes(program: NativeProgram, index: int) -> int:
+    """Return the size of an input in a sample: of all of it, or of the rows of a hop."""
+    size, stream = program.graph.tensors[index].size_bytes, program.stream
+    return size if stream is None else size // stream.window_rows * stream.hop_rows
 
 
 def _bytes(position: int, tensor: Tensor) -> Mapping[str, TemplateValue]:
@@ -211,7 +220,7 @@ def _header(
 ) -> str:
     """Return the text of NAME.h. tables: those of a plan of rows."""
     name, macro = c_names.model_identifier(spec.name), c_names.model_macro(spec.name)
-    graph = program.graph
+    graph, stream = program.graph, program.stream
     inputs = _accessors(spec.inputs, program, graph.inputs)
     fed = {} if tables is None else {feed.position: feed for feed in tables.feeds}
 
@@ -234,6 +243,12 @@ def _header(
         MY_OUTPUTCOUNT=len(spec.outputs),
         MY_SECTIONS=[{"MY_SECTION": section} for section in header.io_sections(spec, name, macro)],
         MY_STATE=bool(state_tensors(program)),
+        MY_CLEARS=bool(state_tensors(program)) or stream is not None,
+        MY_HISTORY="the state" if stream is None else "the rings",
+        MY_INCREMENTAL=stream is not None,
+        MY_WINDOWROWS=0 if stream is None else stream.window_rows,
+        MY_HOPROWS=0 if stream is None else stream.hop_rows,
+        MY_WINDOWHOPS=0 if stream is None else stream.window_hops,
         MY_UNIT=f"uint{8 * arena.alignment}_t",
         MY_INPUTS=[item for item in inputs if item["my_position"] not in fed],
         MY_OUTPUTS=_accessors(spec.outputs, program, program.graph.outputs),
@@ -247,10 +262,17 @@ def _header(
         MY_START="begin" if fed else "invoke",
         MY_END="the end of an inference" if fed else "an invoke",
         MY_NULLTEXT=NULL_TEXT if tables is None else null_text(tables),
-        MY_ORDERCOMMENT="init or begin must be called first, or it is not the turn of the input"
-        if fed
-        else "init must be called first, and must have succeeded",
+        MY_ORDERCOMMENT=_order_comment(program, is_fed=bool(fed)),
     )
+
+
+def _order_comment(program: NativeProgram, *, is_fed: bool) -> str:
+    """Return when a call is out of order."""
+    if program.stream is not None:
+        return "init or begin must be called first, a hop needs no more rows, or begin comes before its last row"
+    if is_fed:
+        return "init or begin must be called first, or it is not the turn of the input"
+    return "init must be called first, and must have succeeded"
 
 
 def _banner(spec: HeaderSpec) -> str:

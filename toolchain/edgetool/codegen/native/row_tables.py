@@ -32,8 +32,9 @@ class Feed:
         number: Its operator in the schedule.
         position: Its position among the model's inputs.
         tensor: Its number in the tables.
-        rows: The number of its rows.
+        rows: The number of its rows that are fed.
         row_bytes: The size of each.
+        first: The number of the first one: those before are in a ring.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Feed:
     tensor: int
     rows: int
     row_bytes: int
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,14 @@ class _Writer:
         item = self._problem.tensors[tensor]
         places = self._program.places
         roots = [places[index].root for index in self._program.graph.inputs]
-        return Feed(number, roots.index(item.tensor), self._number(self._root(item.tensor)), item.rows, item.row_bytes)
+        return Feed(
+            number,
+            roots.index(item.tensor),
+            self._number(self._root(item.tensor)),
+            len(operator.firings),
+            item.row_bytes,
+            row - self._problem.first_row(tensor),
+        )
 
     def _step(self, position: int, step: Step) -> str:
         """Return a step in C."""
@@ -375,7 +384,7 @@ def _too_large(what: str, value: int, where: str) -> UnsupportedModelError:
 
 def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateValue]:
     """Return what NAME.c has for a plan of rows, besides source_values."""
-    feeds = tables.feeds
+    feeds, stream = tables.feeds, program.stream
     graph = program.graph
     return {
         "MY_TABLES": tables.text,
@@ -383,9 +392,7 @@ def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateV
         "MY_ROWINPUT": bool(feeds),
         "MY_START": "begin" if feeds else "invoke",
         "MY_NULLTEXT": null_text(tables),
-        "MY_ORDERTEXT": "init or begin must be called first, or a row of another input, or none, is needed"
-        if feeds
-        else "init must be called first",
+        "MY_ORDERTEXT": order_text(program, tables),
         "MY_FIRINGS": tables.firings,
         "MY_FEDCOUNT": len(feeds),
         "MY_POSITIONS": ", ".join(str(feed.position) for feed in feeds),
@@ -395,11 +402,30 @@ def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateV
                 "my_type": io_type(graph.tensors[graph.inputs[feed.position]]),
                 "MY_NUMBER": feed.number,
                 "MY_TENSOR": feed.tensor,
+                "MY_FIRST": f"{feed.first} + (uint32_t)" if feed.first else "",
                 "MY_ROWBYTES": feed.row_bytes,
             }
             for feed in feeds
         ],
+        "MY_INCREMENTAL": stream is not None,
+        "MY_RINGS": [
+            {
+                "MY_RINGOFFSET": tables.offsets[root],
+                "MY_KEPTBYTES": ring.kept_bytes,
+                "MY_HOPBYTES": ring.hop_bytes,
+            }
+            for root, ring in ({} if stream is None else stream.rings).items()
+        ],
     }
+
+
+def order_text(program: NativeProgram, tables: RowTables) -> str:
+    """Return what else may have to come first."""
+    if program.stream is not None:
+        return "init or begin must be called first, or a hop needs more rows, or none"
+    if tables.feeds:
+        return "init or begin must be called first, or a row of another input, or none, is needed"
+    return "init must be called first"
 
 
 def null_text(tables: RowTables) -> str:
