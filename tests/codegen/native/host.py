@@ -187,7 +187,9 @@ def with_stream(
     count = program.stream.window_rows
     shape = (count + (windows - 1) * hop, source.element_count // count)
     frames = generator.integers(kind.min, kind.max + 1, shape)
-    frames = np.where(generator.random(shape) < 0.1, kind.min, np.where(generator.random(shape) < 0.1, kind.max, frames))
+    frames = np.where(
+        generator.random(shape) < 0.1, kind.min, np.where(generator.random(shape) < 0.1, kind.max, frames)
+    )
     inputs = np.stack([frames[i * hop : i * hop + count] for i in range(windows)]).astype(numpy_dtype(source.dtype))
     memory = place_buffers(program)
     trial = Trial(blob, program, memory, (inputs.reshape(windows, *source.shape),), (rows.problem, rows.plan), (0,))

@@ -255,7 +255,17 @@ def command(
         _reject_synthetic_options(click.get_current_context())
     overrides = {
         key: options.pop(key)
-        for key in ("sram", "flash", "clock", "arena_region", "kernels", "runtime", "scratch_budget", "row_input")
+        for key in (
+            "sram",
+            "flash",
+            "clock",
+            "arena_region",
+            "kernels",
+            "runtime",
+            "scratch_budget",
+            "row_input",
+            "incremental",
+        )
     }
     device = resolve_named(target, **overrides)
     assert device is not None

@@ -11,7 +11,14 @@ import click
 
 from edgetool.cli.check import size_limits
 from edgetool.cli.command import Command, option
-from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options
+from edgetool.cli.options import (
+    INCREMENTAL,
+    PATH,
+    custom_operators_option,
+    force_option,
+    json_option,
+    quiet_options,
+)
 from edgetool.cli.output import deliver, print_lines, printable, short_size, width, wrapped
 from edgetool.cli.settings import implicit_inputs
 from edgetool.cli.sweep import one_form
@@ -202,6 +209,7 @@ output_option = partial(option, group="Output")
     is_flag=True,
     help="Native code that the application hands the inputs row by row, so that it need not store them.",
 )
+@target("--incremental", type=click.IntRange(min=1), metavar="ROWS", help=INCREMENTAL)
 @size_limits
 @custom_operators_option
 @output_option("--fits-only", is_flag=True, help="List only the boards that the model fits.")
@@ -232,6 +240,7 @@ def command(
     kernels: str | None,
     runtime: str | None,
     row_input: bool,
+    incremental: int | None,
     custom_operators: Path | None,
     fits_only: bool,
     sort: str,
@@ -268,6 +277,7 @@ def command(
         kernels=kernels,
         runtime=runtime,
         row_input=row_input,
+        incremental=incremental,
         custom_operators=custom_operators,
         fits_only=fits_only,
         sort=next(name for name in SORTS if name == sort),

@@ -60,6 +60,9 @@ def stacked(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
+INCREMENTAL = "Native code for streams: each inference gets ROWS new rows of its input, and computes what they change."
+
+
 def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F]:
     """Add --target and the options that override its figures."""
     target = partial(option, group="Target")
@@ -100,6 +103,7 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             default=None,
             help="Native code that the application hands the inputs row by row, so that it need not store them.",
         ),
+        target("--incremental", type=click.IntRange(min=1), metavar="ROWS", help=INCREMENTAL),
     )
 
 

@@ -1,12 +1,12 @@
-"""Time as the height of images: the tensors of 1-D models, whose lowering is by rows, with a row for each point in time.
+"""Time as the height of images: the tensors of 1-D models with a row for each point in time.
 
 Converters write a 1-D convolution as a CONV_2D of an image with one row, between reshapes of tensors of three
 dimensions. Time is then the width. A tensor of shape (1, W, C) or (1, 1, W, C) has the same bytes as one of the shape
 (1, W, 1, C), and so have filters. The rewrite changes shapes, options and the constants that name axes, and no
 operator computes anything else than before.
 
-Tensors that operators connect change together, or not at all: not if one of them is an image with several rows, or if an
-operator among them is not in the table below. Reshapes connect nothing.
+Tensors that operators connect change together, or not at all: not if one of them is an image with several rows, or if
+an operator among them is not in the tables below. Reshapes connect nothing.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class _Draft:
         self.operators.append(operator)
 
     def _reshape(self, operator: Operator) -> Operator:
-        """Return a reshape; one that changes nothing reshapes a constant that nothing reads, so that it costs nothing."""
+        """Return a reshape; one that changes nothing reshapes a constant, which nothing reads: it costs nothing."""
         source, output = operator.inputs[0], operator.outputs[0]
         first, second = self.tensors[source], self.tensors[output]
         constant = next((index for index in operator.inputs[1:] if self.tensors[index].data is not None), None)

@@ -35,7 +35,8 @@ class FitRequest:
     A board is selected if each kind of filter is empty or has an item that matches: cores by name, vendors by the
     beginning of a word, boards by a part of the profile's name, the board's name or the MCU; case is ignored.
     kernels and runtime replace those of every board. row_input: whether the application hands the inputs of native code
-    over row by row. max_rows: None for all rows.
+    over row by row. incremental: the rows of its input that are new in each inference, None for whole windows.
+    max_rows: None for all rows.
     """
 
     limits: ModelLimits = field(default_factory=ModelLimits)
@@ -45,6 +46,7 @@ class FitRequest:
     kernels: str | None = None
     runtime: str | None = None
     row_input: bool = False
+    incremental: int | None = None
     custom_operators: Path | None = None
     fits_only: bool = False
     sort: Sort = "memory"
@@ -62,7 +64,12 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
     custom = read_custom_operators(request.custom_operators)
     source = open_tflite(path)
     boards = [
-        target.with_overrides(kernels=request.kernels, runtime=request.runtime, row_input=request.row_input or None)
+        target.with_overrides(
+            kernels=request.kernels,
+            runtime=request.runtime,
+            row_input=request.row_input or None,
+            incremental=request.incremental,
+        )
         for target in selected
         if target.bandwidth_gbps is None
     ]
@@ -234,6 +241,7 @@ def _options(request: FitRequest) -> dict[str, object]:
         "kernels": request.kernels,
         "runtime": request.runtime,
         "row_input": request.row_input,
+        "incremental": request.incremental,
         "custom_operators": file_name(request.custom_operators),
         "fits_only": request.fits_only,
         "sort": request.sort,

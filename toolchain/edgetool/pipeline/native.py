@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_source
 from edgetool.codegen.native.loops.registry import code_of, program_loops
-from edgetool.codegen.native.lower import NativeProgram, lower
+from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, in_program_order, native_problem, place_buffers
 from edgetool.codegen.native.row_plan import NativeRows, rows_memory
 from edgetool.codegen.native.scratch import kernel_choices
@@ -36,7 +36,8 @@ from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
-from edgetool.pipeline.native_rows import known_sum, row_choices, rows_info
+from edgetool.pipeline.native_rows import known_sum, program_costs, row_choices, rows_info
+from edgetool.pipeline.native_stream import LEAST_WINDOWS, stream_samples
 from edgetool.pipeline.output import check_writable, write_file, write_files
 from edgetool.pipeline.planning import Deadline, search_findings
 from edgetool.pipeline.reporting import report
@@ -45,6 +46,8 @@ from edgetool.pipeline.targets import NATIVE
 from edgetool.pipeline.verify import (
     DEFAULT_SAMPLES,
     HOST_ABI,
+    Array,
+    Samples,
     error_line,
     file_info,
     load_all_samples,
@@ -75,7 +78,8 @@ TYPICAL_CORE = "cortex-m4"  # decides between kernels for cores without counts
 CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
 
 _Extensions = tuple[bool, ...]
-_Counts = tuple[str, bool, bool]  # the core, whether instructions are counted for it, whether rows are handed over
+# The core, whether instructions are counted for it, whether rows are handed over, and the new rows of each inference.
+_Counts = tuple[str, bool, bool, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +245,7 @@ def plan_choices(
     has all tuned kernels. Raises UnsupportedModelError as require_native does.
     """
     plans = _tensor_choices(model, name, target, request, effort)
-    return _with_rows(model, plans, target, request, effort, {})
+    return _with_rows(model, name, plans, target, request, effort, {})
 
 
 def _tensor_choices(
@@ -263,6 +267,7 @@ def _tensor_choices(
 
 def _with_rows(
     model: Model,
+    name: str,
     plans: tuple[NativePlan, ...],
     target: Target | None,
     request: PlanRequest,
@@ -271,21 +276,27 @@ def _with_rows(
 ) -> tuple[NativePlan, ...]:
     """Return the choices that plan rows, and those that plan tensors unless the inputs are handed over by rows.
 
-    known: the smallest plans of rows so far, to which new ones are added.
+    known: the smallest plans of rows so far, to which new ones are added. Raises UnsupportedModelError if the target's
+    inferences shall compute only what new rows change, and the model has no rows that stay.
     """
     order = plans[-1].plan.order
-    fed = _fed_inputs(plans[-1].program) if target is not None and target.row_input else ()
+    hop = None if target is None else target.incremental
+    fed = _fed_inputs(plans[-1].program) if target is not None and (target.row_input or hop is not None) else ()
     orders = {order} if request.order in ("original", "breadth-first", "longest-path") else {order, _file_order(model)}
-    by_rows = row_choices(
-        model,
-        sorted(orders),
-        _counted_target(target),
-        None if fed else plans[0].memory.arena_bytes,
-        _extensions(target),
-        fed=fed,
-        stopped=effort.stop,
-        known=known,
-    )
+    try:
+        by_rows = row_choices(
+            model,
+            sorted(orders),
+            _counted_target(target),
+            None if fed else plans[0].memory.arena_bytes,
+            _extensions(target),
+            fed=fed,
+            hop=hop,
+            stopped=effort.stop,
+            known=known,
+        )
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(error.what, where=f"{name}: {error.where}", fix=error.fix) from error
     planned = [_planned_rows(rows) for rows in by_rows]
     return tuple(planned if fed else [*planned, *plans])
 
@@ -387,7 +398,7 @@ class SharedNative:
     def on(self, target: Target) -> Analysis:
         """Analyse the model on the target, as native_model does; raise the same errors."""
         request, effort = PlanRequest(), Effort()
-        kind = target.core.name, is_estimated(target), target.row_input
+        kind = target.core.name, is_estimated(target), target.row_input, target.incremental
         if kind not in self._choices:
             choices = self._choices_on(target, request, effort)
             self._choices[kind] = choices, [instructions_of(choice, _counted_target(target)) for choice in choices]
@@ -403,7 +414,8 @@ class SharedNative:
         if extensions not in self._tensors:
             plans = _tensor_choices(self._model, self._source.name, target, request, effort)
             self._tensors[extensions] = plans
-        return _with_rows(self._model, self._tensors[extensions], target, request, effort, self._rows)
+        plans = self._tensors[extensions]
+        return _with_rows(self._model, self._source.name, plans, target, request, effort, self._rows)
 
 
 def counted_operators(planned: NativePlan, target: Target) -> tuple[CountedOperator, ...] | None:
@@ -412,7 +424,7 @@ def counted_operators(planned: NativePlan, target: Target) -> tuple[CountedOpera
         return None
     loops = program_loops(planned.program, planned.memory, code_of(target.core))
     works = [StepWork(item.operator, item.kernel, item.counts, item.constant_reads) for item in loops]
-    return count_native_operators(operator_costs(planned.program.model), works, target)
+    return count_native_operators(program_costs(planned.program), works, target)
 
 
 def smaller_findings(source: Source, target: Target) -> tuple[Finding, ...]:
@@ -648,23 +660,25 @@ def verify_native(
     source = open_tflite(path)
     model = native_model(source, target)
     taken = load_all_samples(source, inputs, samples, seed)
+    program = model.planned.program
+    stream = None if program.stream is None else stream_samples(_enough(taken, source, seed).arrays[0], program.stream)
+    taken = taken if stream is None else replace(taken, arrays=(stream.windows,))
     reference = run_original(source, taken, report_step)
     spec = header_spec("model", source, model.planned.plan, target, uncalibrated=False)
-    program = model.planned.program
     rows = model.planned.rows
     if rows is None:
         files = {**native_files(spec, program, model.planned.memory), "run.c": run_source(spec, program)}
     else:
         fed = [program.graph.inputs.index(tensor) for tensor in rows.fed]
         files = {**row_files(spec, program, rows.problem, rows.plan), "run.c": run_source(spec, program, fed)}
-    outputs = [program.graph.tensors[index] for index in program.graph.outputs]
+    outputs = [source.model.main.tensors[index] for index in source.model.main.outputs]
     try:
         native = run_native(
             files,
-            taken.arrays,
+            taken.arrays if stream is None else (stream.hops,),
             outputs,
             cores=[core for core in MACHINES if target is None or target.core.name == core],
-            core_samples=_core_samples(source.model),
+            core_samples=_core_samples(program),
             progress=report_step,
         )
     except ConversionError as error:
@@ -675,7 +689,7 @@ def verify_native(
     else:
         size = f"{model.planned.memory.arena_bytes:,} bytes"
         text = f"the generated code compiles and runs without a report of a sanitizer in its arena of {size}"
-        compared = outputs_check(source, taken, reference.outputs, native.outputs, other="the generated code")
+        compared = _outputs_check(source, taken, reference.outputs, native.outputs, program.stream)
         checks = (CheckInfo("native-runs", True, text), compared, _cores_check(native.cores, native.core_samples))
     report_step("running the model on LiteRT")
     arena = model.planned.memory.arena_bytes
@@ -700,9 +714,29 @@ def verify_native(
     return verify_report(source, target, options, verified)
 
 
-def _core_samples(model: Model) -> int:
+def _outputs_check(
+    source: Source, taken: Samples, expected: Sequence[Array], outputs: Sequence[Array], stream: Stream | None
+) -> CheckInfo:
+    """Compare the outputs with those of TFLM; of a stream, from the first whole window on."""
+    if stream is None:
+        return outputs_check(source, taken, expected, outputs, other="the generated code")
+    count = len(taken.arrays[0])
+    windows = replace(taken, info=replace(taken.info, random=count, from_file=0))
+    whole = [array[-count:] for array in outputs]
+    check = outputs_check(source, windows, expected, whole, other="the generated code")
+    text = f"windows of {stream.window_rows:,} rows, each {stream.hop_rows:,} after the one before: {check.message}"
+    return replace(check, message=text)
+
+
+def _enough(taken: Samples, source: Source, seed: int) -> Samples:
+    """Return as many samples as a stream needs at least."""
+    is_enough = len(taken.arrays[0]) >= LEAST_WINDOWS
+    return taken if is_enough else load_all_samples(source, None, LEAST_WINDOWS, seed)
+
+
+def _core_samples(program: NativeProgram) -> int:
     """Return how many samples an emulated core runs: as many as stay below CORE_MACS, and at least one."""
-    return max(1, CORE_MACS // max(1, sum(cost.macs for cost in operator_costs(model))))
+    return max(1, CORE_MACS // max(1, sum(cost.macs for cost in program_costs(program))))
 
 
 def _cores_check(runs: Sequence[CoreRun], samples: int) -> CheckInfo:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from edgetool.codegen.native.loops.registry import code_of, program_loops
-from edgetool.codegen.native.lower import NativeProgram, lower
+from edgetool.codegen.native.emit import constant_input
+from edgetool.codegen.native.incremental import incremental_program
+from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
 from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, smallest_rows
 from edgetool.codegen.native.row_tables import table_bytes
@@ -16,8 +18,9 @@ from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.planner import segments_of
 from edgetool.memory.streaming.problem import RowProblem
 from edgetool.model.types import Model
-from edgetool.operators.registry import operator_costs
-from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo
+from edgetool.operators.registry import OperatorCost, operator_costs
+from edgetool.passes.time_axis import time_as_rows
+from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo, StreamInfo
 from edgetool.report.rows_picture import in_parts, rows_live
 from edgetool.target.types import Target
 
@@ -35,6 +38,7 @@ def row_choices(
     extensions: Mapping[str, bool],
     *,
     fed: Sequence[int] = (),
+    hop: int | None = None,
     stopped: Callable[[], bool] = lambda: False,
     known: dict[RowProblem, NativeRows] | None = None,
 ) -> tuple[NativeRows, ...]:
@@ -47,13 +51,18 @@ def row_choices(
         below: Plans that take as much, or more, are left out, unless it is None.
         extensions: Those of the core, as for lower.
         fed: The inputs that the application hands over by rows, as tensors of the main graph.
+        hop: How many rows of the input are new in each inference, which computes only what they change; None if an
+            inference computes the whole window.
         stopped: Whether to end the search.
         known: The smallest plans so far of this model, to which those found here are added.
     """
+    model = model if hop is None else time_as_rows(model)
     small, rows, whole = (
         lower(model, row_wise=row_wise, lean=lean, **extensions)
-        for row_wise, lean in ((True, True), (True, False), (False, False))
+        for row_wise, lean in ((True, True), (True, False), (hop is not None, False))
     )
+    if hop is not None:
+        small, rows, whole = (incremental_program(program, hop) for program in (small, rows, whole))
     known = {} if known is None else known
     bases = [_smallest(in_program_order(small, tuple(order)), fed, stopped, known) for order in orders]
     number = min(range(len(bases)), key=lambda i: bases[i].plan.memory_bytes)
@@ -116,8 +125,26 @@ def operator_instructions(program: NativeProgram, target: Target) -> dict[int, i
     """Return the instructions of each operator in one inference; None where they are unknown."""
     loops = program_loops(program, memory_apart(program), code_of(target.core))
     works = [StepWork(item.operator, item.kernel, item.counts, item.constant_reads) for item in loops]
-    counted = count_native_operators(operator_costs(program.model), works, target)
+    counted = count_native_operators(program_costs(program), works, target)
     return {item.cost.index: item.executed.instructions for item in counted if item.cost.subgraph == 0}
+
+
+def program_costs(program: NativeProgram) -> tuple[OperatorCost, ...]:
+    """Return the costs of the operators in an inference: of a stream, in one of its steps."""
+    costs = operator_costs(program.model)
+    if program.stream is None:
+        return costs
+    macs = program.stream.macs
+    moved: dict[int, int] = {}
+    for step in program.steps:
+        read = sum(item.rows * item.row_bytes for item in step.inputs if constant_input(program, item) is None)
+        moved[step.operator] = moved.get(step.operator, 0) + read * step.batches + step.output_bytes
+    return tuple(
+        replace(item, macs=macs.get(item.index, 0), activation_bytes=moved.get(item.index, 0))
+        if item.subgraph == 0
+        else item
+        for item in costs
+    )
 
 
 def rows_info(rows: NativeRows) -> RowsInfo:
@@ -145,4 +172,19 @@ def rows_info(rows: NativeRows) -> RowsInfo:
             RowTensorInfo(item.name, item.tensor, item.rows, item.row_bytes, max(live, default=0), in_parts(live))
             for item, live in zip(problem.tensors, rows_live(problem, plan), strict=True)
         ),
+        stream=_stream_info(rows.program.stream),
+    )
+
+
+def _stream_info(stream: Stream | None) -> StreamInfo | None:
+    if stream is None:
+        return None
+    return StreamInfo(
+        stream.hop_rows,
+        stream.window_rows,
+        stream.window_hops,
+        stream.step_macs,
+        stream.touched_macs,
+        stream.window_macs,
+        sum(ring.kept_bytes for ring in stream.rings.values()),
     )

@@ -45,6 +45,7 @@ def resolve_named(
     runtime: str | None = None,
     scratch_budget: int | None = None,
     row_input: bool | None = None,
+    incremental: int | None = None,
 ) -> Target | None:
     """Return the target with the overrides of the command line; None if no target is named.
 
@@ -58,6 +59,8 @@ def resolve_named(
         runtime: The version of TFLM, or native code.
         scratch_budget: The bytes of the arena that native code may spend on scratch for faster kernels.
         row_input: Whether the application hands the inputs of native code over row by row.
+        incremental: How many rows of its input are new in each inference of native code, which computes only what they
+            change.
 
     Raises:
         TargetError: The target cannot be loaded, or overrides are specified without a target.
@@ -72,12 +75,13 @@ def resolve_named(
             runtime=runtime,
             scratch_budget_bytes=scratch_budget,
             row_input=row_input or None,
+            incremental=incremental,
         )
-    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, row_input or None)
+    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, row_input or None, incremental)
     if any(value is not None for value in values):
         raise TargetError(
-            "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget and --row-input override "
-            "a target",
+            "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget, --row-input and "
+            "--incremental override a target",
             fix="add --target",
         )
     return None

@@ -637,11 +637,29 @@ class RowSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """What an inference computes if the rows that no new row of the input changes are kept in rings.
+
+    hop_rows: the new rows of the input in each inference. window_rows: those of a whole window. window_hops: how many
+    inferences fill the first window. step_macs: the multiply-accumulates of an inference; touched_macs: of rows that
+    depend on new rows of the input; window_macs: of a whole window. ring_bytes: the memory of the rings.
+    """
+
+    hop_rows: int
+    window_rows: int
+    window_hops: int
+    step_macs: int
+    touched_macs: int
+    window_macs: int
+    ring_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RowsInfo:
     """A plan of rows: no schedule of rows without recomputation takes less than lower_bound_bytes; null if unknown.
 
     steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs: the names of the
-    inputs that the application hands over row by row.
+    inputs that the application hands over row by row. stream: null unless an inference computes only what a hop changes.
     """
 
     memory_bytes: int
@@ -651,6 +669,7 @@ class RowsInfo:
     row_inputs: tuple[str, ...] = ()
     segments: tuple[RowSegment, ...] = ()
     tensors: tuple[RowTensorInfo, ...] = ()
+    stream: StreamInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

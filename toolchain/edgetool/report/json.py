@@ -32,7 +32,14 @@ def plain(value: Any) -> Any:
 
 
 # Fields that targets did not always have: those without one have the same hash as before.
-LATER_FIELDS = frozenset({(Target, "scratch_budget_bytes"), (Target, "row_input"), (Timing, "stall_cycles_per_byte")})
+LATER_FIELDS = frozenset(
+    {
+        (Target, "scratch_budget_bytes"),
+        (Target, "row_input"),
+        (Target, "incremental"),
+        (Timing, "stall_cycles_per_byte"),
+    }
+)
 
 
 def figures_of(value: Any) -> Any:

@@ -420,6 +420,7 @@ OVERRIDES: Mapping[str, str] = {
     "runtime": "runtime",
     "scratch_budget": "scratch_budget_bytes",
     "row_input": "row_input",
+    "incremental": "incremental",
 }
 
 
@@ -484,6 +485,8 @@ def _override(section: Section, key: str) -> bool | int | str | None:
         return value_of(section, key, size_bytes)
     if key == "row_input":
         return value_of(section, key, _flag) or None
+    if key == "incremental":
+        return value_of(section, key, _rows)
     return section.text(key, required=False) or None
 
 
@@ -491,6 +494,12 @@ def _flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
     raise UsageError(f"{value!r} is not true or false")
+
+
+def _rows(value: object) -> int:
+    if type(value) is int and value > 0:
+        return value
+    raise UsageError(f"{value!r} is not a number of rows")
 
 
 def _clock_hz(value: object) -> int:

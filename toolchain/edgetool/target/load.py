@@ -417,6 +417,7 @@ def override_target(
     runtime: str | None,
     scratch_budget_bytes: int | None,
     row_input: bool | None,
+    incremental: int | None,
 ) -> Target:
     """Return the target with each value that is not None; see Target.with_overrides."""
     if clock_hz is not None:
@@ -467,6 +468,18 @@ def override_target(
                 fix="add --runtime native, or omit --row-input",
             )
         target = replace(target, row_input=row_input)
+    if incremental is not None:
+        if not target.runtime.is_native:
+            raise TargetError(
+                "--incremental applies to native code: TFLM computes the whole window",
+                where=target.name,
+                fix="add --runtime native, or omit --incremental",
+            )
+        if incremental < 1:
+            raise TargetError(
+                f"--incremental {incremental} is no number of rows", where=target.name, fix="specify 1 or more"
+            )
+        target = replace(target, incremental=incremental)
     return target
 
 

@@ -380,7 +380,9 @@ class Target:
     bandwidth of a device that is described by nothing else; such a device has no memory regions and no timing. power is
     None if it is unknown. vendor: the manufacturer of the board. scratch_budget_bytes: how much larger scratch for
     faster kernels may make the arena of native code; None leaves the choice to edgetool. row_input: whether the
-    application hands the inputs of native code over row by row, so that they need not be in the arena.
+    application hands the inputs of native code over row by row, so that they need not be in the arena. incremental: how
+    many rows of its input are new in each inference of native code that computes only what these change, None if each
+    inference computes the whole window.
     """
 
     name: str
@@ -402,6 +404,7 @@ class Target:
     sources: tuple[FigureSource, ...] = ()
     scratch_budget_bytes: int | None = None
     row_input: bool = False
+    incremental: int | None = None
 
     @property
     def timed_kernels(self) -> TimedKernels:
@@ -467,6 +470,7 @@ class Target:
         runtime: str | None = None,
         scratch_budget_bytes: int | None = None,
         row_input: bool | None = None,
+        incremental: int | None = None,
     ) -> Target:
         """Return this target with the user's values; None keeps a value.
 
@@ -487,6 +491,7 @@ class Target:
             runtime=runtime,
             scratch_budget_bytes=scratch_budget_bytes,
             row_input=row_input,
+            incremental=incremental,
         )
 
 

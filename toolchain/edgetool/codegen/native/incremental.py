@@ -1,11 +1,11 @@
 """A native program for one step of a stream: what a window of time computes after it has moved on by a hop.
 
-Time is the height of the input: its rows are frames. A row of a tensor *stays* if it equals one that the window before
-had, only further on: it is then part of a ring, and is not computed again. Whether it does follows from the rows that
-its step reads. All of them must stay, or be the same, and none may be padding that the other row has no padding for.
+Time is the height of the input: its rows are frames. A row of a tensor *stays* if it equals one that the window had
+before, only further on: it is then part of a ring, and is not computed again. Whether it does follows from the rows
+that its step reads: all of them must stay, or be the same, and padding must be padding for both.
 
-Each tensor is reduced to the rows that the outputs need: first those of the ring, then those that are computed. The rows
-of the input that a step of the stream is fed count as computed.
+Each tensor is reduced to the rows that the outputs need: first those of the ring, then those that are computed. The
+rows of the input that a step of the stream is fed count as computed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from edgetool.codegen.native.lower import NativeProgram, Place, Ring, Stream
 from edgetool.codegen.native.program import Constant, RowInput, Step
 from edgetool.errors import UnsupportedModelError
-from edgetool.model.types import Tensor
+from edgetool.model.types import DType, Tensor
 from edgetool.operators.registry import operator_costs
 
 MAX_EXTRA = 1.1  # multiply-accumulates of a step of the stream, as a multiple of those that the new frames touch
@@ -40,8 +40,8 @@ Flags = npt.NDArray[np.bool_]
 class _Motion:
     """How the rows of a step move when the window does.
 
-    hop: the number of rows by which they do, None if the window has no rows of it further on. stays: the rows that stay.
-    touched: those that depend on new frames. why: why the others do not stay, by row.
+    hop: the number of rows by which they do, None if they do not. stays: the rows that stay. touched: those that depend
+    on new frames. why: why the others do not stay, by row.
     """
 
     hop: int | None
@@ -81,6 +81,7 @@ class _Analysis:
     """The motion of all tensors of a program, and what is left of it in a step of the stream."""
 
     def __init__(self, program: NativeProgram, frames: int) -> None:
+        program = _narrowed(program)
         self._program, self._graph = program, program.graph
         self._label = {item.index: item.label for item in self._graph.operators}
         self._input = _streamed_input(program)
@@ -97,6 +98,7 @@ class _Analysis:
         self._writers: dict[int, list[Step]] = {}
         for step in program.steps:
             self._writers.setdefault(program.places[step.output].root, []).append(step)
+        self._still: dict[int, str] = {}
         self._speed = self._speeds()
         self._bytes: dict[int, _Bytes] = {}
         self._motions = [self._motion(step) for step in program.steps]
@@ -104,37 +106,41 @@ class _Analysis:
     # -- motion
 
     def _speeds(self) -> dict[int, Fraction]:
-        """Return by how many bytes each root tensor that moves does so for each frame; check the hop."""
+        """Return by how many bytes each root tensor that moves does so for each frame; check the hop.
+
+        Those that do not move and their readers need all that they read at once; others are noted in `_still`.
+        """
         program = self._program
         speeds = {program.places[self._input].root: Fraction(self._frame_bytes)}
-        unit = 1
-        slowest = ""
+        unit, slowest = 1, ""
         for step in program.steps:
             if step.states:
                 raise self._refused(step, "keeps a state of its own between inferences", "omit --incremental")
-            found = {
-                speeds[program.places[source].root] / item.row_bytes * item.divisor / item.stride
-                for item, source in _computed(program, step)
-                if item.row_bytes and item.stride and program.places[source].root in speeds
-            }
+            rates: list[Fraction] = []  # by how many rows each input moves, and the output because of it
+            found: set[Fraction] = set()
+            for item, source in _computed(program, step):
+                speed = speeds.get(program.places[source].root)
+                if speed is not None and item.row_bytes and item.stride:
+                    rates.append(speed / item.row_bytes)
+                    found.add(rates[-1] * item.divisor / item.stride)
             root = program.places[step.output].root
-            moves = step.rows > 1 and step.batches == 1 and not step.accumulates and len(self._writers[root]) == 1
-            if not moves or len(found) != 1:
+            is_single = step.batches == 1 and not step.accumulates and len(self._writers[root]) == 1
+            if len(found) > 1:
+                self._still[root] = "reads inputs that move by different numbers of rows"
+            if step.rows == 1 or not is_single or len(found) != 1:
                 continue
-            rows = found.pop()
-            rates = [speeds[program.places[i].root] / item.row_bytes for item, i in _computed(program, step)
-                     if item.row_bytes and item.stride and program.places[i].root in speeds]  # fmt: skip
-            needed = lcm(unit, rows.denominator, *(rate.denominator for rate in rates))
+            rate = found.pop()
+            speeds[root] = rate * step.row_bytes
+            needed = lcm(unit, *(item.denominator for item in (rate, *rates)))
             if needed != unit:
-                unit, slowest = needed, f"operator {step.operator} ({self._label[step.operator]})"
-            speeds[root] = rows * step.row_bytes
+                unit, slowest = needed, f"operator {step.operator}"
         if self._frames % unit:
-            larger = -(-self._frames // unit) * unit
+            label = self._label[int(slowest.partition(" ")[2])]
             raise UnsupportedModelError(
-                f"--incremental {self._frames} is not a multiple of {unit} rows, by which the window must move so that "
-                f"the rows of {slowest} do by whole ones",
-                where=slowest.partition(" (")[0],
-                fix=f"specify a multiple of {unit}, such as {larger}",
+                f"--incremental {self._frames} is not a multiple of {unit}, and the rows of {label} move by whole ones "
+                f"only if the window moves by {unit} rows, or a multiple",
+                where=slowest,
+                fix=f"specify {unit}, or a multiple",
             )
         return speeds
 
@@ -158,7 +164,7 @@ class _Analysis:
             reads = list(self._reads(step, y))
             touched[y] = any(self._of(root).touched[part].any() for root, part in reads)
             if hop is None:
-                reason: str | None = WHOLE
+                reason: str | None = self._still.get(place.root, WHOLE)
             elif y + hop >= rows:
                 reason = "has no row further on"
             else:
@@ -181,8 +187,8 @@ class _Analysis:
                 there = here + hop * item.stride
                 is_inside, was_inside = (0 <= place < item.rows * item.divisor for place in (here, there))
                 if is_inside != was_inside:
-                    where = "above the first" if here < 0 else "below the last"
-                    return f"reads padding {where} row of the window, where rows will be, or were"
+                    where, rows = ("above", "first") if min(here, there) < 0 else ("below", "last")
+                    return f"reads padding {where} the window, so that its {rows} rows change with every hop"
                 if is_inside and constant is not None and here // item.divisor != there // item.divisor:
                     return "has a constant for each row"
         for root, part in self._reads(step, y):
@@ -223,8 +229,8 @@ class _Analysis:
             if place.constant is None:
                 self._of(place.root).needed[place.offset : place.offset + graph.tensors[index].size_bytes] = True
         computed = self._computed_rows()
-        macs = self._macs(computed)
-        self._require_savings(computed, macs)
+        macs, touched, window = self._macs(computed)
+        self._require_savings(computed, sum(macs.values()), touched, window)
         built = _Builder(program)
         rings: dict[int, Ring] = {}
         for root, known in self._bytes.items():
@@ -238,7 +244,7 @@ class _Analysis:
                 rings[built.roots[root]] = Ring(kept, hop)
         for position, rows in computed.items():
             built.add(program.steps[position], rows)
-        stream = Stream(self._frames, self._window, rings, *macs)
+        stream = Stream(self._frames, self._window, rings, macs, touched, window)
         return built.program(stream)
 
     def _computed_rows(self) -> dict[int, range]:
@@ -256,9 +262,11 @@ class _Analysis:
             start = place.offset + step.output_offset
             count = len(motion.stays)
             needed = self._of(place.root).needed
-            own = needed[start : start + count * step.row_bytes].reshape(count, step.row_bytes).any(axis=1)
+            own: Flags = np.any(needed[start : start + count * step.row_bytes].reshape(count, -1), axis=1)
             if not own.any():
                 continue
+            if step.batches > 1:
+                own[:] = True
             first, last = int(own.argmax()), count - int(own[::-1].argmax())
             begin = first + int((~motion.stays[first:]).argmax())
             if begin > first and motion.hop is not None:
@@ -279,42 +287,39 @@ class _Analysis:
             self._kept[root] = fresh - first
         return dict(sorted(computed.items()))
 
-    def _macs(self, computed: Mapping[int, range]) -> tuple[int, int, int]:
-        """Return the multiply-accumulates of a step of the stream, of what new frames touch, and of a whole window."""
-        weights = self._weights()
-        step = touched = 0.0
-        for position, rows in computed.items():
-            motion = self._motions[position]
-            share = weights[position] / len(motion.stays)
-            step += len(rows) * share
-            touched += int(motion.touched[rows.start : rows.stop].sum()) * share
-        return round(step), round(touched), round(sum(weights))
+    def _macs(self, computed: Mapping[int, range]) -> tuple[dict[int, int], int, int]:
+        """Return the multiply-accumulates of a step of the stream by operator, of what frames touch, and of a window.
 
-    def _weights(self) -> list[float]:
-        """Return the multiply-accumulates of each step in a whole window."""
+        Those of an operator are spread evenly over the rows of its steps.
+        """
         costs = {item.index: item.macs for item in operator_costs(self._program.model) if item.subgraph == 0}
         steps = [step.operator for step in self._program.steps]
-        return [costs.get(operator, 0) / steps.count(operator) for operator in steps]
+        macs, touched = dict.fromkeys(steps, 0.0), 0.0
+        for position, rows in computed.items():
+            motion, operator = self._motions[position], steps[position]
+            of_row = costs.get(operator, 0) / steps.count(operator) / len(motion.stays)
+            macs[operator] += len(rows) * of_row
+            touched += int(motion.touched[rows.start : rows.stop].sum()) * of_row
+        window = sum(costs.get(operator, 0) for operator in macs)
+        return {operator: round(number) for operator, number in macs.items()}, round(touched), window
 
-    def _require_savings(self, computed: Mapping[int, range], macs: tuple[int, int, int]) -> None:
-        """Raise UnsupportedModelError if a step of the stream computes much that no new frame changes, or everything."""
-        step_macs, touched, window = macs
-        fix = "omit --incremental, or remove the padding in time, or the need for rows that it reaches"
-        if step_macs > MAX_EXTRA * touched:
+    def _require_savings(self, computed: Mapping[int, range], macs: int, touched: int, window: int) -> None:
+        """Raise UnsupportedModelError if much is computed that no new frame touches, or nothing stays."""
+        if macs > MAX_EXTRA * touched:
             for position, rows in computed.items():
-                motion, step = self._motions[position], self._program.steps[position]
+                motion = self._motions[position]
                 if not all(motion.touched[rows.start : rows.stop]):
-                    extra = f"a step of the stream would take {step_macs:,} multiply-accumulates"
-                    detail = f"although only {touched:,} of them depend on new rows"
-                    raise self._refused(step, f"{motion.why[rows.start]}: {extra}, {detail}", fix)
-        if not self._kept or (window and step_macs >= window):
-            position = next(iter(computed), None)
-            step = self._program.steps[0 if position is None else position]
-            for number in computed:
-                if self._motions[number].hop is None:
-                    step = self._program.steps[number]
-                    break
-            raise self._refused(step, f"{WHOLE}, and nothing before it can be kept", "omit --incremental")
+                    raise self._refused(
+                        self._program.steps[position],
+                        f"{motion.why[rows.start]}; each step of the stream would take {macs:,} multiply-accumulates, "
+                        f"of which only {touched:,} depend on new rows",
+                        "omit --incremental, or remove the padding in time, or the outputs that depend on it",
+                    )
+        if not self._kept or (window and macs >= window):
+            position = next((i for i in computed if self._motions[i].hop is None), 0)
+            raise self._refused(
+                self._program.steps[position], f"{WHOLE}, and no rows before it can be kept", "omit --incremental"
+            )
 
     def _refused(self, step: Step, why: str, fix: str) -> UnsupportedModelError:
         label = self._label[step.operator]
@@ -333,6 +338,33 @@ def _streamed_input(program: NativeProgram) -> int:
             fix="omit --incremental, or join the inputs",
         )
     return inputs[0]
+
+
+def _narrowed(program: NativeProgram) -> NativeProgram:
+    """Return the program with copies that read only the part of a tensor that they need, instead of all of it."""
+    tensors, places, steps = list(program.graph.tensors), dict(program.places), []
+    for step in program.steps:
+        first = step.inputs[0] if step.inputs else None
+        if step.kernel == "edgetool_copy" and first is not None and isinstance(first.source, int):
+            place, values = places[first.source], dict(step.op.values)
+            start, run, counts, strides = (values[name] for name in ("start", "run", "count", "step"))
+            assert isinstance(start, int) and isinstance(run, int)
+            assert isinstance(counts, tuple) and isinstance(strides, tuple)
+            signed = (stride - 2**32 if stride >= 2**31 else stride for stride in strides)
+            ends = [(count - 1) * stride for count, stride in zip(counts, signed, strict=True)]
+            low, high = start + sum(min(0, end) for end in ends), start + sum(max(0, end) for end in ends) + run
+            if place.constant is None and step.rows * step.batches * first.rows == 1 and values["phases"] == 1:
+                tensor = replace(tensors[first.source], index=len(tensors), shape=(high - low,), dtype=DType.INT8)
+                places[tensor.index] = Place(place.root, place.offset + low)
+                tensors.append(tensor)
+                op = replace(step.op, values=tuple((values | {"start": start - low}).items()))
+                overlaps = tuple(replace(item, distance=item.distance + low) for item in step.overlaps)
+                narrow = replace(first, source=tensor.index, row_bytes=high - low)
+                step = replace(step, op=op, inputs=(narrow,), overlaps=overlaps)
+        steps.append(step)
+    main = replace(program.graph, tensors=tuple(tensors))
+    model = replace(program.model, subgraphs=(main, *program.model.subgraphs[1:]))
+    return replace(program, model=model, steps=tuple(steps), places=places)
 
 
 def _computed(program: NativeProgram, step: Step) -> Iterator[tuple[RowInput, int]]:
@@ -398,6 +430,7 @@ class _Builder:
         shifts = []
         for item in step.inputs:
             first = 0
+            source: int | Constant
             if not isinstance(item.source, int) or self.old.places[item.source].constant is not None:
                 source = item.source
                 if isinstance(source, int):
@@ -416,6 +449,7 @@ class _Builder:
                 output=self._view(step.output, step.output_offset + rows.start * step.row_bytes),
                 output_offset=0,
                 rows=len(rows),
+                band=min(step.band, len(rows)),
                 overlaps=tuple(
                     replace(item, distance=item.distance + shifts[item.input])
                     for item in step.overlaps
@@ -433,7 +467,5 @@ class _Builder:
                 self.places[index] = Place(self.roots[place.root], max(0, place.offset - self.starts[place.root]))
             else:
                 self.places[index] = place
-        model = replace(
-            old.model, subgraphs=(replace(graph, tensors=tuple(self.tensors)), *old.model.subgraphs[1:])
-        )
+        model = replace(old.model, subgraphs=(replace(graph, tensors=tuple(self.tensors)), *old.model.subgraphs[1:]))
         return replace(old, model=model, steps=tuple(self.steps), places=self.places, stream=stream)

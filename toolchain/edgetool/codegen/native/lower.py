@@ -82,17 +82,22 @@ class Stream:
         hop_rows: The rows of the input that are new in each step.
         window_rows: The rows of the input in a window.
         rings: Those of root tensors.
-        step_macs: The multiply-accumulates of a step.
-        touched_macs: Those of the rows that depend on new rows of the input.
+        macs: The multiply-accumulates of each operator in a step.
+        touched_macs: Those of all rows that depend on new rows of the input.
         window_macs: Those of a whole window.
     """
 
     hop_rows: int
     window_rows: int
     rings: Mapping[int, Ring]
-    step_macs: int
+    macs: Mapping[int, int]
     touched_macs: int
     window_macs: int
+
+    @property
+    def step_macs(self) -> int:
+        """The multiply-accumulates of a step."""
+        return sum(self.macs.values())
 
     @property
     def window_hops(self) -> int:

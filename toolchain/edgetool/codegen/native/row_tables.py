@@ -402,7 +402,7 @@ def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateV
                 "my_type": io_type(graph.tensors[graph.inputs[feed.position]]),
                 "MY_NUMBER": feed.number,
                 "MY_TENSOR": feed.tensor,
-                "MY_FIRST": f"{feed.first} + (uint32_t)" if feed.first else "",
+                "MY_FIRST": feed.first,
                 "MY_ROWBYTES": feed.row_bytes,
             }
             for feed in feeds

@@ -91,9 +91,7 @@ def row_problem(program: NativeProgram, fed: Collection[int] = (), complete: Col
         cells[root] = _Cells(first, size)
         first += rows
     operators = [
-        RowOperator(
-            FEED, tuple(Firing((), (row,)) for row in _rows_to_feed(cells[root].first, tensor))
-        )
+        RowOperator(FEED, tuple(Firing((), (row,)) for row in _rows_to_feed(cells[root].first, tensor)))
         for root, tensor in zip(by_root, tensors, strict=True)
         if root in inputs and (tensor.computed or not tensor.given)
     ]

@@ -182,7 +182,11 @@ my_model_result my_model_feed_row_my_position(my_model_context *context, const m
     if (my_model_next_input(context) != my_position) {
         return my_model_error_order;
     }
-    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST context->done[MY_NUMBER]), row, MY_ROWBYTES);
+#if MY_FIRST
+    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST + context->done[MY_NUMBER]), row, MY_ROWBYTES);
+#else
+    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_NUMBER]), row, MY_ROWBYTES);
+#endif
     context->done[MY_NUMBER]++;
     context->at++;
 #if MY_STEPS
