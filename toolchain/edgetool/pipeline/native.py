@@ -31,7 +31,6 @@ from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.types import Model
 from edgetool.operators.legality import unsupported_operators
-from edgetool.operators.registry import operator_costs
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted

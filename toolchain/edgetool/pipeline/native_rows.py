@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.emit import constant_input
 from edgetool.codegen.native.incremental import incremental_program
+from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
 from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, smallest_rows

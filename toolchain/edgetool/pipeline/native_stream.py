@@ -1,7 +1,7 @@
 """The stream on which `edgetool verify` runs native code that computes only what new rows change.
 
-The samples follow each other in time. Native code gets the rows of one hop after the other, and TFLM whole windows, each
-of which ends with a hop.
+The samples follow each other in time. Native code gets the rows of one hop after the other, and TFLM whole windows,
+each of which ends with a hop.
 """
 
 from __future__ import annotations

@@ -659,7 +659,7 @@ class RowsInfo:
     """A plan of rows: no schedule of rows without recomputation takes less than lower_bound_bytes; null if unknown.
 
     steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs: the names of the
-    inputs that the application hands over row by row. stream: null unless an inference computes only what a hop changes.
+    inputs that the application hands over row by row. stream: null if an inference computes whole windows.
     """
 
     memory_bytes: int

@@ -348,8 +348,10 @@ def _narrowed(program: NativeProgram) -> NativeProgram:
         if step.kernel == "edgetool_copy" and first is not None and isinstance(first.source, int):
             place, values = places[first.source], dict(step.op.values)
             start, run, counts, strides = (values[name] for name in ("start", "run", "count", "step"))
-            assert isinstance(start, int) and isinstance(run, int)
-            assert isinstance(counts, tuple) and isinstance(strides, tuple)
+            assert isinstance(start, int)
+            assert isinstance(run, int)
+            assert isinstance(counts, tuple)
+            assert isinstance(strides, tuple)
             signed = (stride - 2**32 if stride >= 2**31 else stride for stride in strides)
             ends = [(count - 1) * stride for count, stride in zip(counts, signed, strict=True)]
             low, high = start + sum(min(0, end) for end in ends), start + sum(max(0, end) for end in ends) + run
