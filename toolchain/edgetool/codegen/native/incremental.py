@@ -41,7 +41,7 @@ class _Motion:
     """How the rows of a step move when the window does.
 
     hop: the number of rows by which they do, None if they do not. stays: the rows that stay. touched: those that depend
-    on new frames. why: why the others do not stay, by row.
+    on new frames, or that the window had not reached before. why: why those that do not stay do not.
     """
 
     hop: int | None
@@ -166,7 +166,8 @@ class _Analysis:
             if hop is None:
                 reason: str | None = self._still.get(place.root, WHOLE)
             elif y + hop >= rows:
-                reason = "has no row further on"
+                reason = "had no row further on"
+                touched[y] = True
             else:
                 reason = numbered or self._change(step, y, hop)
             stays[y] = reason is None

@@ -83,7 +83,7 @@ class Stream:
         window_rows: The rows of the input in a window.
         rings: Those of root tensors.
         macs: The multiply-accumulates of each operator in a step.
-        touched_macs: Those of all rows that depend on new rows of the input.
+        touched_macs: Those of rows that depend on new rows of the input, or that no window had before.
         window_macs: Those of a whole window.
     """
 

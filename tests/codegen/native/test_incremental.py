@@ -1,0 +1,243 @@
+"""Networks that stream over time compute what TFLM computes of the whole window, from what a hop changes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from edgetool.codegen.native.files import row_files
+from edgetool.codegen.native.incremental import MAX_EXTRA, incremental_program
+from edgetool.codegen.native.lower import Stream, lower
+from edgetool.codegen.native.row_plan import smallest_rows
+from edgetool.errors import UnsupportedModelError
+from edgetool.model.types import Model
+from edgetool.passes.time_axis import time_as_rows
+from tests.codegen.c_compilers import compile_in
+from tests.codegen.native.host import Trial, differences, with_stream
+from tests.codegen.native.models import delays, spec_of
+from tests.codegen.native.stream_models import Layers, random_stream, spotter, tcn
+from tests.memory.account_net import Net
+
+WINDOWS, MANY = 80, 300  # more than two windows without a common row
+
+
+def stream_of(model: Model, hop: int) -> Stream:
+    program = incremental_program(lower(time_as_rows(model), row_wise=True), hop)
+    assert program.stream is not None
+    return program.stream
+
+
+def test_each_step_computes_what_tflm_computes_of_the_whole_window() -> None:
+    trials = {
+        "spotter": with_stream(spotter(), 2, WINDOWS),
+        "spotter by six": with_stream(spotter(), 6, 30, lean=True),
+        "tcn": with_stream(tcn(), 1, 2 * WINDOWS),
+        "tcn by five": with_stream(tcn(), 5, 30, lean=True),
+    }
+    assert differences(trials) == []
+
+
+def test_a_step_computes_only_what_new_rows_touch() -> None:
+    found = stream_of(spotter(), 2)
+    # One row of each convolution; the dense layer as a whole.
+    expected = 4 * 8 * 5 * 3 + 2 * (4 * 8 * 9 + 4 * 8 * 8) + 8 * 4
+    assert (found.step_macs, found.touched_macs) == (expected, expected)
+    assert (found.window_rows, found.window_hops) == (30, 15)
+    # As many rows as the windows that overlap it need, without the first ones, of 13, 11, and 9 rows.
+    assert sorted(ring.kept_bytes for ring in found.rings.values()) == [24, 2 * 32, 2 * 32, 8 * 32]
+    found = stream_of(tcn(), 1)
+    # One row of six convolutions and of that beside the first block; the last row of all.
+    expected = 8 * 3 * 3 + 5 * 8 * 3 * 8 + 3 * 8 + 3 * 8
+    assert found.step_macs == found.touched_macs == expected
+    assert found.window_macs > 30 * expected
+    assert sorted(ring.kept_bytes for ring in found.rings.values()) == [6, 16, 32, 32, 64, 64]
+
+
+def test_a_larger_hop_computes_more_rows() -> None:
+    one, three = stream_of(spotter(), 2), stream_of(spotter(), 6)
+    dense = 8 * 4
+    assert three.step_macs - dense == 3 * (one.step_macs - dense)
+    assert three.window_hops == 5
+
+
+def _with(layers: Layers) -> Model:
+    layers.mean()
+    layers.dense(2)
+    return layers.model()
+
+
+def padded() -> Model:
+    return spotter(padding="SAME")
+
+
+def whole() -> Model:
+    layers = Layers(Net(), 20, 1, 4)
+    layers.dense(2)
+    return layers.model()
+
+
+def resized() -> Model:
+    layers = Layers(Net(), 20, 2, 4)
+    layers.append(
+        "RESIZE_BILINEAR", [layers.net.constant([40, 4])], 1, 40, 4, 4, align_corners=False, half_pixel_centers=False
+    )
+    layers.conv(4, 3, 1)
+    return _with(layers)
+
+
+def with_constants() -> Model:
+    layers = Layers(Net(), 20, 2, 4)
+    layers.conv(4, 3, 1)
+    layers.append("ADD", [layers.net.noise(*layers.shape, scale=1 / 9)], scale=1 / 5)
+    layers.conv(4, 3, 1)
+    return _with(layers)
+
+
+def mixed() -> Model:
+    layers = Layers(Net(), 20, 2, 4)
+    x = layers.x
+    layers.pool("MAX_POOL_2D", 2, 2)
+    layers.append("ADD", [layers.crop(x, 0, layers.shape[1])], scale=1 / 5)
+    layers.conv(4, 3, 1)
+    return _with(layers)
+
+
+def two_inputs() -> Model:
+    net = Net()
+    inputs = [net.arena(1, 20, 1, 4), net.arena(1, 20, 1, 4, scale=1 / 9)]
+    net.end_graph(inputs, [net.op("ADD", inputs, scale=1 / 5)])
+    return net.whole()
+
+
+@pytest.mark.parametrize(
+    ("model", "hop", "message"),
+    [
+        (padded, 2, r"operator 0: --incremental does not support CONV_2D here: it reads padding above the window"),
+        (spotter, 3, r"operator 0: --incremental 3 is not a multiple of 2, and the rows of CONV_2D move by whole ones"),
+        (spotter, 30, r"--incremental 30 is no hop within a window of 30 rows"),
+        (whole, 1, r"operator 1: .*FULLY_CONNECTED here: it needs the whole window at once, and no rows before it"),
+        (resized, 2, r"operator 0: .*RESIZE_BILINEAR here: it interpolates rows by their place in the window"),
+        (with_constants, 1, r"operator 1: .*ADD here: it has a constant for each row"),
+        (mixed, 2, r"operator 2: .*ADD here: it reads inputs that move by different numbers of rows"),
+        (two_inputs, 1, r"models with one input, and this one has 2"),
+        (delays, 1, r"models with one input"),
+    ],
+)
+def test_networks_that_do_not_stream_are_refused_by_name(model: object, hop: int, message: str) -> None:
+    assert callable(model)
+    with pytest.raises(UnsupportedModelError, match=message):
+        stream_of(model(), hop)
+
+
+def test_a_causal_network_whose_outputs_need_padding_is_refused() -> None:
+    layers = Layers(Net(), 20, 1, 4)
+    layers.pad(2, 0)
+    layers.conv(4, 3, 1)
+    with pytest.raises(UnsupportedModelError, match=r"operator 1: .*CONV_2D here: it reads padding above the window"):
+        stream_of(_with(layers), 1)
+
+
+def write_files(folder: Path, name: str, model: Model, hop: int) -> list[str]:
+    """Write the files of a model; return the names of the C files."""
+    program = incremental_program(lower(time_as_rows(model), row_wise=True, lean=True), hop)
+    rows = smallest_rows(program, program.graph.inputs, passes=4)
+    spec = spec_of(name, model, rows.plan.memory_bytes)
+    files = row_files(spec, program, rows.problem, rows.plan, main=True)
+    for file, data in files.items():
+        (folder / file).write_bytes(data)
+    return sorted(file for file in files if file.endswith(".c"))
+
+
+CALLS = """
+#include "net.h"
+#include <stdio.h>
+#include <string.h>
+
+static int8_t rows[200][NET_INPUT_0_ROW_ELEMENTS];
+
+/* Feeds hops from a row on until the window is full, and copies the output. */
+static int fill(net_context *context, uint32_t first, int8_t *output)
+{
+    for (uint32_t hop = 0; hop < NET_WINDOW_HOPS; hop++) {
+        if (net_hops_missing(context) != NET_WINDOW_HOPS - hop || net_begin(context) != net_ok) {
+            return 0;
+        }
+        for (uint32_t i = 0; i < NET_HOP_ROWS; i++) {
+            if (net_feed_row_0(context, rows[first++]) != net_ok) {
+                return 0;
+            }
+        }
+    }
+    memcpy(output, net_output_0(context), NET_OUTPUT_0_BYTES);
+    return net_hops_missing(context) == 0;
+}
+
+static const void *fetch(void *user, uint32_t input, uint32_t row)
+{
+    (void)input;
+    return row == 1 ? user : rows[0];
+}
+
+int main(void)
+{
+    static net_memory memory;
+    net_context context = {NULL, 0, 0, {0}};
+    int8_t first[NET_OUTPUT_0_BYTES], again[NET_OUTPUT_0_BYTES];
+    memset(&memory, 0x5A, sizeof memory);
+    for (uint32_t i = 0; i < sizeof rows; i++) {
+        rows[0][i] = (int8_t)(i * i % 251);
+    }
+    printf("%d", NET_WINDOW_ROWS == 30 && NET_HOP_ROWS == 2 && NET_WINDOW_HOPS == 15 && NET_INPUT_0_ROWS == 2);
+    printf("%d", net_reset(NULL) == net_error_null && net_reset(&context) == net_error_order);
+    printf("%d", net_hops_missing(NULL) == NET_WINDOW_HOPS && net_hops_missing(&context) == NET_WINDOW_HOPS);
+    printf("%d", net_begin(&context) == net_error_order && net_init(&context, &memory, sizeof memory) == net_ok);
+    printf("%d", net_feed_row_0(&context, rows[0]) == net_error_order);
+    printf("%d", fill(&context, 0, first));
+    /* A hop has no more rows than it needs, and the next one begins when it is complete. */
+    printf("%d", net_rows_left_0(&context) == 0 && net_feed_row_0(&context, rows[0]) == net_error_order);
+    printf("%d", memcmp(first, net_output_0(&context), sizeof first) == 0);
+    printf("%d", net_begin(&context) == net_ok && net_begin(&context) == net_ok + net_error_order);
+    printf("%d", net_rows_left_0(&context) == 2 && net_feed_row_0(&context, rows[90]) == net_ok);
+    printf("%d", net_begin(&context) == net_error_order && net_rows_left_0(&context) == 1);
+    /* Without the row that is missing, what came before does not count. */
+    printf("%d", net_reset(&context) == net_ok && net_next_input(&context) == NET_INPUT_COUNT);
+    printf("%d", fill(&context, 100, again) && memcmp(first, again, sizeof first) != 0);
+    printf("%d", net_reset(&context) == net_ok && fill(&context, 0, again) && memcmp(first, again, sizeof first) == 0);
+    /* A hop that could not be fetched can be completed. */
+    printf("%d", net_invoke_rows(&context, fetch, NULL) == net_error_null && net_rows_left_0(&context) == 1);
+    printf("%d", net_invoke_rows(&context, fetch, rows[1]) == net_error_order);
+    printf("%d", net_feed_row_0(&context, rows[1]) == net_ok && net_invoke_rows(&context, fetch, rows[1]) == net_ok);
+    printf("%d", net_hops_missing(&context) == 0);
+    return 0;
+}
+"""
+
+
+def test_reset_and_calls_out_of_order(tmp_path: Path) -> None:
+    sources = [file for file in write_files(tmp_path, "net", spotter(), 2) if file != "main.c"]
+    (tmp_path / "calls.c").write_text(CALLS, encoding="ascii")
+    done = compile_in(tmp_path, "gcc", "c99", *sources, "calls.c", "-o", "program")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert found == "1" * 18
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_random_networks_compute_what_tflm_computes_of_the_whole_window(part: int) -> None:
+    refused: Counter[str] = Counter()
+    trials: dict[str, Trial] = {}
+    for number in range(MANY // 4 * part, MANY // 4 * (part + 1)):
+        model, hop = random_stream(Random(f"stream/{number}"))
+        try:
+            trials[f"stream {number}"] = with_stream(model, hop, 40, number, lean=number % 2 == 0, passes=4)
+        except UnsupportedModelError as error:
+            refused[error.what.partition(";")[0]] += 1
+    streams = [trial.program.stream for trial in trials.values()]
+    assert all(stream is not None and stream.step_macs <= MAX_EXTRA * stream.touched_macs for stream in streams)
+    assert differences(trials) == []
+    assert refused.total() < MANY // 8, refused
