@@ -31,18 +31,32 @@ def tcn(frames: int = 40, channels: int = 8, dilations: Sequence[int] = (1, 2, 4
     net = Net(seed=5)
     source = x = net.arena(1, frames, 3, zero_point=2)
     for dilation in dilations:
-        y = x
-        for _ in range(2):
-            y = causal_1d(net, y, channels, dilation)
-        if net.tensors[x].shape[2] != channels:
-            x = conv_1d(net, x, channels, 1)
-        x = net.op("ADD", [x, y], scale=1 / 4, zero_point=-3, fused_activation_function="RELU")
-    numbers = [net.constant(values) for values in ([0, -1, 0], [0, 0, 0], [1, 1, 1])]
-    x = net.op("STRIDED_SLICE", [x, *numbers], 1, channels, begin_mask=5, end_mask=5, shrink_axis_mask=2,
-               scale=1 / 4, zero_point=-3)  # fmt: skip
-    x = net.op("FULLY_CONNECTED", [x, net.filter(3, channels, like=x), net.biases(3, like=x)], 1, 3, scale=1.0)
-    net.end_graph([source], [x])
+        x = residual_1d(net, x, channels, dilation)
+    net.end_graph([source], [dense_1d(net, last_1d(net, x), 3)])
     return net.whole()
+
+
+def residual_1d(net: Net, x: int, channels: int, dilation: int) -> int:
+    """Add a block of two causal convolutions, and its input."""
+    y = causal_1d(net, causal_1d(net, x, channels, dilation), channels, dilation)
+    if net.tensors[x].shape[2] != channels:
+        x = conv_1d(net, x, channels, 1)
+    return net.op("ADD", [x, y], scale=1 / 4, zero_point=-3, fused_activation_function="RELU")
+
+
+def last_1d(net: Net, x: int) -> int:
+    """Return the last row."""
+    channels = net.tensors[x].shape[2]
+    numbers = [net.constant(values) for values in ([0, -1, 0], [0, 0, 0], [1, 1, 1])]
+    return net.op("STRIDED_SLICE", [x, *numbers], 1, channels, begin_mask=5, end_mask=5, shrink_axis_mask=2,
+                  scale=1 / 4, zero_point=-3)  # fmt: skip
+
+
+def dense_1d(net: Net, x: int, units: int) -> int:
+    """Add a dense layer over everything."""
+    count = net.tensors[x].element_count
+    weights = [net.filter(units, count, like=x, axis=None), net.biases(units, like=x)]
+    return net.op("FULLY_CONNECTED", [x, *weights], 1, units, scale=1.0)
 
 
 def causal_1d(net: Net, x: int, channels: int, dilation: int) -> int:
@@ -185,6 +199,34 @@ class Layers:
 
 def random_stream(random: Random) -> tuple[Model, int]:
     """Return a random network and a hop. Some do not stream: the outputs may need rows that read padding."""
+    return random_1d(random) if random.random() < 0.3 else random_2d(random)
+
+
+def random_1d(random: Random) -> tuple[Model, int]:
+    """Return a random 1-D network as Keras converts it."""
+    net = Net(seed=random.randrange(1000))
+    source = x = net.arena(1, random.randrange(30, 60), random.choice([1, 4]), zero_point=2)
+    hop, is_causal = 1, random.random() < 0.5
+    for _ in range(random.randrange(1, 4)):
+        dilation, channels = random.choice([1, 2, 3]), random.choice([2, 4])
+        if is_causal:
+            x = residual_1d(net, x, channels, dilation)
+        else:
+            stride = random.choice([1, 1, 2])
+            x = conv_1d(net, x, channels, random.randrange(1, 4), dilation, stride)
+            hop *= stride
+    if is_causal or random.random() < 0.3:
+        x = last_1d(net, x)
+    elif random.random() < 0.5:
+        x = net.op("MEAN", [x, net.constant([1])], 1, net.tensors[x].shape[2], keep_dims=False, scale=1 / 16)
+    else:
+        x = net.op("LOGISTIC", [x], scale=1 / 256, zero_point=-128)
+    net.end_graph([source], [dense_1d(net, x, 3) if len(net.tensors[x].shape) == 2 else x])
+    return net.whole(), hop * random.randrange(1, 4)
+
+
+def random_2d(random: Random) -> tuple[Model, int]:
+    """Return a random network of images whose height is time."""
     layers = Layers(
         Net(seed=random.randrange(1000)), random.randrange(40, 60), random.choice([1, 3]), random.choice([2, 4])
     )

@@ -119,7 +119,11 @@ def two_inputs() -> Model:
         (padded, 2, r"operator 0: --incremental does not support CONV_2D here: it reads padding above the window"),
         (spotter, 3, r"operator 0: --incremental 3 is not a multiple of 2, and the rows of CONV_2D move by whole ones"),
         (spotter, 30, r"--incremental 30 is no hop within a window of 30 rows"),
-        (whole, 1, r"operator 1: .*FULLY_CONNECTED here: it needs the whole window at once, and no rows before it"),
+        (
+            whole,
+            1,
+            r"operator 1: .*FULLY_CONNECTED here: it needs the whole window at once, and no rows before it stay",
+        ),
         (resized, 2, r"operator 0: .*RESIZE_BILINEAR here: it interpolates rows by their place in the window"),
         (with_constants, 1, r"operator 1: .*ADD here: it has a constant for each row"),
         (mixed, 2, r"operator 2: .*ADD here: it reads inputs that move by different numbers of rows"),

@@ -231,7 +231,7 @@ class _Analysis:
                 self._of(place.root).needed[place.offset : place.offset + graph.tensors[index].size_bytes] = True
         computed = self._computed_rows()
         macs, touched, window = self._macs(computed)
-        self._require_savings(computed, sum(macs.values()), touched, window)
+        self._require_savings(computed, sum(macs.values()), touched)
         built = _Builder(program)
         rings: dict[int, Ring] = {}
         for root, known in self._bytes.items():
@@ -304,8 +304,8 @@ class _Analysis:
         window = sum(costs.get(operator, 0) for operator in macs)
         return {operator: round(number) for operator, number in macs.items()}, round(touched), window
 
-    def _require_savings(self, computed: Mapping[int, range], macs: int, touched: int, window: int) -> None:
-        """Raise UnsupportedModelError if much is computed that no new frame touches, or nothing stays."""
+    def _require_savings(self, computed: Mapping[int, range], macs: int, touched: int) -> None:
+        """Raise UnsupportedModelError if much is computed that no new frame touches, or all of the window."""
         if macs > MAX_EXTRA * touched:
             for position, rows in computed.items():
                 motion = self._motions[position]
@@ -316,10 +316,12 @@ class _Analysis:
                         f"of which only {touched:,} depend on new rows",
                         "omit --incremental, or remove the padding in time, or the outputs that depend on it",
                     )
-        if not self._kept or (window and macs >= window):
+        if all(len(computed.get(i, ())) == len(motion.stays) for i, motion in enumerate(self._motions)):
             position = next((i for i in computed if self._motions[i].hop is None), 0)
             raise self._refused(
-                self._program.steps[position], f"{WHOLE}, and no rows before it can be kept", "omit --incremental"
+                self._program.steps[position],
+                f"{WHOLE}, and no rows before it stay with this hop",
+                "omit --incremental",
             )
 
     def _refused(self, step: Step, why: str, fix: str) -> UnsupportedModelError:
@@ -332,6 +334,10 @@ class _Analysis:
 def _streamed_input(program: NativeProgram) -> int:
     """Return the only input of a model. Raises UnsupportedModelError if it has others."""
     inputs = [index for index in dict.fromkeys(program.graph.inputs) if program.places[index].constant is None]
+    if not program.steps:
+        raise UnsupportedModelError(
+            "the model computes nothing that --incremental could save", fix="omit --incremental"
+        )
     if len(inputs) != 1 or program.graph.tensors[inputs[0]].is_variable:
         raise UnsupportedModelError(
             f"--incremental applies to models with one input, and this one has {len(inputs)}",
