@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 
 from edgetool.cli.rows_view import rows_facts, rows_picture
 from edgetool.model.writer import write_model
-from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo
+from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo, StreamInfo
 from edgetool.report.json import parse_reports
+from tests.codegen.native.stream_models import tcn
 from tests.in_process import captured
 from tests.model.builders import residual_model
 
@@ -53,6 +55,36 @@ def test_the_bound_and_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
         "  Schedule    1 steps in 1 segment; its tables take 8 B of flash",
     ]
     assert rows_facts(RowsInfo(1000, None, 1, 8))[0] == "  Rows        1,000 B"
+
+
+def test_what_a_step_of_a_stream_computes() -> None:
+    def words(touched: int) -> str:
+        info = replace(INFO, stream=StreamInfo(2, 49, 25, 5250, touched, 100_000, 1480))
+        return " ".join(" ".join(rows_facts(info)).split())
+
+    expected = "Stream 2 of 49 rows are new in each inference; 5,250 multiply-accumulates are 5.2 % of a window's, and "
+    assert f"{expected}as many as new rows touch; rings take 1,480 B" in words(5250)
+    assert f"{expected}5.0 % more than new rows touch" in words(5000)
+
+
+def test_streams_in_each_command(tmp_path: Path) -> None:
+    tflite, board = tmp_path / "tcn.tflite", ("-t", "cortex-m4", "--runtime", "native", "--incremental", "2")
+    tflite.write_bytes(write_model(tcn()))
+    document = json.loads(captured("plan", tflite, *board, "--json").stdout)
+    stream = document["rows"]["stream"]
+    assert (stream["hop_rows"], stream["window_rows"], stream["window_hops"]) == (2, 40, 20)
+    assert stream["step_macs"] <= 1.1 * stream["touched_macs"] < 0.1 * stream["window_macs"]
+    assert 0 < stream["ring_bytes"] < document["arena"]["bytes"]
+    estimate = json.loads(captured("estimate", tflite, *board, "--json").stdout)["estimate"]
+    assert estimate["macs"] == stream["step_macs"]
+    emitted = captured("emit", tflite, *board, "-o", tmp_path / "out")
+    assert emitted.returncode == 0
+    assert "#define TCN_HOP_ROWS 2" in (tmp_path / "out" / "tcn.h").read_text()
+    assert captured("fit", tflite, *board[2:], "--board", "nucleo-f4").returncode == 0
+    refused = captured("plan", tflite, "-t", "cortex-m4", "--incremental", "2")
+    assert (refused.returncode, "--incremental applies to native code" in refused.stderr) == (2, True)
+    refused = captured("plan", tflite, *board[:-1], "40")
+    assert (refused.returncode, "40 is no hop within a window of 40 rows" in refused.stderr) == (3, True)
 
 
 def test_the_picture_has_a_line_for_each_tensor_in_the_order_of_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,8 +152,8 @@ def test_a_job_has_its_time(folder: Path, text: str, seconds: float) -> None:
         ),
         ('{name = "cortex-m4", label = "slow", clock = "1MHz"}, "cortex-m4"', ["slow", "cortex-m4"]),
         (
-            '"cortex-m4", {name = "cortex-m4", runtime = "native", row_input = true}',
-            ["cortex-m4", "cortex-m4 runtime native row_input"],
+            '"cortex-m4", {name = "cortex-m4", runtime = "native", row_input = true, incremental = 2}',
+            ["cortex-m4", "cortex-m4 runtime native row_input incremental 2"],
         ),
         ('{name = "cortex-m4", kernels = "reference"}', ["cortex-m4"]),
         ('"nucleo-l4r5zi", "sub/my-board.toml"', ["nucleo-l4r5zi", "my-board"]),
@@ -178,11 +178,12 @@ def test_targets_resolve_with_their_overrides(folder: Path) -> None:
 
 
 def test_overrides_are_read_back_from_a_store(folder: Path) -> None:
-    native = 'runtime = "native", scratch_budget = 0, row_input = true'
+    native = 'runtime = "native", scratch_budget = 0, row_input = true, incremental = 3'
     (target,) = read(folder, f'model = "m.h5"\ntargets = [{{name = "cortex-m4", {native}}}]').targets
     assert structured(asdict(target), TargetSpec) == target
     found = resolved(target)
     assert (found.runtime.name, found.scratch_budget_bytes, found.row_input) == ("native", 0, True)
+    assert found.incremental == 3
 
 
 @pytest.mark.parametrize(

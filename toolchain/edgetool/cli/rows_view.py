@@ -40,7 +40,7 @@ def rows_facts(rows: RowsInfo) -> list[str]:
             f"{hop} of {window} rows are new in each inference; {macs} multiply-accumulates are {share:.1f} % of a "
             f"window's, and {beyond} new rows touch; rings take {grouped(stream.ring_bytes, 'B')}"
         )
-        lines += fact("Incremental", text)
+        lines += fact("Stream", text)
     count = len(rows.segments)
     segments = f"{grouped(count)} segment{'s' * (count != 1)}"
     text = f"{grouped(rows.steps)} steps in {segments}; its tables take {grouped(rows.table_bytes, 'B')} of flash"

@@ -56,13 +56,13 @@ def row_choices(
         stopped: Whether to end the search.
         known: The smallest plans so far of this model, to which those found here are added.
     """
-    model = model if hop is None else time_as_rows(model)
-    small, rows, whole = (
-        lower(model, row_wise=row_wise, lean=lean, **extensions)
-        for row_wise, lean in ((True, True), (True, False), (hop is not None, False))
-    )
-    if hop is not None:
-        small, rows, whole = (incremental_program(program, hop) for program in (small, rows, whole))
+    if hop is None:
+        small, rows, whole = (
+            lower(model, row_wise=row_wise, lean=lean, **extensions)
+            for row_wise, lean in ((True, True), (True, False), (False, False))
+        )
+    else:
+        small, rows, whole = _stream_programs(model, hop, extensions)
     known = {} if known is None else known
     bases = [_smallest(in_program_order(small, tuple(order)), fed, stopped, known) for order in orders]
     number = min(range(len(bases)), key=lambda i: bases[i].plan.memory_bytes)
@@ -86,6 +86,17 @@ def row_choices(
             choices.append(choice)
             fewest = count
     return tuple(choices)
+
+
+def _stream_programs(model: Model, hop: int, extensions: Mapping[str, bool]) -> tuple[NativeProgram, ...]:
+    """Return the programs of a step of the stream; those for whole tensors compute no fewer rows, and are not used."""
+    by_rows = time_as_rows(model)
+    lean, tuned = (
+        incremental_program(lower(by_rows, row_wise=True, lean=lean, **extensions), hop) for lean in (True, False)
+    )
+    # The parts of tensors have the same numbers only if the steps are the same.
+    rows = tuned if tuned.places == lean.places else lean
+    return lean, rows, rows
 
 
 def _smallest(
