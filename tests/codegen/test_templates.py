@@ -26,7 +26,8 @@ from edgetool.model.types import DType
 from tests.codegen.c_compilers import TFLM_API
 from tests.codegen.header_specs import ALL, BLOB
 from tests.codegen.native import models as native_models
-from tests.codegen.native.row_plans import row_texts
+from tests.codegen.native.row_plans import row_texts, stream_texts
+from tests.codegen.native.stream_models import spotter
 from tests.codegen.program_specs import ALL_PROGRAMS, EVERY_TYPE_PROGRAM, STATE_PROGRAM
 
 PACKAGE = Path(templates.__file__).parent
@@ -50,6 +51,8 @@ OPERANDS = {
     **dict.fromkeys(("MY_INPUTCOUNT", "MY_OUTPUTCOUNT"), "1"),
     **dict.fromkeys(("MY_FIRINGS", "MY_POSITIONS", "MY_TENSOR", "MY_ROWBYTES", "MY_ELEMENTS"), "4"),
     **dict.fromkeys(("MY_FEDCOUNT", "MY_NUMBER", "MY_WORDS"), "1"),
+    **dict.fromkeys(("MY_RINGOFFSET", "MY_KEPTBYTES", "MY_HOPBYTES"), "4"),
+    **dict.fromkeys(("MY_WINDOWROWS", "MY_HOPROWS", "MY_WINDOWHOPS"), "4"),
     "my_model_schedule": '((const uint8_t *)"")',
     "my_model_tables": "(*(const edgetool_row_tables *)NULL)",
     "MY_UNIT": "uint32_t",
@@ -217,6 +220,7 @@ def generated() -> Iterator[str]:
         if name != "nothing":
             yield from native_models.texts(name, profile=True).values()
     yield from row_texts("layer", native_models.layer(), (0,)).values()
+    yield from stream_texts("spotter", spotter(), 2).values()
     dense = native_models.spec_of("layer", native_models.layer())
     real = replace(dense.inputs[0], dtype=DType.FLOAT32, scale=None, zero_point=None)
     other = replace(dense, uncalibrated=True, inputs=(real,), target=replace(dense.target, core="rxv2"))

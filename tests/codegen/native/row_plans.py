@@ -5,11 +5,13 @@ from __future__ import annotations
 from random import Random
 
 from edgetool.codegen.native.files import row_files, run_source
-from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.incremental import incremental_program
+from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.rows import row_problem
 from edgetool.memory.streaming.planner import place_unit
 from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
 from edgetool.model.types import Model
+from edgetool.passes.time_axis import time_as_rows
 from tests.codegen.native.models import spec_of
 
 
@@ -47,7 +49,15 @@ def scattered_plan(problem: RowProblem, seed: int = 0) -> RowPlan:
 
 def row_texts(name: str, model: Model, fed: tuple[int, ...] = ()) -> dict[str, str]:
     """Return all files of a model with a scattered plan by name. fed: the inputs to feed by rows, by position."""
-    program = lower(model, row_wise=True)
+    return _texts(name, model, lower(model, row_wise=True), fed)
+
+
+def stream_texts(name: str, model: Model, hop: int) -> dict[str, str]:
+    """Return all files of a step of a stream with a scattered plan by name."""
+    return _texts(name, model, incremental_program(lower(time_as_rows(model), row_wise=True, lean=True), hop), (0,))
+
+
+def _texts(name: str, model: Model, program: NativeProgram, fed: tuple[int, ...]) -> dict[str, str]:
     problem = row_problem(program, [program.graph.inputs[position] for position in fed])
     plan = scattered_plan(problem)
     spec = spec_of(name, model, plan.memory_bytes)

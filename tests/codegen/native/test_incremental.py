@@ -9,16 +9,16 @@ from random import Random
 
 import pytest
 
-from edgetool.codegen.native.files import row_files
 from edgetool.codegen.native.incremental import MAX_EXTRA, incremental_program
 from edgetool.codegen.native.lower import Stream, lower
-from edgetool.codegen.native.row_plan import smallest_rows
 from edgetool.errors import UnsupportedModelError
+from edgetool.execute.cores import BARE
 from edgetool.model.types import Model
 from edgetool.passes.time_axis import time_as_rows
 from tests.codegen.c_compilers import compile_in
 from tests.codegen.native.host import Trial, differences, with_stream
-from tests.codegen.native.models import delays, spec_of
+from tests.codegen.native.models import delays
+from tests.codegen.native.row_plans import stream_texts
 from tests.codegen.native.stream_models import Layers, random_stream, spotter, tcn
 from tests.memory.account_net import Net
 
@@ -145,17 +145,6 @@ def test_a_causal_network_whose_outputs_need_padding_is_refused() -> None:
         stream_of(_with(layers), 1)
 
 
-def write_files(folder: Path, name: str, model: Model, hop: int) -> list[str]:
-    """Write the files of a model; return the names of the C files."""
-    program = incremental_program(lower(time_as_rows(model), row_wise=True, lean=True), hop)
-    rows = smallest_rows(program, program.graph.inputs, passes=4)
-    spec = spec_of(name, model, rows.plan.memory_bytes)
-    files = row_files(spec, program, rows.problem, rows.plan, main=True)
-    for file, data in files.items():
-        (folder / file).write_bytes(data)
-    return sorted(file for file in files if file.endswith(".c"))
-
-
 CALLS = """
 #include "net.h"
 #include <stdio.h>
@@ -222,12 +211,24 @@ int main(void)
 
 
 def test_reset_and_calls_out_of_order(tmp_path: Path) -> None:
-    sources = [file for file in write_files(tmp_path, "net", spotter(), 2) if file != "main.c"]
-    (tmp_path / "calls.c").write_text(CALLS, encoding="ascii")
-    done = compile_in(tmp_path, "gcc", "c99", *sources, "calls.c", "-o", "program")
+    files = {**stream_texts("net", spotter(), 2), "calls.c": CALLS}
+    for file, text in files.items():
+        (tmp_path / file).write_text(text, encoding="ascii")
+    sources = [file for file in files if file.endswith(".c") and file not in ("main.c", "run.c")]
+    done = compile_in(tmp_path, "gcc", "c99", *sources, "-o", "program")
     assert (done.returncode, done.stderr) == (0, "")
     found = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=60).stdout
     assert found == "1" * 18
+
+
+@pytest.mark.parametrize("chosen", [("gcc", "c99"), ("g++", "c++11")], ids=["c", "c++"])
+def test_files_compile_without_warnings(tmp_path: Path, chosen: tuple[str, str]) -> None:
+    files = stream_texts("net", spotter(), 2)
+    for file, text in files.items():
+        (tmp_path / file).write_text(text, encoding="ascii")
+    sources = [file for file in ("net.c", "net_weights.c", "main.c", "run.c") if file in files]
+    done = compile_in(tmp_path, *chosen, f"-I{BARE}", "-fsyntax-only", *sources)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.slow

@@ -61,26 +61,6 @@ my_model_result my_model_init(my_model_context *context, void *memory, size_t by
 #endif
 }
 
-#if MY_STATE
-my_model_result my_model_reset(my_model_context *context)
-{
-    if (context == NULL) {
-        return my_model_error_null;
-    }
-    if (context->arena == NULL) {
-        return my_model_error_order;
-    }
-#if MY_STATES
-#if MY_INITIAL
-    memcpy(context->arena + MY_STATEOFFSET, my_initial, MY_STATEBYTES);
-#else
-    memset(context->arena + MY_STATEOFFSET, MY_STATEVALUE, MY_STATEBYTES);
-#endif
-#endif
-    return my_model_ok;
-}
-
-#endif
 #if MY_INCREMENTAL
 my_model_result my_model_reset(my_model_context *context)
 {
@@ -114,6 +94,27 @@ static void my_model_move(uint8_t *ring, size_t bytes, size_t hop)
     }
 }
 
+#else
+#if MY_STATE
+my_model_result my_model_reset(my_model_context *context)
+{
+    if (context == NULL) {
+        return my_model_error_null;
+    }
+    if (context->arena == NULL) {
+        return my_model_error_order;
+    }
+#if MY_STATES
+#if MY_INITIAL
+    memcpy(context->arena + MY_STATEOFFSET, my_initial, MY_STATEBYTES);
+#else
+    memset(context->arena + MY_STATEOFFSET, MY_STATEVALUE, MY_STATEBYTES);
+#endif
+#endif
+    return my_model_ok;
+}
+
+#endif
 #endif
 #if MY_ROWWISE
 #if MY_STEPS
