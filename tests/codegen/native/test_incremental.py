@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -16,12 +17,13 @@ from edgetool.execute.cores import BARE
 from edgetool.model.types import Model
 from edgetool.passes.time_axis import time_as_rows
 from tests.codegen.c_compilers import compile_in
-from tests.codegen.native.host import Trial, differences, with_stream
+from tests.codegen.native.host import ROOT, Trial, differences, with_stream
 from tests.codegen.native.models import delays
 from tests.codegen.native.row_plans import stream_texts
 from tests.codegen.native.stream_models import Layers, random_stream, spotter, tcn
 from tests.memory.account_net import Net
 
+KERAS = "tests.codegen.native.keras_streams"
 WINDOWS, MANY = 80, 300  # more than two windows without a common row
 
 
@@ -246,3 +248,21 @@ def test_random_networks_compute_what_tflm_computes_of_the_whole_window(part: in
     assert all(stream is not None and stream.step_macs <= MAX_EXTRA * stream.touched_macs for stream in streams)
     assert differences(trials) == []
     assert refused.total() < MANY // 8, refused
+
+
+@pytest.mark.slow
+def test_networks_of_keras_compute_what_tflm_computes_of_the_whole_window(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    command = [sys.executable, "-m", KERAS, tmp_path]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=300)
+    hops = {"spotter": (2, 6), "tcn": (1, 3), "convolutions": (2, 4)}
+    trials = {
+        f"{name} by {hop}": with_stream((tmp_path / f"{name}.tflite").read_bytes(), hop, WINDOWS, lean=hop == 2)
+        for name, both in hops.items()
+        for hop in both
+    }
+    for trial in trials.values():
+        stream = trial.program.stream
+        assert stream is not None
+        assert stream.step_macs <= MAX_EXTRA * stream.touched_macs < 0.5 * stream.window_macs
+    assert differences(trials) == []
