@@ -162,7 +162,7 @@ def test_each_choice_of_a_stream_computes_what_tflm_computes(tmp_path: Path, mod
 
 
 def test_a_stream_of_samples_has_windows_that_end_with_each_hop() -> None:
-    stream = Stream(3, 7, {}, {0: 10}, 10, 100)
+    stream = Stream(3, 7, 2, {}, {0: 10}, 10, 100)
     samples = np.arange(4 * 7 * 2).reshape(4, 1, 7, 2)
     found = stream_samples(samples, stream)
     assert found.hops.reshape(-1).tolist() == list(range(27 * 2))
@@ -175,7 +175,7 @@ def test_a_stream_of_samples_has_windows_that_end_with_each_hop() -> None:
 
 
 def test_a_long_stream_is_cut_off() -> None:
-    stream = Stream(1, 10, {}, {0: 10}, 10, native_stream.TFLM_MACS)
+    stream = Stream(1, 10, 2, {}, {0: 10}, 10, native_stream.TFLM_MACS)
     found = stream_samples(np.zeros((9, 1, 10, 2), np.int8), stream)
     assert len(found.windows) == LEAST_WINDOWS * 10
     assert len(found.hops) == LEAST_WINDOWS * 10 + 9

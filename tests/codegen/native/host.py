@@ -585,7 +585,7 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
 def io_bytes(trial: Trial, index: int, kind: str) -> int:
     """Return the size of an input or output in each sample: of the input of a stream, that of a hop."""
     size, stream = trial.program.graph.tensors[index].size_bytes, trial.program.stream
-    return size if stream is None or kind == "output" else size // stream.window_rows * stream.hop_rows
+    return size if stream is None or kind == "output" else stream.hop_rows * stream.row_bytes
 
 
 def _address(name: str, kind: str, position: int, trial: Trial) -> str:

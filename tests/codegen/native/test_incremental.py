@@ -33,12 +33,24 @@ def stream_of(model: Model, hop: int) -> Stream:
     return program.stream
 
 
+def flat(dims: tuple[int, ...]) -> Model:
+    """Return a network whose input has frames of six values, in a shape without rows of them."""
+    net = Net(seed=6)
+    source = net.arena(*dims, zero_point=3)
+    layers = Layers(net, 20, 6, 1)
+    layers.x = net.op("RESHAPE", [source, net.constant([1, 20, 6, 1])], 1, 20, 6, 1, zero_point=3, scale=1 / 16)
+    layers.source = source
+    layers.conv(4, 3, 3)
+    return _with(layers)
+
+
 def test_each_step_computes_what_tflm_computes_of_the_whole_window() -> None:
     trials = {
         "spotter": with_stream(spotter(), 2, WINDOWS),
         "spotter by six": with_stream(spotter(), 6, 30, lean=True),
         "tcn": with_stream(tcn(), 1, 2 * WINDOWS),
         "tcn by five": with_stream(tcn(), 5, 30, lean=True),
+        "flat": with_stream(flat((1, 120)), 2, 40),
     }
     assert differences(trials) == []
 
@@ -57,6 +69,12 @@ def test_a_step_computes_only_what_new_rows_touch() -> None:
     assert found.step_macs == found.touched_macs == expected
     assert found.window_macs > 30 * expected
     assert sorted(ring.kept_bytes for ring in found.rings.values()) == [6, 16, 32, 32, 64, 64]
+
+
+@pytest.mark.parametrize("dims", [(1, 120), (1, 20, 6), (20, 6), (1, 1, 20, 6)])
+def test_a_row_is_what_the_first_layer_reads_whatever_the_shape_of_the_input(dims: tuple[int, ...]) -> None:
+    found = stream_of(flat(dims), 2)
+    assert (found.window_rows, found.row_bytes, found.window_hops) == (20, 6, 10)
 
 
 def test_a_larger_hop_computes_more_rows() -> None:

@@ -181,7 +181,7 @@ def run_source(spec: HeaderSpec, program: NativeProgram, fed: Collection[int] = 
 def _sample_bytes(program: NativeProgram, index: int) -> int:
     """Return the size of an input in a sample: of all of it, or of the rows of a hop."""
     size, stream = program.graph.tensors[index].size_bytes, program.stream
-    return size if stream is None else size // stream.window_rows * stream.hop_rows
+    return size if stream is None else stream.hop_rows * stream.row_bytes
 
 
 def _bytes(position: int, tensor: Tensor) -> Mapping[str, TemplateValue]:

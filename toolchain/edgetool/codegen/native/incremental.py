@@ -1,8 +1,8 @@
 """A native program for one step of a stream: what a window of time computes after it has moved on by a hop.
 
-Time is the height of the input: its rows are frames. A row of a tensor *stays* if it equals one that the window had
-before, only further on: it is then part of a ring, and is not computed again. Whether it does follows from the rows
-that its step reads: all of them must stay, or be the same, and padding must be padding for both.
+Time is the height of the input: its rows, as they are fed, are frames. A row of a tensor *stays* if it equals one that
+the window had before, only further on: it is then part of a ring, and is not computed again. Whether it does follows
+from the rows that its step reads: all of them must stay, or be the same, and padding must be padding for both.
 
 Each tensor is reduced to the rows that the outputs need: first those of the ring, then those that are computed. The
 rows of the input that a step of the stream is fed count as computed.
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from edgetool.codegen.native.lower import NativeProgram, Place, Ring, Stream
 from edgetool.codegen.native.program import Constant, RowInput, Step
+from edgetool.codegen.native.rows import row_problem
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.registry import operator_costs
@@ -86,8 +87,8 @@ class _Analysis:
         self._label = {item.index: item.label for item in self._graph.operators}
         self._input = _streamed_input(program)
         source = self._graph.tensors[self._input]
-        self._window = source.shape[1] if len(source.shape) > 1 else 1
-        self._frame_bytes = source.size_bytes // max(1, self._window)
+        self._frame_bytes = _frame_bytes(program, self._input)
+        self._window = source.size_bytes // self._frame_bytes
         self._frames = frames
         if not 0 < frames < self._window:
             raise UnsupportedModelError(
@@ -245,7 +246,7 @@ class _Analysis:
                 rings[built.roots[root]] = Ring(kept, hop)
         for position, rows in computed.items():
             built.add(program.steps[position], rows)
-        stream = Stream(self._frames, self._window, rings, macs, touched, window)
+        stream = Stream(self._frames, self._window, self._frame_bytes, rings, macs, touched, window)
         return built.program(stream)
 
     def _computed_rows(self) -> dict[int, range]:
@@ -345,6 +346,14 @@ def _streamed_input(program: NativeProgram) -> int:
             fix="omit --incremental, or join the inputs",
         )
     return inputs[0]
+
+
+def _frame_bytes(program: NativeProgram, index: int) -> int:
+    """Return the size of a row of the input: what is fed at once, or, if all of it is read at once, by its shape."""
+    tensor = program.graph.tensors[index]
+    (rows,) = (item for item in row_problem(program, [index]).tensors if item.tensor == index)
+    height = tensor.shape[1] if len(tensor.shape) > 1 else 1
+    return rows.row_bytes if rows.row_bytes < tensor.size_bytes else tensor.size_bytes // max(1, height)
 
 
 def _narrowed(program: NativeProgram) -> NativeProgram:

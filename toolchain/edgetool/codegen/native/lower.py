@@ -81,6 +81,7 @@ class Stream:
     Attributes:
         hop_rows: The rows of the input that are new in each step.
         window_rows: The rows of the input in a window.
+        row_bytes: The size of a row of the input.
         rings: Those of root tensors.
         macs: The multiply-accumulates of each operator in a step.
         touched_macs: Those of rows that depend on new rows of the input, or that no window had before.
@@ -89,6 +90,7 @@ class Stream:
 
     hop_rows: int
     window_rows: int
+    row_bytes: int
     rings: Mapping[int, Ring]
     macs: Mapping[int, int]
     touched_macs: int

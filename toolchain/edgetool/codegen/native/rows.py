@@ -63,8 +63,8 @@ def row_problem(program: NativeProgram, fed: Collection[int] = (), complete: Col
         is_fed = root in inputs and root in fed_roots and root not in state
         if ring is not None:
             items = [*items, _Access(root, kept_bytes, ring.hop_bytes, 1)]
-        elif is_fed and program.stream is not None:
-            items = [*items, _Access(root, 0, tensor.size_bytes // program.stream.hop_rows, 1)]
+        if is_fed and program.stream is not None:
+            items = [*items, _Access(root, kept_bytes, program.stream.row_bytes, 1)]
         size, together = _cell(tensor.size_bytes, items)
         together |= root in outputs or root in state or root in complete or root in banded or ring is not None
         together |= root in inputs and not is_fed
