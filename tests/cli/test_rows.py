@@ -67,24 +67,44 @@ def test_what_a_step_of_a_stream_computes() -> None:
     assert f"{expected}5.0 % more than new rows touch" in words(5000)
 
 
-def test_streams_in_each_command(tmp_path: Path) -> None:
-    tflite, board = tmp_path / "tcn.tflite", ("-t", "cortex-m4", "--runtime", "native", "--incremental", "2")
-    tflite.write_bytes(write_model(tcn()))
-    document = json.loads(captured("plan", tflite, *board, "--json").stdout)
-    stream = document["rows"]["stream"]
-    assert (stream["hop_rows"], stream["window_rows"], stream["window_hops"]) == (2, 40, 20)
-    assert stream["step_macs"] <= 1.1 * stream["touched_macs"] < 0.1 * stream["window_macs"]
-    assert 0 < stream["ring_bytes"] < document["arena"]["bytes"]
-    estimate = json.loads(captured("estimate", tflite, *board, "--json").stdout)["estimate"]
-    assert estimate["macs"] == stream["step_macs"]
-    emitted = captured("emit", tflite, *board, "-o", tmp_path / "out")
-    assert emitted.returncode == 0
-    assert "#define TCN_HOP_ROWS 2" in (tmp_path / "out" / "tcn.h").read_text()
-    assert captured("fit", tflite, *board[2:], "--board", "nucleo-f4").returncode == 0
-    refused = captured("plan", tflite, "-t", "cortex-m4", "--incremental", "2")
+STREAM = ("-t", "cortex-m4", "--runtime", "native", "--incremental", "2")
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("streams") / "tcn.tflite"
+    path.write_bytes(write_model(tcn(dilations=(1, 4))))
+    return path
+
+
+def test_the_document_describes_the_stream(stream: Path) -> None:
+    document = json.loads(captured("plan", stream, *STREAM, "--json").stdout)
+    found = document["rows"]["stream"]
+    assert (found["hop_rows"], found["window_rows"], found["window_hops"]) == (2, 40, 20)
+    assert found["step_macs"] <= 1.1 * found["touched_macs"] < 0.1 * found["window_macs"]
+    assert 0 < found["ring_bytes"] < document["arena"]["bytes"]
+
+
+def test_streams_that_are_refused(stream: Path) -> None:
+    refused = captured("plan", stream, "-t", "cortex-m4", "--incremental", "2")
     assert (refused.returncode, "--incremental applies to native code" in refused.stderr) == (2, True)
-    refused = captured("plan", tflite, *board[:-1], "40")
+    refused = captured("plan", stream, *STREAM[:-1], "40")
     assert (refused.returncode, "40 is no hop within a window of 40 rows" in refused.stderr) == (3, True)
+
+
+@pytest.mark.slow
+def test_commands_that_plan_support_streams(stream: Path, tmp_path: Path) -> None:
+    found = json.loads(captured("plan", stream, *STREAM, "--json").stdout)["rows"]["stream"]
+    estimate = json.loads(captured("estimate", stream, *STREAM, "--json").stdout)["estimate"]
+    assert estimate["macs"] == found["step_macs"]
+    assert captured("emit", stream, *STREAM, "-o", tmp_path / "out").returncode == 0
+    assert "#define TCN_HOP_ROWS 2" in (tmp_path / "out" / "tcn.h").read_text()
+    assert captured("convert", stream, *STREAM, "-o", tmp_path / "made").returncode == 0
+    assert "#define TCN_HOP_ROWS 2" in (tmp_path / "made" / "tcn.h").read_text()
+    assert captured("compare", stream, stream, *STREAM).returncode == 0
+    assert captured("check", stream, *STREAM).returncode == 0
+    fit = captured("fit", stream, *STREAM[2:], "--board", "nucleo-f4", "--json")
+    assert json.loads(fit.stdout)["provenance"]["options"]["incremental"] == 2
 
 
 def test_the_picture_has_a_line_for_each_tensor_in_the_order_of_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,7 @@ def test_weights_of_several_rows_keep_the_width() -> None:
     assert time_as_rows(model) is model
 
 
+@pytest.mark.slow
 def test_the_rewritten_network_computes_what_tflm_computes_of_the_original() -> None:
     net = Net()
     source = net.arena(1, 9, 4)
