@@ -124,6 +124,56 @@ def mixed() -> Model:
     return _with(layers)
 
 
+def with_first_row() -> Model:
+    """Return a network that adds the first row, which changes with every hop, to all rows."""
+    layers = Layers(Net(), 20, 2, 4)
+    layers.conv(4, 3, 1)
+    layers.append("ADD", [layers.crop(layers.x, 0, 1)], scale=1 / 5)
+    return _with(layers)
+
+
+def resized_at_the_end() -> Model:
+    """Return a network whose output needs only the last row of an image that was enlarged."""
+    layers = Layers(Net(), 20, 2, 4)
+    layers.conv(4, 3, 1)
+    sizes = layers.net.constant([36, 3])
+    layers.append(
+        "RESIZE_BILINEAR", [sizes], 1, 36, 3, 4, align_corners=False, half_pixel_centers=True, **layers.scaling
+    )
+    layers.x = layers.crop(layers.x, 33, 2)
+    layers.dense(3)
+    return layers.model()
+
+
+def excited() -> Model:
+    """Return a network that multiplies all rows with a mean of them."""
+    layers = Layers(Net(), 20, 2, 4)
+    layers.conv(4, 3, 1)
+    x = layers.x
+    axes = layers.net.constant([1, 2])
+    layers.append("MEAN", [axes], 1, 1, 1, 4, keep_dims=True, scale=1 / 16)
+    layers.append("LOGISTIC", scale=1 / 256, zero_point=-128)
+    layers.append("MUL", [x], *layers.net.tensors[x].shape, scale=1 / 8)
+    layers.conv(4, 3, 1)
+    return _with(layers)
+
+
+def parts() -> Model:
+    """Return a network whose output has some channels of the last row, from the end."""
+    layers = Layers(Net(), 20, 2, 4)
+    layers.conv(6, 3, 1)
+    numbers = [layers.net.constant(values) for values in ([0, -1, 0, 1], [0, 0, 0, 5], [1, 1, 1, 2])]
+    layers.append("STRIDED_SLICE", numbers, 1, 2, 2, begin_mask=5, end_mask=7, shrink_axis_mask=2, **layers.scaling)
+    layers.append("REVERSE_V2", [layers.net.constant([1])], **layers.scaling)
+    return layers.model()
+
+
+@pytest.mark.slow
+def test_rows_that_change_with_every_hop_are_computed_again() -> None:
+    models = {"first row": with_first_row, "resized": resized_at_the_end, "excited": excited, "parts": parts}
+    assert differences({name: with_stream(make(), 2, 50) for name, make in models.items()}) == []
+
+
 def two_inputs() -> Model:
     net = Net()
     inputs = [net.arena(1, 20, 1, 4), net.arena(1, 20, 1, 4, scale=1 / 9)]

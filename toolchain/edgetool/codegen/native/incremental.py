@@ -93,7 +93,7 @@ class _Analysis:
         if not 0 < frames < self._window:
             raise UnsupportedModelError(
                 f"--incremental {frames} is no hop within a window of {self._window:,} rows",
-                where=f"input {source.name}",
+                where="the input",
                 fix=f"specify 1 to {self._window - 1:,}" if self._window > 1 else "omit --incremental",
             )
         self._writers: dict[int, list[Step]] = {}
@@ -158,9 +158,7 @@ class _Analysis:
         rows = 1 if step.accumulates else step.rows * step.batches
         stays, touched = np.zeros(rows, bool), np.zeros(rows, bool)
         why: dict[int, str] = {}
-        numbered = NUMBERED.get(step.kernel)
-        if step.kernel == "edgetool_copy" and dict(step.op.values)["phases"] != 1:
-            numbered = "has other columns for each row"
+        numbered = _numbered(step)
         for y in range(rows):
             reads = list(self._reads(step, y))
             touched[y] = any(self._of(root).touched[part].any() for root, part in reads)
@@ -184,6 +182,8 @@ class _Analysis:
         """Return why row y differs from the row that is `hop` rows further on before the window moves; None if not."""
         for item in step.inputs:
             constant = _constant(self._program, item)
+            if constant is None and not (item.row_bytes and item.stride):
+                return WHOLE
             for tap in range(item.taps if item.row_bytes else 0):
                 here = y * item.stride - item.pad + tap * item.dilation
                 there = here + hop * item.stride
@@ -269,6 +269,8 @@ class _Analysis:
                 continue
             if step.batches > 1:
                 own[:] = True
+            elif _numbered(step) is not None:
+                own[0] = True
             first, last = int(own.argmax()), count - int(own[::-1].argmax())
             begin = first + int((~motion.stays[first:]).argmax())
             if begin > first and motion.hop is not None:
@@ -332,6 +334,13 @@ class _Analysis:
         )
 
 
+def _numbered(step: Step) -> str | None:
+    """Return what the number of a row decides in a kernel; None if rows of equal inputs are equal."""
+    if step.kernel == "edgetool_copy" and dict(step.op.values)["phases"] != 1:
+        return "has other columns for each row"
+    return NUMBERED.get(step.kernel)
+
+
 def _streamed_input(program: NativeProgram) -> int:
     """Return the only input of a model. Raises UnsupportedModelError if it has others."""
     inputs = [index for index in dict.fromkeys(program.graph.inputs) if program.places[index].constant is None]
@@ -342,9 +351,11 @@ def _streamed_input(program: NativeProgram) -> int:
     if len(inputs) != 1 or program.graph.tensors[inputs[0]].is_variable:
         raise UnsupportedModelError(
             f"--incremental applies to models with one input, and this one has {len(inputs)}",
-            where="inputs",
+            where="the inputs",
             fix="omit --incremental, or join the inputs",
         )
+    if not program.graph.tensors[inputs[0]].size_bytes:
+        raise UnsupportedModelError("it is empty", where="the input", fix="omit --incremental")
     return inputs[0]
 
 
@@ -357,7 +368,7 @@ def _frame_bytes(program: NativeProgram, index: int) -> int:
 
 
 def _narrowed(program: NativeProgram) -> NativeProgram:
-    """Return the program with copies that read only the part of a tensor that they need, instead of all of it."""
+    """Return the program with copies that read only the rows of a tensor that they need, instead of all of it."""
     tensors, places, steps = list(program.graph.tensors), dict(program.places), []
     for step in program.steps:
         first = step.inputs[0] if step.inputs else None
@@ -371,8 +382,12 @@ def _narrowed(program: NativeProgram) -> NativeProgram:
             signed = (stride - 2**32 if stride >= 2**31 else stride for stride in strides)
             ends = [(count - 1) * stride for count, stride in zip(counts, signed, strict=True)]
             low, high = start + sum(min(0, end) for end in ends), start + sum(max(0, end) for end in ends) + run
-            if place.constant is None and step.rows * step.batches * first.rows == 1 and values["phases"] == 1:
-                tensor = replace(tensors[first.source], index=len(tensors), shape=(high - low,), dtype=DType.INT8)
+            source = tensors[first.source]
+            is_single = place.constant is None and step.rows * step.batches * first.rows == 1
+            if is_single and len(source.shape) > 2 and _numbered(step) is None:
+                row = source.size_bytes // source.shape[1]
+                low, high = low // row * row, -(-high // row) * row
+                tensor = replace(source, index=len(tensors), shape=(high - low,), dtype=DType.INT8)
                 places[tensor.index] = Place(place.root, place.offset + low)
                 tensors.append(tensor)
                 op = replace(step.op, values=tuple((values | {"start": start - low}).items()))
