@@ -12,6 +12,7 @@ from benchmarks.kernels.cases import Case
 from benchmarks.kernels.random_network import random_network
 
 from edgetool.codegen.native.lower import Stream, lower
+from edgetool.errors import TargetError
 from edgetool.memory.planner import PlanRequest
 from edgetool.memory.problem import Effort
 from edgetool.model.types import Model
@@ -159,6 +160,11 @@ def test_each_choice_of_a_stream_computes_what_tflm_computes(tmp_path: Path, mod
         rows = (choice.rows.problem, choice.rows.plan)
         trials[f"choice {number}"] = replace(trial, program=choice.program, memory=choice.memory, rows=rows)
     assert differences(trials) == []
+
+
+def test_a_hop_has_rows() -> None:
+    with pytest.raises(TargetError, match="--incremental 0 is no number of rows"):
+        M4.with_overrides(incremental=0)
 
 
 def test_a_stream_of_samples_has_windows_that_end_with_each_hop() -> None:

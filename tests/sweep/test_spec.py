@@ -197,6 +197,11 @@ def test_overrides_are_read_back_from_a_store(folder: Path) -> None:
         ("3", "targets[0]", "must be a name or a table"),
         ("{}", "targets[0].name", "is missing"),
         ("{name = 4}", "targets[0].name", "must be a string"),
+        (
+            '{name = "cortex-m4", runtime = "native", incremental = 0}',
+            "targets[0].incremental",
+            "0 is not a number of rows",
+        ),
         ('{name = "cortex-m4", clok = "1MHz"}', "targets[0].clok", "unknown key"),
         ('{name = "cortex-m4", clock = "80 MB"}', "targets[0].clock", "is not a clock"),
         ('{name = "cortex-m4", clock = "1Hz"}', "targets[0].clock", "is outside"),
