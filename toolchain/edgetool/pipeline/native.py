@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_source
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
@@ -658,10 +660,14 @@ def verify_native(
     report_step = progress or (lambda step: None)
     source = open_tflite(path)
     model = native_model(source, target)
-    taken = load_all_samples(source, inputs, samples, seed)
     program = model.planned.program
-    stream = None if program.stream is None else stream_samples(_enough(taken, source, seed).arrays[0], program.stream)
-    taken = taken if stream is None else replace(taken, arrays=(stream.windows,))
+    least = 0 if program.stream is None else LEAST_WINDOWS
+    taken = load_all_samples(source, inputs, max(samples, least), seed)
+    stream = None
+    if program.stream is not None:
+        # Those of the file come first, because the end of a long stream is cut off.
+        stream = stream_samples(np.roll(taken.arrays[0], taken.info.from_file, axis=0), program.stream)
+        taken = replace(taken, arrays=(stream.windows,))
     reference = run_original(source, taken, report_step)
     spec = header_spec("model", source, model.planned.plan, target, uncalibrated=False)
     rows = model.planned.rows
@@ -725,12 +731,6 @@ def _outputs_check(
     check = outputs_check(source, windows, expected, whole, other="the generated code")
     text = f"windows of {stream.window_rows:,} rows, each {stream.hop_rows:,} after the one before: {check.message}"
     return replace(check, message=text)
-
-
-def _enough(taken: Samples, source: Source, seed: int) -> Samples:
-    """Return as many samples as a stream needs at least."""
-    is_enough = len(taken.arrays[0]) >= LEAST_WINDOWS
-    return taken if is_enough else load_all_samples(source, None, LEAST_WINDOWS, seed)
 
 
 def _core_samples(program: NativeProgram) -> int:

@@ -344,6 +344,7 @@ def _main(spec: HeaderSpec, program: NativeProgram, tables: RowTables | None = N
         my_label=comment_text(spec.name),
         my_version=comment_text(spec.tool_version),
         MY_ROWINPUT=bool(feeds),
+        MY_INCREMENTAL=program.stream is not None,
         MY_WORDS=max((-(-feed.row_bytes // 4) for feed in feeds), default=1),
         MY_INPUTS=[item for item in _loops(spec.inputs) if item["my_position"] not in fed],
         MY_OUTPUTS=_loops(spec.outputs),

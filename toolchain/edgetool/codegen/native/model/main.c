@@ -38,7 +38,13 @@ int main(void)
     }
 #endif
 #if MY_ROWINPUT
+#if MY_INCREMENTAL
+    while (result == my_model_ok && my_model_hops_missing(&context) > 0) {
+        result = my_model_invoke_rows(&context, fetch, NULL);
+    }
+#else
     result = my_model_invoke_rows(&context, fetch, NULL);
+#endif
 #else
     result = my_model_invoke(&context);
 #endif
