@@ -107,20 +107,27 @@ def _images(graph: Graph, operator: Operator) -> list[int]:
 
 
 def _is_known(graph: Graph, operator: Operator) -> bool:
-    """Return whether an operator can be rewritten."""
-    fields = _fields(operator)
-    constants = [graph.tensors[index].data for index in operator.inputs[1:] if index >= 0]
-    if operator.code in WINDOWS:
-        weights = graph.tensors[operator.inputs[1]] if "CONV" in operator.code else None
-        if weights is not None:
-            return weights.data is not None and len(weights.shape) == 4 and weights.shape[1] == 1
-        return fields.get("filter_height") == 1
-    if operator.code in NUMBERS:
+    """Return whether an operator that has images can be rewritten."""
+    code, fields = operator.code, _fields(operator)
+    others = [graph.tensors[index] for index in operator.inputs[1:] if index >= 0]
+    image = graph.tensors[_images(graph, operator)[0]]
+    source = graph.tensors[operator.inputs[1 if code == "SPLIT" else 0]]
+    if code in WINDOWS:
+        if "CONV" not in code:
+            return fields.get("filter_height") == 1
+        return others[0].data is not None and len(others[0].shape) == 4 and others[0].shape[1] == 1
+    if code in NUMBERS:
         is_plain = not fields.get("ellipsis_mask") and not fields.get("new_axis_mask")
-        return is_plain and all(data is not None for data in constants)
-    if operator.code in AXES:
-        return graph.tensors[operator.inputs[AXES[operator.code]]].data is not None
-    return operator.code in WITHOUT_AXES or operator.code == "CONCATENATION"
+        counts = {operator.inputs[i]: len(source.shape) * len(new) for i, new in NUMBERS[code].items()}
+        has_all = all(len(_values(graph.tensors[index])) == count for index, count in counts.items())
+        return is_plain and source is image and has_all
+    if code in AXES:
+        return source is image and bool(_values(graph.tensors[operator.inputs[AXES[code]]]))
+    if code == "CONCATENATION":
+        return source.data is None and all(item.data is None for item in others)
+    if code == "FULLY_CONNECTED":
+        return others[0].data is not None
+    return code in WITHOUT_AXES
 
 
 def _fields(operator: Operator) -> dict[str, OptionValue]:
@@ -158,7 +165,8 @@ class _Draft:
         """Return a reshape; one that changes nothing reshapes a constant, which nothing reads: it costs nothing."""
         source, output = operator.inputs[0], operator.outputs[0]
         first, second = self.tensors[source], self.tensors[output]
-        constant = next((index for index in operator.inputs[1:] if self.tensors[index].data is not None), None)
+        others = (index for index in operator.inputs[1:] if index >= 0)
+        constant = next((index for index in others if self.tensors[index].data is not None), None)
         is_same = (first.shape, first.dtype, first.quantization) == (second.shape, second.dtype, second.quantization)
         if not is_same or first.data is not None or output in self.graph.outputs or constant is None:
             return operator
@@ -233,6 +241,9 @@ def _moved(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _values(tensor: Tensor) -> list[int]:
+    """Return the integers of a constant; none if it is not one."""
+    if tensor.dtype not in (DType.INT32, DType.INT64):
+        return []
     return [int(value) for value in np.frombuffer(tensor.data or b"", "<i8" if tensor.dtype is DType.INT64 else "<i4")]
 
 
