@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from struct import unpack
 
@@ -9,10 +10,12 @@ import pytest
 
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.plan import place_buffers
+from edgetool.model.reader import read_model
 from edgetool.model.types import Model, Operator, Tensor
 from edgetool.passes.time_axis import time_as_rows
 from tests.codegen.native.host import differences, prepare
 from tests.codegen.native.stream_models import conv_1d, spotter, tcn
+from tests.codegen.native.test_networks import cases, supported, supported_types
 from tests.memory.account_net import Net
 
 
@@ -133,3 +136,17 @@ def test_the_rewritten_network_computes_what_tflm_computes_of_the_original() -> 
     program = lower(time_as_rows(model))
     trial = replace(prepare(model, 4), program=program, memory=place_buffers(program))
     assert differences({"rewritten": trial}) == []
+
+
+@pytest.mark.slow
+def test_rewritten_operators_compute_what_tflm_computes_of_the_original() -> None:
+    trials = {}
+    for name, trial in supported(cases(supported_types(), [910, 911]), None, Counter(), samples=2).items():
+        model = read_model(trial.blob)
+        found = time_as_rows(model)
+        if found is not model:
+            program = lower(found, row_wise=True)
+            trials[name] = replace(trial, program=program, memory=place_buffers(program))
+    assert len(trials) > 30
+    assert len({name.partition("/")[0] for name in trials}) > 15
+    assert differences(trials) == []
