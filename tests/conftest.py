@@ -24,14 +24,16 @@ with contextlib.suppress(ImportError):
 
 # No test fails because the machine is slow or busy. The quick tests try few examples, other ones each time; make slow
 # runs the same tests again with the profile "thorough".
-settings.register_profile("thorough", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("thorough"), max_examples=25)
+settings.register_profile(
+    "thorough", settings.default, max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=16)
 settings.load_profile("quick")
 
 
-def examples(number: int) -> settings:
-    """Try another number of examples than 100; the quick tests try a quarter of them."""
-    return settings(max_examples=number * settings.default.max_examples // 100)
+def examples(percent: int) -> settings:
+    """Try this share of the profile's examples; that of cheap tests is more than 100 %."""
+    return settings(max_examples=percent * settings.default.max_examples // 100)
 
 
 # Where TensorFlow runs in the tests' own process, it runs as it does in the conversion's.

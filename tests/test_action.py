@@ -150,6 +150,7 @@ def test_no_input_is_run(folder: Path, name: str, harm: str) -> None:
     assert done.code == 2
 
 
+@pytest.mark.slow
 def test_names_are_never_options_and_patterns_never_split(folder: Path) -> None:
     (folder / "--help").write_bytes(conv_model_bytes())
     done = run(folder, model="--help\nmodels/b c.tflite", target="cortex-m7")

@@ -73,8 +73,9 @@ def output_of(run: Run, folder: Path) -> str:
 
 
 def _marks(run: Run) -> tuple[pytest.MarkDecorator, ...]:
-    """The conversion takes TensorFlow, like those of the release and of the pipeline."""
-    return (pytest.mark.slow,) if " convert " in run.command else ()
+    """The conversion takes TensorFlow, and native code is compiled for an emulated core: both take long."""
+    is_slow = " convert " in run.command or (" verify " in run.command and "native" in run.command)
+    return (pytest.mark.slow,) if is_slow else ()
 
 
 @pytest.mark.parametrize("run", [pytest.param(run, id=run.command, marks=_marks(run)) for run in RUNS])
@@ -117,6 +118,7 @@ def session_output(text: str, folder: Path, code: int) -> tuple[str, int]:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.slow
 def test_the_session_of_the_page_on_check_shows_what_the_commands_print(tmp_path: Path) -> None:
     shutil.copy(SESSION_FILE, tmp_path)
     page = SESSION.read_text(encoding="utf-8")
@@ -167,6 +169,7 @@ def test_python_blocks_run(tmp_path: Path) -> None:
         assert result.stdout
 
 
+@pytest.mark.slow
 def test_the_job_of_the_page_on_check_fails_when_the_model_outgrows_its_board(tmp_path: Path) -> None:
     text = SESSION.read_text(encoding="utf-8")
     section = text[text.index("## Set up a check") :]

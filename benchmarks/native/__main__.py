@@ -3,7 +3,9 @@
 python -m benchmarks.native bits FILE_OR_FOLDER... [--into CSV]    outputs of models, compared with TFLM's
 python -m benchmarks.native cores --models FILE...                  the same on emulated cores, and their stack
 python -m benchmarks.native coverage [--into CSV]                  branches of the kernels that models reach
+python -m benchmarks.native rows-bits [--into CSV]                 plans of rows of random networks, and their rows
 python -m benchmarks.native instructions all                         instructions, and the tables of the estimates
+python -m benchmarks.native rows FILE_OR_FOLDER... [--into CSV]    plans of rows, and their lower bounds
 python -m benchmarks.native speed models FILE...                    instructions, compared with those of TFLM
 """
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("bits", "cores", "coverage", "instructions", "speed")
+COMMANDS = ("bits", "cores", "coverage", "instructions", "rows", "rows-bits", "speed")
 
 
 def main() -> int:
@@ -20,7 +22,7 @@ def main() -> int:
         print(__doc__)
         return 2
     command = sys.argv.pop(1)
-    result: int = import_module(f"benchmarks.native.{command}").main()
+    result: int = import_module(f"benchmarks.native.{command.replace('-', '_')}").main()
     return result
 
 

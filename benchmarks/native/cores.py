@@ -208,7 +208,7 @@ def build(
     used = (*machine.start, BARE / "bare.h", PAINT, HEAP)
     files = {path.name: path.read_bytes() for path in used}
     for number, trial in enumerate(trials):
-        files |= kernel_files(trial.program)
+        files |= kernel_files(trial.program, trial.runtime)
         for name, data in host.model_files(f"m{number}", trial).items():
             (place / name).write_bytes(data)
     if driver == "bands":

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
- * edgetool_run that adds the time of each step to counted_ticks. QEMU's clock advances by the same time with each
- * instruction; count_ticks_of_loop measures what one takes.
+ * edgetool_run that adds the time of each step to counted_ticks, or edgetool_fire, if COUNTED_ROWS is defined and
+ * edgetool_rows.h is included before. QEMU's clock advances by the same time with each instruction;
+ * count_ticks_of_loop measures what one takes.
  */
 #include "edgetool_native.h"
 
@@ -9,8 +10,6 @@ enum { COUNTED_STEPS = 512 };
 
 uint32_t counted_ticks[COUNTED_STEPS];
 
-/* edgetool_run as it is. */
-void counted_run(const edgetool_program *program, uint8_t *arena, const void **rows);
 uint32_t count_ticks_of_loop(uint32_t turns);
 
 #if defined(__riscv)
@@ -68,6 +67,25 @@ uint32_t count_ticks_of_loop(uint32_t turns)
     return since(before);
 }
 
+#ifdef COUNTED_ROWS
+
+/* edgetool_fire as it is. */
+void counted_fire(const edgetool_row_tables *tables, uint32_t step, uint16_t *done, uint8_t *arena, const void **rows);
+
+void edgetool_fire(const edgetool_row_tables *tables, uint32_t step, uint16_t *done, uint8_t *arena, const void **rows)
+{
+    uint32_t before = now();
+    const uint32_t none = since(before);
+    before = now();
+    counted_fire(tables, step, done, arena, rows);
+    counted_ticks[step] += since(before) - none;
+}
+
+#else
+
+/* edgetool_run as it is. */
+void counted_run(const edgetool_program *program, uint8_t *arena, const void **rows);
+
 void edgetool_run(const edgetool_program *program, uint8_t *arena, const void **rows)
 {
     edgetool_program part = *program;
@@ -83,3 +101,5 @@ void edgetool_run(const edgetool_program *program, uint8_t *arena, const void **
         counted_ticks[i] += since(before) - none;
     }
 }
+
+#endif

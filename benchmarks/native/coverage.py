@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from tests.codegen.native import host, rare, test_sums
+from tests.codegen.native import host, rare, test_recompute, test_sums
 from tests.codegen.native.row_plans import scattered_plan
 from tests.codegen.native.test_convolution import convolutions, depthwises
 from tests.codegen.native.test_networks import cases, networks, supported, supported_types
@@ -157,6 +157,8 @@ def read(path: Path = MEASURED) -> dict[str, Covered]:
 def drawn(count: int, numbers: int) -> list[host.Trial]:
     """Return random networks, random models of each operator in all forms, convolutions of all kinds, and rare models.
 
+    Some convolutions are one step with what reads them.
+
     Only layers of int8 have kernels for Helium, and kernels that do without scratch.
     """
     refused: Counter[str] = Counter()
@@ -175,6 +177,7 @@ def drawn(count: int, numbers: int) -> list[host.Trial]:
     ]
     sums = {name: host.prepare(model, 4, row_wise=True) for name, model in test_sums.models().items()}
     groups += [sums, {name: host.with_rows(trial, scattered_plan) for name, trial in (groups[2] | sums).items()}]
+    groups.append({name: test_recompute.trial_of(model) for name, model in test_recompute.drawn(0, 5 * numbers)})
     trials = [trial for group in groups for trial in group.values()]
     layers = [*depthwises(), *convolutions()]
     return trials + [host.prepare(model, 1, vector=vector) for model in layers for vector in (False, True)]

@@ -19,7 +19,7 @@ import csv
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -31,11 +31,14 @@ from benchmarks.instructions.fit import Coefficients, Point, fit, predicted, wri
 from benchmarks.kernels.cases import Case, generators
 from benchmarks.kernels.random_network import random_network
 from benchmarks.native.cores import MAX_ARENA, MAX_CONSTANTS, build, compilers_note, emulate, kernels_note
-from benchmarks.native.layers import LAYERS, layer
+from benchmarks.native.layers import LAYERS, expansion, layer, summed_convolution
 from tests.codegen.native import host
 
 from edgetool.codegen.native.emit import kernel_files
 from edgetool.codegen.native.loops.registry import code_of, program_loops
+from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.plan import place_buffers
+from edgetool.codegen.native.recompute import fusable_pairs, with_pairs
 from edgetool.errors import EdgetoolError
 from edgetool.estimate.latency import CALL
 from edgetool.execute.cores import MACHINES
@@ -56,6 +59,11 @@ GROUP, GROUP_BYTES = 120, 1 << 20
 LOOP_TURNS = 50_000  # of a loop of two instructions, which the clock is measured with
 TICKS = 4  # bytes
 # The time that QEMU's clock takes for an instruction is 2^shift ns; timers wrap after 20 and 160 million instructions.
+# What the definition of count.c replaces, by the file of the runtime, and how count.c is compiled.
+COUNTED = {
+    "edgetool_run": (b"#define edgetool_run counted_run\n", b""),
+    "edgetool_rows": (b"#define edgetool_fire counted_fire\n", b'#define COUNTED_ROWS\n#include "edgetool_rows.h"\n'),
+}
 SHIFTS, LARGE_SHIFTS = {True: 5, False: 7}, {True: 2, False: 4}
 # How many models of a room, of each operator and type, and random networks are counted.
 ROOM_CASES = {"convolution": 40, "dense": 40, "depthwise": 24, "recurrent": 16, "transpose_conv": 24}
@@ -67,6 +75,8 @@ SEEDS = "inputs: normally distributed codes of seed 0"
 LEAN, LEAN_EVERY, LEAN_ROOMS = "lean/", 2, ("convolution", "depthwise")
 # Layers whose rows stay apart, as far as they add up rows.
 ROWS, ROWS_LAYERS = "rows/", {"mean": 40, "pooling": 200}
+# Pairs of layers that are one step.
+FUSED, FUSED_CASES = "fused/", {"expansion": (expansion, 140), "sums": (summed_convolution, 70)}
 Key = tuple[str, str]  # kernel, path
 Extensions = tuple[bool, bool]  # Helium, DSP
 
@@ -88,6 +98,8 @@ def models() -> Iterator[tuple[str, Model]]:
         yield from ((f"{LEAN}layer/{kind}/{i}", layer(kind, i)) for i in range(0, number, LEAN_EVERY))
     for kind, number in ROWS_LAYERS.items():
         yield from ((f"{ROWS}layer/{kind}/{i}", layer(kind, i)) for i in range(number))
+    for kind, (make, number) in FUSED_CASES.items():
+        yield from ((f"{FUSED}{kind}/{i}", make(Random(f"layer/{kind}/{i}"))) for i in range(number))
     for room in rooms():
         found = cases(room)
         # Native code has no float32 arithmetic; of other types than int8, a few cases are enough.
@@ -121,13 +133,26 @@ def inputs_of(model: Model) -> list[host.Array]:
 
 
 def trial_of(
-    model: Model | bytes, *, vector: bool, dsp: bool = True, lean: bool = False, row_wise: bool = False
+    model: Model | bytes,
+    *,
+    vector: bool,
+    dsp: bool = True,
+    lean: bool = False,
+    row_wise: bool = False,
+    fused: bool = False,
 ) -> host.Trial | None:
-    """Return a model with its samples; None if native code does not support it, or if it is too large."""
+    """Return a model with its samples; None if native code does not support it, or if it is too large.
+
+    fused: whether pairs of operators are one step.
+    """
     try:
         blob = write_model(model) if isinstance(model, Model) else model
-        options = {"row_wise": row_wise, "vector": vector, "dsp": dsp, "lean": lean}
+        options = {"row_wise": row_wise or fused, "vector": vector, "dsp": dsp, "lean": lean}
         trial = host.prepare(blob, inputs=inputs_of(read_model(blob)), **options)
+        if fused:
+            plain = lower(read_model(blob), row_wise=True, lean=True, plain=True)
+            program = with_pairs(trial.program, fusable_pairs(plain))
+            trial = replace(trial, program=program, memory=place_buffers(program))
     except EdgetoolError:
         return None
     constants = sum(len(tensor.data or b"") for tensor in trial.program.graph.tensors)
@@ -142,7 +167,8 @@ def trials(
     found = {}
     for name, model in named:
         row_wise = name.startswith(ROWS)
-        trial = trial_of(model, vector=vector, dsp=dsp, lean=name.startswith(LEAN), row_wise=row_wise)
+        kinds = {"lean": name.startswith(LEAN), "fused": name.startswith(FUSED)}
+        trial = trial_of(model, vector=vector, dsp=dsp, row_wise=row_wise, **kinds)
         if trial is not None and row_wise and not any(step.accumulates for step in trial.program.steps):
             continue
         if trial is not None and (not kernels or set(kernels) & set(trial.program.kernels)):
@@ -168,7 +194,7 @@ static void run_{name}(void)
 
 def source_of(group: Sequence[host.Trial]) -> str:
     """Return the text of a program that writes the ticks of a loop, and of each step of each model."""
-    arena = max(trial.memory.arena_bytes for trial in group)
+    arena = max(trial.arena_bytes for trial in group)
     parts = [
         '#include "bare.h"\n#include <string.h>\n',
         "extern uint32_t counted_ticks[];\nuint32_t count_ticks_of_loop(uint32_t turns);\n",
@@ -193,13 +219,18 @@ def source_of(group: Sequence[host.Trial]) -> str:
 
 
 def counts(core: str, group: Mapping[str, host.Trial], shifts: Mapping[bool, int] = SHIFTS) -> dict[str, list[int]]:
-    """Return the instructions of each step of some models by name. One program runs them, without those that fail."""
+    """Return the instructions of each step of some models by name: those of one program, without models that fail.
+
+    All of them plan rows, or none does.
+    """
     trials = list(group.values())
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "samples").write_bytes(b"".join(trial.samples for trial in trials))
-        run = kernel_files(trials[0].program)["edgetool_run.c"]
-        others = {"edgetool_run.c": b"#define edgetool_run counted_run\n" + run, "count.c": COUNT.read_bytes()}
+        runtime = trials[0].runtime
+        run = kernel_files(trials[0].program, runtime)[f"{runtime}.c"]
+        counted, mode = COUNTED[runtime]
+        others = {f"{runtime}.c": counted + run, "count.c": mode + COUNT.read_bytes()}
         program = build(core, "run", LEVEL, source_of(trials), trials, place, others, "-O0")
         code = emulate(core, program, "-icount", f"shift={shifts[MACHINES[core].is_arm]}")
         data = (place / "results").read_bytes() if code == 0 else b""

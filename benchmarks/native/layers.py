@@ -91,6 +91,55 @@ def depthwise(random: Random) -> Model:
     )
 
 
+def expansion(random: Random) -> Model:
+    """Return a CONV_2D with one tap, and the DEPTHWISE_CONV_2D that reads it."""
+    while True:
+        side, width, depth, channels = (
+            random.randint(3, 20),
+            random.randint(2, 28),
+            random.choice(CHANNELS),
+            random.choice(CHANNELS[1:]),
+        )
+        kernel, stride = random.choice(((3, 3), (3, 3), (3, 3), (5, 5), (7, 7), (3, 1))), random.choice((1, 1, 2))
+        padding = random.choice(("SAME", "SAME", "VALID"))
+        size = [outputs(s, k, stride, 1, padding) for s, k in zip((side, width), kernel, strict=True)]
+        products = size[0] * size[1] * kernel[0] * channels * (kernel[1] + min(stride, kernel[1]) * depth)
+        if min(size) > 0 and products in PRODUCTS:
+            break
+    net = Net(random.randrange(2**30))
+    x = _input(net, random, 1, side, width, depth)
+    inputs = [x, net.noise(channels, 1, 1, depth, axis=0), net.biases(channels, like=x)]
+    zero, activation = _activation(random)
+    options = {"scale": random.choice((1 / 16, 1 / 8, 1 / 3)), "fused_activation_function": activation}
+    strides = {"stride_h": 1, "stride_w": 1, "padding": "SAME"}
+    y = net.op("CONV_2D", inputs, 1, side, width, channels, zero_point=zero, **options, **strides)
+    weights = [y, net.noise(1, *kernel, channels, axis=3), net.biases(channels, like=y)]
+    zero, activation = _activation(random)
+    strides = {"stride_h": stride, "stride_w": stride, "padding": padding, "depth_multiplier": 1}
+    options = {"scale": random.choice((1 / 16, 1 / 8, 1 / 3)), "fused_activation_function": activation}
+    z = net.op("DEPTHWISE_CONV_2D", weights, 1, *size, channels, zero_point=zero, **options, **strides)
+    return net.model([x], [z])
+
+
+def summed_convolution(random: Random) -> Model:
+    """Return a CONV_2D with one tap, and the MEAN of all its pixels."""
+    while True:
+        side, width = random.randint(3, 9), random.randint(2, 12)
+        depth, channels = random.choice(CHANNELS), random.choice(CHANNELS[2:])
+        if side * width * depth * channels in PRODUCTS:
+            break
+    net = Net(random.randrange(2**30))
+    x = _input(net, random, 1, side, width, depth)
+    inputs = [x, net.noise(channels, 1, 1, depth, axis=0), net.biases(channels, like=x)]
+    zero, activation = _activation(random)
+    options = {"scale": random.choice((1 / 16, 1 / 8, 1 / 3)), "fused_activation_function": activation}
+    y = net.op(
+        "CONV_2D", inputs, 1, side, width, channels, zero_point=zero, stride_h=1, stride_w=1, padding="SAME", **options
+    )
+    z = net.op("MEAN", [y, net.constant((1, 2))], 1, channels, scale=1 / 16, zero_point=LOW, keep_dims=False)
+    return net.model([x], [z])
+
+
 def dense(random: Random) -> Model:
     """Return a FULLY_CONNECTED."""
     rows, depth = random.choice((1, 1, 1, 2, 7)), random.choice((*CHANNELS, 100, 128, 130, 256, 400, 640))

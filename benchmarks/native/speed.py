@@ -2,6 +2,7 @@
 
     python -m benchmarks.native speed models FILE... [--only CORE...]    whole models: measured/models.csv
     python -m benchmarks.native speed operators [--only CORE...]         by rows per call: measured/operators.csv
+    python -m benchmarks.native speed rows FILE... [--only CORE...]      plans of rows, tensors: measured/rowspeed.csv
 
 TFLM's counts of whole models are in measured/tflm.csv, and of operators in benchmarks/instructions/measured. They were
 counted once on the same machines of QEMU, with CMSIS-NN on Arm cores, and with reference kernels on RISC-V. Those of
@@ -36,7 +37,7 @@ from edgetool.pipeline.targets import NATIVE
 from edgetool.target.load import load_core, load_target
 
 FOLDER = Path(__file__).parent / "measured"
-TFLM, MODELS, OPERATORS = (FOLDER / f"{name}.csv" for name in ("tflm", "models", "operators"))
+TFLM, MODELS, OPERATORS, ROWS = (FOLDER / f"{name}.csv" for name in ("tflm", "models", "operators", "rowspeed"))
 ROOMS = {"convolution": "CONV_2D", "depthwise": "DEPTHWISE_CONV_2D", "dense": "FULLY_CONNECTED"}
 EVERY = 5  # one case of this many
 ALL = 0  # rows per call: all
@@ -81,6 +82,27 @@ class OperatorSpeed:
         return self.native / self.cmsis_nn
 
 
+@dataclass(frozen=True, slots=True)
+class RowSpeed:
+    """The instructions of an inference with a plan, and those of the fastest plan of tensors.
+
+    by_rows: whether the plan has rows. arena_bytes: with the scratch of kernels.
+    """
+
+    model: str
+    sha256: str
+    core: str
+    by_rows: bool
+    arena_bytes: int
+    native: int
+    tensors: int
+
+    @property
+    def ratio(self) -> float:
+        """The plan's instructions by those of tensors."""
+        return self.native / self.tensors
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     """Return the geometric mean of positive numbers."""
     return exp(sum(map(log, values)) / len(values))
@@ -113,6 +135,29 @@ def model_speeds(files: Sequence[Path], cores: Sequence[str]) -> Iterator[ModelS
             trial = Trial(blob, planned.program, planned.memory, tuple(inputs))
             native = sum(count_all(core, {path.stem: trial}, LARGE_SHIFTS).values())
             yield ModelSpeed(path.stem, digest, core, native, *tflm[digest, core])
+
+
+def row_speeds(files: Sequence[Path], cores: Sequence[str]) -> Iterator[RowSpeed]:
+    """Count all plans of models among which edgetool chooses.
+
+    The loop that goes through the schedule is not counted: about ten instructions for each call of a kernel.
+
+    Raises:
+        UnsupportedModelError: Native code does not support a model.
+    """
+    for core in cores:
+        for path in files:
+            source = open_tflite(path)
+            choices = native_model(source, load_target(core).with_overrides(runtime=NATIVE)).choices
+            inputs = tuple(random_inputs(source.model, SAMPLES, 0))
+            counted = []
+            for item in choices:
+                rows = None if item.rows is None else (item.rows.problem, item.rows.plan)
+                trial = Trial(source.blob, item.program, item.memory, inputs, rows)
+                counted.append(sum(count_all(core, {path.stem: trial}, LARGE_SHIFTS).values()))
+            for item, native in zip(choices, counted, strict=True):
+                by_rows, size = item.rows is not None, item.memory.arena_bytes
+                yield RowSpeed(path.stem, source.sha256, core, by_rows, size, native, counted[-1])
 
 
 def in_bands(trial: Trial, rows: int) -> Trial:
@@ -167,7 +212,21 @@ def read_operators(path: Path = OPERATORS) -> list[OperatorSpeed]:
     ]
 
 
-def _write(path: Path, found: Sequence[ModelSpeed] | Sequence[OperatorSpeed]) -> None:
+def read_row_speeds(path: Path = ROWS) -> list[RowSpeed]:
+    """Return the rows of the table of plans."""
+    return [
+        RowSpeed(
+            row["model"],
+            row["sha256"],
+            row["core"],
+            row["by_rows"] == "True",
+            *(int(row[name]) for name in ("arena_bytes", "native", "tensors")),
+        )
+        for row in _rows(path)
+    ]
+
+
+def _write(path: Path, found: Sequence[ModelSpeed] | Sequence[OperatorSpeed] | Sequence[RowSpeed]) -> None:
     names = list(type(found[0]).__dataclass_fields__)
     with path.open("w", newline="", encoding="ascii") as file:
         file.write(f"# {compilers_note()} at -O2; {kernels_note()}\n")
@@ -191,7 +250,7 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=["models", "operators"])
+    parser.add_argument("what", choices=["models", "operators", "rows"])
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--only", nargs="*", choices=CORES, default=list(CORES), metavar="CORE")
     options = parser.parse_args()
@@ -204,6 +263,14 @@ def main() -> int:
             print(f"{core:14} geometric mean {mean:.3f}, largest {largest:.3f}")
         kept = [item for item in read_models() if item.core not in options.only] if MODELS.exists() else []
         _write(MODELS, [*kept, *models])
+        return 0
+    if options.what == "rows":
+        plans = [item for item in read_row_speeds() if item.core not in options.only] if ROWS.exists() else []
+        for plan in row_speeds(options.files, options.only):
+            kind = "rows" if plan.by_rows else "tensors"
+            print(f"{plan.core:14} {plan.model:24} {kind:8} {plan.arena_bytes:11,} B {plan.ratio:.3f}", flush=True)
+            plans.append(plan)
+        _write(ROWS, plans)
         return 0
     operators = [] if not OPERATORS.exists() else [item for item in read_operators() if item.core not in options.only]
     for core in options.only:

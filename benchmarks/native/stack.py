@@ -6,7 +6,8 @@ such file: their frames and callees are read from their machine code. An indirec
 edgetool_run.
 
 The table is part of the package (codegen/native/stack.csv). Its row INVOKE is the frame of NAME_invoke without its
-table of row pointers, which depends on the model; INVOKE_ROWS is that of NAME_invoke_rows and what it calls in NAME.c.
+table of row pointers, which depends on the model; INVOKE_ROWS is the largest of NAME_invoke_rows and what it calls in
+NAME.c, for a few models.
 
     python -m benchmarks.native.stack
 """
@@ -32,6 +33,7 @@ LEVELS = ("-O2", "-Os")
 COMPILERS = {core: (machine.compiler, *machine.flags) for core, machine in MACHINES.items()}
 INVOKE, INVOKE_ROWS = "invoke", "invoke_rows"
 INDIRECT = "__indirect_call"
+POINTER, TABLE_SIZES = 4, range(1, 5)
 # NAME_invoke as codegen/native/model/model.c has it, with a table of COUNT row pointers.
 INVOKE_SOURCE = """
 #include "edgetool_native.h"
@@ -51,53 +53,7 @@ int invoke(context_type *context)
     return 0;
 }
 """
-# The same for NAME_invoke_rows.
-INVOKE_ROWS_SOURCE = """
-#include "edgetool_rows.h"
-typedef struct { uint8_t *arena; uint32_t at; uint16_t done[9]; } context_type;
-extern const edgetool_row_tables tables;
-extern const uint8_t schedule[99];
-int feed_row(context_type *context, const int8_t *row);
-int invoke_rows(context_type *context, const void *(*fetch)(void *, uint32_t, uint32_t), void *user);
-static void run(context_type *context)
-{
-    const void *rows[COUNT];
-    while (context->at < 99 && schedule[context->at] >= 1) {
-        const uint32_t number = schedule[context->at++];
-        edgetool_fire(&tables, number - 1, &context->done[number], context->arena, rows);
-    }
-}
-int feed_row(context_type *context, const int8_t *row)
-{
-    if (context == NULL || row == NULL) {
-        return 1;
-    }
-    memcpy(edgetool_cell(&tables, context->arena, 0, context->done[0]), row, 30);
-    context->done[0]++;
-    context->at++;
-    run(context);
-    return 0;
-}
-int invoke_rows(context_type *context, const void *(*fetch)(void *, uint32_t, uint32_t), void *user)
-{
-    int result = 0;
-    context->at = 0;
-    memset(context->done, 0, sizeof context->done);
-    run(context);
-    while (result == 0 && context->at < 99) {
-        switch (schedule[context->at]) {
-        case 0:
-            result = feed_row(context, (const int8_t *)fetch(user, 0, context->done[0]));
-            break;
-        default:
-            result = 4;
-            break;
-        }
-    }
-    return result;
-}
-"""
-_SOURCES = {INVOKE: INVOKE_SOURCE, INVOKE_ROWS: INVOKE_ROWS_SOURCE}
+_TABLE = re.compile(r"const void \*rows\[\d+\]")
 _NODE = re.compile(
     r'node: \{ title: "(?P<name>[^"]+)" label: "[^"]*?(?:\\n(?P<bytes>\d+) bytes \((?P<kind>[a-z,]+)\))?"'
 )
@@ -254,20 +210,50 @@ def _add_pushes(graph: CallGraph, objdump: str, unit: Path) -> None:
         graph.frames[name] = max(frame, pushed.get(name.rsplit(":", 1)[-1], 0))
 
 
-def invoke_row(core: str, level: str, name: str) -> StackRow:
-    """Return the frames of NAME_invoke or NAME_invoke_rows without its table, whatever padding the table needs."""
+def invoke_row(core: str, level: str) -> StackRow:
+    """Return the frame of NAME_invoke without its table, whatever padding the table needs."""
     frames = []
-    for count in range(1, 5):
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder) / "invoke.c"
-            source.write_text(_SOURCES[name].replace("COUNT", str(count)))
-            compiler, *flags = COMPILERS[core]
-            command = [compiler, *flags, level, "-std=c99", "-fstack-usage", "-fcallgraph-info=su", f"-I{KERNELS}"]
-            subprocess.run([*command, "-c", str(source), "-o", f"{folder}/unit.o"], check=True, cwd=folder)
-            matches = re.findall(r"\t(\d+)\tstatic", (Path(folder) / "unit.su").read_text())
-            assert matches
-            frames.append(sum(map(int, matches)) - 4 * count)
-    return StackRow(version(COMPILERS[core][0]), core, level, name, max(frames))
+    for count in TABLE_SIZES:
+        (frame,) = caller_graph(core, level, {"invoke.c": INVOKE_SOURCE.replace("COUNT", str(count))}).frames.values()
+        frames.append(frame - POINTER * count)
+    return StackRow(version(COMPILERS[core][0]), core, level, INVOKE, max(frames))
+
+
+def invoke_rows_row(core: str, level: str) -> StackRow:
+    """Return the largest bound of NAME_invoke_rows in NAME.c, without its table and what it calls elsewhere."""
+    bounds = []
+    for files in handing_files():
+        for count in TABLE_SIZES:
+            texts = {name: _TABLE.sub(f"const void *rows[{count}]", text) for name, text in files.items()}
+            graph = caller_graph(core, level, texts)
+            for callee in set().union(*graph.callees.values()) - graph.frames.keys():
+                graph.frames[callee] = 0
+            bounds.append(bound(graph, "net_invoke_rows") - POINTER * count)
+    return StackRow(version(COMPILERS[core][0]), core, level, INVOKE_ROWS, max(bounds))
+
+
+@cache
+def handing_files() -> tuple[dict[str, str], ...]:
+    """Return net.c and its headers for models of which one or several inputs and outputs are handed over by rows."""
+    from tests.codegen.native.row_plans import row_texts
+    from tests.codegen.native.test_row_output import unet
+    from tests.codegen.native.test_row_tables import two_images
+
+    models = ((unet(), (0,), ()), (unet(), (), (0, 1)), (unet(), (0,), (0, 1)), (two_images(), (0, 1), (0,)))
+    names = ("net.c", "net.h", "net_weights.h")
+    return tuple({name: text for name, text in row_texts("net", *given).items() if name in names} for given in models)
+
+
+def caller_graph(core: str, level: str, files: dict[str, str]) -> CallGraph:
+    """Compile the only C file of these with the kernels' headers; return its frames and calls."""
+    compiler, *flags = COMPILERS[core]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, encoding="ascii")
+        (source,) = Path(folder).glob("*.c")
+        command = [compiler, *flags, level, "-std=c99", "-fstack-usage", "-fcallgraph-info=su", f"-I{KERNELS}"]
+        subprocess.run([*command, "-c", str(source), "-o", f"{folder}/unit.o"], check=True, cwd=folder)
+        return unit_graph((Path(folder) / "unit.ci").read_text())
 
 
 def table() -> list[StackRow]:
@@ -277,7 +263,7 @@ def table() -> list[StackRow]:
         row
         for core in COMPILERS
         for level in LEVELS
-        for row in (*(invoke_row(core, level, name) for name in _SOURCES), *measure(core, level, sources))
+        for row in (invoke_row(core, level), invoke_rows_row(core, level), *measure(core, level, sources))
     ]
 
 

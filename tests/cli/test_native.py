@@ -207,6 +207,12 @@ def test_fit_judges_native_code(tflite: Path) -> None:
     assert not [core for core in unknown if core.startswith(("cortex", "riscv"))]
 
 
+@pytest.mark.parametrize("option", ["--row-input", "--row-output"])
+def test_options_of_rows_apply_to_native_code(tflite: Path, option: str) -> None:
+    refused = captured("plan", tflite, "-t", "cortex-m4", option)
+    assert (refused.returncode, f"{option} applies to native code" in words(refused)) == (2, True)
+
+
 def test_fit_judges_native_code_that_is_handed_rows(tflite: Path) -> None:
     boards = ("--board", "rpi-pico", "--json")
     whole, rows = (captured("fit", tflite, *NATIVE, *options, *boards) for options in ((), ("--row-input",)))
@@ -216,6 +222,8 @@ def test_fit_judges_native_code_that_is_handed_rows(tflite: Path) -> None:
     assert json.loads(rows.stdout)["provenance"]["options"]["row_input"] is True
     refused = captured("fit", tflite, "--row-input", *boards)
     assert (refused.returncode, "--row-input applies to native code" in words(refused)) == (2, True)
+    taken = captured("fit", tflite, *NATIVE, "--row-output", *boards)
+    assert json.loads(taken.stdout)["provenance"]["options"]["row_output"] is True
 
 
 def test_check_compares_rows_with_the_lock_file(tflite: Path, tmp_path: Path) -> None:
@@ -259,6 +267,7 @@ def test_verify_without_a_compiler(tflite: Path, tmp_path: Path, monkeypatch: py
     assert "install gcc or clang" in words(done)
 
 
+@pytest.mark.slow
 def test_verify_passes(tflite: Path) -> None:
     pytest.importorskip("tflite_micro")
     done = edgetool("verify", tflite, *BOARD, "--samples", "2", COLUMNS="100")

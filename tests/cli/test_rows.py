@@ -15,6 +15,7 @@ from edgetool.model.writer import write_model
 from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo, StreamInfo
 from edgetool.report.json import parse_reports
 from tests.codegen.native.stream_models import tcn
+from tests.codegen.native.test_recompute import expansion
 from tests.in_process import captured
 from tests.model.builders import residual_model
 
@@ -49,12 +50,21 @@ def test_the_bound_and_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
         "  Row input   the application hands over row by row: image",
         "  Schedule    40 steps in 2 segments; its tables take 120 B of flash",
     ]
+    assert rows_facts(replace(INFO, weights_per_row_bytes=2048))[-2:] == [
+        "  Schedule    40 steps in 2 segments; its tables take 120 B of flash; operators that take turns read",
+        "              up to 2,048 B of constants per row",
+    ]
     exact = RowsInfo(1000, 1000, 1, 8, segments=(RowSegment((0,), 0, 0),))
     assert rows_facts(exact) == [
         "  Rows        1,000 B; no row-wise schedule without recomputation takes less",
         "  Schedule    1 steps in 1 segment; its tables take 8 B of flash",
     ]
     assert rows_facts(RowsInfo(1000, None, 1, 8))[0] == "  Rows        1,000 B"
+    again = RowsInfo(900, 1000, 1, 8, extra_macs=31, extra_macs_percent=3.1)
+    assert rows_facts(again)[:2] == [
+        "  Rows        900 B at 3.1 % extra multiply-accumulates; no row-wise schedule without recomputation",
+        "              takes less than 1,000 B",
+    ]
 
 
 def test_what_a_step_of_a_stream_computes() -> None:
@@ -153,13 +163,70 @@ def test_the_section_of_the_document_describes_the_plan(text: str) -> None:
     for tensor in rows["tensors"]:
         assert max(tensor["live"]) == tensor["most_rows"] <= tensor["rows"]
     (chosen,) = [item for item in document["kernel_choices"] if item["chosen"]]
-    assert (chosen["rows"], chosen["row_input"]) == (True, False)
+    assert (chosen["rows"], chosen["row_input"], chosen["row_output"]) == (True, False, False)
 
 
 def test_rows_that_are_handed_over_are_named(tflite: Path) -> None:
     document = json.loads(captured("plan", tflite, *ROWS, "--row-input", "--json").stdout)
     assert document["rows"]["row_inputs"] == ["image"]
     assert all(item["rows"] and item["row_input"] for item in document["kernel_choices"])
+
+
+@pytest.mark.parametrize("options", [(), ("--row-input",)], ids=["whole input", "row input"])
+def test_rows_that_are_taken_are_named(tflite: Path, options: tuple[str, ...]) -> None:
+    done = captured("plan", tflite, *ROWS, "--row-output", *options, "--json")
+    document = json.loads(done.stdout)
+    assert (document["rows"]["row_outputs"], len(document["rows"]["row_inputs"])) == (["tensor_17"], len(options))
+    assert all(item["rows"] and item["row_output"] for item in document["kernel_choices"])
+
+
+@pytest.fixture(scope="module")
+def expansions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "expansions.tflite"
+    path.write_bytes(write_model(expansion((6, 6), 4, 16)))
+    return path
+
+
+def test_what_is_computed_again_is_in_the_document(expansions: Path) -> None:
+    given = ("plan", expansions, *ROWS, "--row-input", "--max-extra-macs")
+    rows = [json.loads(captured(*given, percent, "--json").stdout)["rows"] for percent in ("0", "500")]
+    assert [item["extra_macs"] > 0 for item in rows] == [False, True]
+    assert rows[1]["memory_bytes"] < rows[0]["memory_bytes"]
+    assert 0 < rows[1]["extra_macs_percent"] <= 500
+    assert "M extra multiply-accumulates" in " ".join(captured(*given, "500").stdout.split())
+    refused = captured("plan", expansions, "-t", "cortex-m4", "--max-extra-macs", "5")
+    assert (refused.returncode, "--max-extra-macs applies to native code" in " ".join(refused.stderr.split())) == (
+        2,
+        True,
+    )
+
+
+@pytest.mark.parametrize("command", ["plan", "emit", "convert"])
+def test_shrinking_applies_to_native_code(expansions: Path, command: str, tmp_path: Path) -> None:
+    output = ("-o", tmp_path / "out") if command != "plan" else ()
+    refused = captured(command, expansions, "-t", "nucleo-l4r5zi", "--shrink", *output)
+    assert (refused.returncode, "--shrink applies to native code" in " ".join(refused.stderr.split())) == (2, True)
+
+
+def test_shrinking_states_what_it_costs_or_how_much_is_needed(expansions: Path, tmp_path: Path) -> None:
+    native = ("-t", "cortex-m4", "--runtime", "native", "--row-input", "--shrink")
+    done = captured("emit", expansions, *native, "--sram", "20KiB", "-o", tmp_path / "out", "--json")
+    document = json.loads(done.stdout)
+    assert "shrunk" in [item["rule"] for item in document["findings"]]
+    assert document["provenance"]["options"]["shrink"] is True
+    refused = captured("plan", expansions, *native, "--sram", "64B")
+    assert refused.returncode == 1
+    assert "the smallest arena takes" in " ".join(refused.stderr.split())
+
+
+def test_weights_per_row_are_limited(tflite: Path) -> None:
+    sweeps = []
+    for options in ((), ("--max-weights-per-row", "1B")):
+        rows = json.loads(captured("plan", tflite, *ROWS, "--row-input", *options, "--json").stdout)["rows"]
+        sweeps.append(rows["weights_per_row_bytes"])
+    assert sweeps[0] > sweeps[1] == 0
+    refused = captured("plan", tflite, "-t", "cortex-m4", "--max-weights-per-row", "8KiB")
+    assert (refused.returncode, "--max-weights-per-row applies to native code" in refused.stderr) == (2, True)
 
 
 def test_plans_of_tensors_have_no_rows(tflite: Path) -> None:

@@ -49,8 +49,9 @@ OPERANDS = {
     **dict.fromkeys(("MY_MODEL_INPUT_my_position_MY_UNITS", "MY_MODEL_OUTPUT_my_position_MY_UNITS"), "1"),
     **dict.fromkeys(("MY_OFFSET", "MY_STATEOFFSET", "MY_STATEVALUE", "MY_STATEBYTES", "MY_ROWS"), "4"),
     **dict.fromkeys(("MY_INPUTCOUNT", "MY_OUTPUTCOUNT"), "1"),
-    **dict.fromkeys(("MY_FIRINGS", "MY_POSITIONS", "MY_TENSOR", "MY_ROWBYTES", "MY_ELEMENTS"), "4"),
-    **dict.fromkeys(("MY_FEDCOUNT", "MY_NUMBER", "MY_WORDS"), "1"),
+    **dict.fromkeys(("MY_FIRINGS", "MY_FEDPOSITIONS", "MY_TAKENPOSITIONS", "MY_TENSOR", "MY_ROWBYTES"), "4"),
+    **dict.fromkeys(("MY_ELEMENTS", "MY_HANDEDCOUNT", "MY_TAKENUMBER", "MY_AMOUNT"), "4"),
+    **dict.fromkeys(("MY_FEDCOUNT", "MY_TAKENCOUNT", "MY_FEEDNUMBER", "MY_WORDS"), "1"),
     **dict.fromkeys(("MY_RINGOFFSET", "MY_KEPTBYTES", "MY_HOPBYTES"), "4"),
     **dict.fromkeys(("MY_WINDOWROWS", "MY_HOPROWS", "MY_WINDOWHOPS"), "4"),
     "my_model_schedule": '((const uint8_t *)"")',
@@ -88,8 +89,9 @@ BEFORE = {
     "#define MY_MODEL_PROFILE_TICKS() 1\n#define MY_MODEL_PROFILE_TICKS_HZ 1\n",
     "native/model/profile.c": f"{NATIVE}void my_fill(void *input, size_t bytes);\n"
     "#define MY_MODEL_PROFILE_TICKS() 1\n#define MY_MODEL_PROFILE_TICKS_HZ 1\n"
-    "#undef MY_ROWINPUT\n#define MY_ROWINPUT 0\n"  # The profile runs whole tensors.
-    '#include "edgetool_native.h"\n#undef my_model_tables\nextern const edgetool_program my_model_tables;\n',
+    '#include "edgetool_rows.h"\n#undef my_model_tables\n'
+    "#if MY_ROWWISE\nextern const edgetool_row_tables my_model_tables;\n"
+    "#else\nextern const edgetool_program my_model_tables;\n#endif\n",
     "tflm/arena.cc": "static uint8_t my_arena_arena[64];\n",
     "tflm/arena_array.cc": '#include "limit_macros.h"\n#define MY_MODEL_ARENA_BYTES 64\n'
     "#define MY_MODEL_ARENA_LOWER_BOUND_BYTES 64\n#define MY_MODEL_ARENA_ALIGNMENT 16\n",
@@ -219,8 +221,9 @@ def generated() -> Iterator[str]:
         yield from row_texts(name, native_models.MODELS[name]()).values()
         if name != "nothing":
             yield from native_models.texts(name, profile=True).values()
-    yield from row_texts("layer", native_models.layer(), (0,)).values()
-    yield from stream_texts("spotter", spotter(), 2).values()
+    for fed, taken in (((), ()), ((0,), ()), ((), (0,)), ((0,), (0,))):
+        yield from row_texts("layer", native_models.layer(), fed, taken, profile=True).values()
+    yield from stream_texts("spotter", spotter(), 2, profile=True).values()
     dense = native_models.spec_of("layer", native_models.layer())
     real = replace(dense.inputs[0], dtype=DType.FLOAT32, scale=None, zero_point=None)
     other = replace(dense, uncalibrated=True, inputs=(real,), target=replace(dense.target, core="rxv2"))

@@ -175,6 +175,7 @@ def test_synthetic_samples_have_the_range_of_the_first_layer(
     assert low < values.max() <= high
 
 
+@pytest.mark.slow
 def test_same_input_same_bytes_in_any_process_and_place(
     models: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,6 +143,7 @@ def test_clustering_wrappers_are_taken_off_without_their_library(tmp_path: Path)
         load(tmp_path / "made.keras", tmp_path)
 
 
+@pytest.mark.slow
 def test_clustering_that_cannot_be_taken_off_is_refused(tmp_path: Path) -> None:
     tfmot = pytest.importorskip("tensorflow_model_optimization", reason="it makes such models")
     start = tfmot.clustering.keras.CentroidInitialization.LINEAR

@@ -37,6 +37,9 @@ MACS = {
 }
 
 
+pytestmark = pytest.mark.slow  # all boards and models are estimated first
+
+
 @pytest.fixture(scope="module")
 def results(shared: Path) -> Results:
     return compare(shared / "data")

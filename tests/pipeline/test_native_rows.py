@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,27 +13,45 @@ from benchmarks.kernels.cases import Case
 from benchmarks.kernels.random_network import random_network
 
 from edgetool.codegen.native.lower import Stream, lower
-from edgetool.errors import TargetError
+from edgetool.codegen.native.rows import takeable_outputs
+from edgetool.errors import FailedCheckError, TargetError, UsageError
 from edgetool.memory.planner import PlanRequest
 from edgetool.memory.problem import Effort
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline import native_rows, native_stream
 from edgetool.pipeline.analysis import Analysis
-from edgetool.pipeline.native import SharedNative, choose, instructions_of, native_model, verify_native
-from edgetool.pipeline.native_rows import known_sum, operator_instructions, preferences
+from edgetool.pipeline.compare import compare_models
+from edgetool.pipeline.native import (
+    NativeModel,
+    SharedNative,
+    choose,
+    emit_native,
+    instructions_of,
+    native_model,
+    plan_native,
+    verify_native,
+)
+from edgetool.pipeline.native_rows import known_sum, model_macs, operator_instructions, preferences, rows_info
 from edgetool.pipeline.native_stream import LEAST_WINDOWS, stream_samples
 from edgetool.pipeline.source import Source, open_tflite
+from edgetool.report.document import KernelChoiceInfo, OutputInfo, RowSegment, RowsInfo, RowTensorInfo
+from edgetool.report.json import documents, plain, read_reports
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
 from tests.codegen.native.host import differences, with_stream
 from tests.codegen.native.stream_models import spotter, tcn
+from tests.codegen.native.test_recompute import expansion
 from tests.codegen.native.test_scratch import ladder
+from tests.memory.account_net import Net
 from tests.model.builders import branches_model, residual_model
+from tests.pipeline.checks import check
+from tests.pipeline.reports import QUALITY, whole_report, write_reports
 
 M4 = load_target("cortex-m4").with_overrides(runtime="native")
 SMALLEST = replace(M4, scratch_budget_bytes=0)
 FED = replace(SMALLEST, row_input=True)
+TAKEN = replace(FED, row_output=True)
 STREAM = replace(M4, incremental=2)
 
 
@@ -99,6 +118,24 @@ def test_targets_that_share_plans_have_those_that_each_has_alone(source: Source)
     assert shared.on(FED).plan.account != shared.on(SMALLEST).plan.account
 
 
+def test_operators_that_take_turns_read_no_more_weights_than_allowed(source: Source) -> None:
+    sweeps = []
+    for most in (None, 0):
+        rows = native_model(source, replace(FED, max_weights_per_row_bytes=most)).planned.rows
+        assert rows is not None
+        sweeps.append(rows_info(rows).weights_per_row_bytes)
+    assert sweeps[0] > sweeps[1] == 0
+
+
+def test_the_cache_of_external_flash_limits_the_weights_per_row() -> None:
+    cached = load_target("rpi-pico")
+    assert cached.flash_region is not None
+    assert cached.most_weights_per_row == cached.flash_region.cache_bytes > 0
+    assert replace(cached, max_weights_per_row_bytes=0).most_weights_per_row == 0
+    assert load_target("nucleo-l4r5zi").most_weights_per_row is None
+    assert M4.most_weights_per_row is None
+
+
 @pytest.mark.slow
 def test_streams_share_nothing_with_whole_windows(tmp_path: Path) -> None:
     path = tmp_path / "net.tflite"
@@ -128,12 +165,28 @@ def test_models_whose_programs_differ_in_their_steps(tmp_path: Path, model: Mode
     assert native_model(open_tflite(path), FED).planned.rows is not None
 
 
+@pytest.mark.slow
+def test_outputs_that_are_views_of_tensors_are_taken_by_rows(tmp_path: Path) -> None:
+    net = Net()
+    x = net.arena(1, 6, 2, 4)
+    y = net.op("ADD", [x, x], scale=1 / 5)
+    halves = [net.arena(1, 3, 2, 4, scale=1 / 5) for _ in range(2)]
+    net.give("SPLIT", [net.scalar(1), y], halves, num_splits=2)
+    model = net.model([x], halves)
+    assert len(takeable_outputs(lower(model))) < len(halves)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(write_model(model))
+    rows = native_model(open_tflite(path), TAKEN).planned.rows
+    assert rows is not None
+    assert rows.taken == tuple(model.main.outputs)
+
+
 def test_verify_runs_rows(tmp_path: Path) -> None:
-    verify_rows(tmp_path, ladder(), FED)
+    verify_rows(tmp_path, ladder(), TAKEN)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [SMALLEST, FED], ids=["whole inputs", "row input"])
+@pytest.mark.parametrize("target", [SMALLEST, FED, TAKEN], ids=["whole inputs", "row input", "row output"])
 @pytest.mark.parametrize("model", [residual_model(), branches_model()], ids=["residual", "branches"])
 def test_verify_runs_rows_of_more_models(tmp_path: Path, model: Model, target: Target) -> None:
     verify_rows(tmp_path, model, target)
@@ -167,6 +220,22 @@ def test_a_hop_has_rows() -> None:
         M4.with_overrides(incremental=0)
 
 
+@pytest.mark.parametrize(
+    ("option", "more"), [("row-output", {"row_output": True}), ("max-extra-macs", {"max_extra_macs": 5})]
+)
+def test_options_that_streams_do_not_support(option: str, more: dict[str, Any]) -> None:
+    message = f"--incremental and --{option} cannot be combined"
+    with pytest.raises(TargetError, match=message):
+        M4.with_overrides(incremental=2, **more)
+    with pytest.raises(TargetError, match=message):
+        STREAM.with_overrides(**more)
+
+
+def test_a_stream_is_not_shrunk(source: Source) -> None:
+    with pytest.raises(UsageError, match="--incremental and --shrink cannot be combined"):
+        planned_on(source, STREAM, shrink=True)
+
+
 def test_a_stream_of_samples_has_windows_that_end_with_each_hop() -> None:
     stream = Stream(3, 7, 2, {}, {0: 10}, 10, 100)
     samples = np.arange(4 * 7 * 2).reshape(4, 1, 7, 2)
@@ -198,3 +267,135 @@ def verify_rows(folder: Path, model: Model, target: Target) -> None:
     assert [check.passed for check in report.verify.checks[:2]] == [True, True], report.verify.checks
     assert report.verify.checks[2].passed is not False
     assert f"{planned.memory.arena_bytes:,} bytes" in report.verify.checks[0].message
+
+
+# Sections that state less than any plan takes, those of another model, and those that no version of edgetool writes.
+FOREIGN = RowsInfo(4, 4, 1, 0, ("image",), (RowSegment((0, 99, -1), 5, -5),), (RowTensorInfo("x", 99, 0, 0, 10**9),))
+DAMAGED = [3, [], {}, "rows", {"memory_bytes": 4}, {**plain(FOREIGN), "tensors": [1]}]
+DAMAGED += [{**plain(FOREIGN), "memory_bytes": value} for value in ("4", None, 1e99)]
+
+
+def test_a_plan_in_a_report_is_not_trusted(source: Source, tmp_path: Path) -> None:
+    board = load_target("nucleo-f446re").with_overrides(runtime="native", scratch_budget_bytes=0)
+    path, beside = tmp_path / "net.tflite", tmp_path / "net.json"
+    path.write_bytes(source.blob)
+    # As the report of the conversion that made the model.
+    own = plan_native(path, board)
+    own = replace(own, model=replace(own.model, output=OutputInfo(source.sha256, len(source.blob))))
+    own = replace(own, quantization=QUALITY)
+    choice = KernelChoiceInfo(4, 0, 1, chosen=True, rows=True)
+    foreign = replace(own, rows=FOREIGN, kernel_choices=(choice,), plan=None)
+    results = []
+    for number, report in enumerate((own, foreign)):
+        write_reports(beside, report)
+        checked = check(path, targets=(board,), reports=(beside,)).reports[0]
+        assert checked.quantization == QUALITY
+        emitted = emit_native(path, board, output=tmp_path / str(number), name="net")
+        compared = compare_models(path, beside, board.name, overrides={"runtime": "native", "scratch_budget": 0})
+        results.append(
+            (
+                (checked.arena, checked.rows, checked.kernel_choices, checked.check),
+                {file.name: file.read_bytes() for file in emitted.files},
+                compared.compare,
+            )
+        )
+    assert results[0] == results[1]
+    assert results[0][0][1] == own.rows
+
+
+@pytest.mark.parametrize("rows", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_plan_in_a_report_is_refused(rows: object) -> None:
+    value = documents([whole_report()])
+    read_reports({**value, "rows": plain(FOREIGN)})
+    with pytest.raises(UsageError, match="rows"):
+        read_reports({**value, "rows": rows})
+
+
+@pytest.fixture(scope="module")
+def expansions(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    path = tmp_path_factory.mktemp("models") / "expansions.tflite"
+    path.write_bytes(write_model(expansion((8, 8), 4, 24, sums=True)))
+    return open_tflite(path)
+
+
+def planned_on(source: Source, target: Target, *, shrink: bool = False) -> NativeModel:
+    return native_model(source, target, PlanRequest(shrink=shrink))
+
+
+def test_extra_multiply_accumulates_save_memory_within_their_budget(expansions: Source) -> None:
+    plain = planned_on(expansions, FED)
+    sizes = []
+    for percent in (0.0, 20.0, 500.0):
+        model = planned_on(expansions, FED.with_overrides(max_extra_macs=percent))
+        assert model.planned.rows is not None
+        info = rows_info(model.planned.rows)
+        assert info.extra_macs_percent <= percent
+        assert info.extra_macs_percent == pytest.approx(100 * info.extra_macs / model_macs(expansions.model))
+        # The bound is that of rows without recomputation.
+        assert info.lower_bound_bytes == plain.planned.memory.layout.lower_bound
+        sizes.append(model.planned.memory.arena_bytes)
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] <= plain.planned.memory.arena_bytes
+    assert sizes[-1] < plain.planned.memory.layout.lower_bound
+
+
+def test_what_is_computed_again_is_estimated(expansions: Source) -> None:
+    plain, again = (planned_on(expansions, item) for item in (FED, FED.with_overrides(max_extra_macs=500)))
+    counts = [instructions_of(item.planned, M4) for item in (plain, again)]
+    assert counts[0] is not None
+    assert counts[1] is not None
+    assert counts[0] < counts[1]
+    # Plans without recomputation remain choices.
+    arenas = [choice.memory.arena_bytes for choice in again.choices]
+    assert arenas == sorted(arenas)
+    assert plain.planned.memory.arena_bytes in arenas
+
+
+@pytest.mark.slow
+def test_budgets_of_targets_that_share_plans_stay_apart(expansions: Source) -> None:
+    shared = SharedNative(expansions)
+    for target in (FED, FED.with_overrides(max_extra_macs=500), FED):
+        assert _figures(shared.on(target)) == _figures(planned_on(expansions, target).analysis)
+
+
+@pytest.mark.parametrize("percent", [-1.0, 1001.0, float("nan")])
+def test_budgets_that_are_no_percentages(percent: float) -> None:
+    with pytest.raises(TargetError, match="outside the range 0 to 1000"):
+        M4.with_overrides(max_extra_macs=percent)
+
+
+def test_tflm_computes_nothing_again() -> None:
+    with pytest.raises(TargetError, match="--max-extra-macs applies to native code"):
+        load_target("cortex-m4").with_overrides(max_extra_macs=5)
+
+
+def test_shrinking_stops_where_the_model_fits(expansions: Source) -> None:
+    target = M4.with_overrides(row_input=True)
+    least = planned_on(expansions, FED.with_overrides(max_extra_macs=1000)).planned.memory.arena_bytes
+    plain = planned_on(expansions, FED).planned.memory.arena_bytes
+    found = []
+    for sram in (2**20, plain, least):
+        model = planned_on(expansions, target.with_overrides(sram_bytes=sram), shrink=True)
+        assert model.planned.memory.arena_bytes <= sram
+        [finding] = model.findings
+        assert f"of {sram:,} bytes" in finding.message
+        assert model.planned.rows is not None
+        found.append(model.planned.rows.extra_macs)
+        assert ("extra multiply-accumulates" in finding.message) == (found[-1] > 0)
+    assert found[:2] == [0, 0]
+    assert found[2] > 0
+    with pytest.raises(FailedCheckError, match=f"the smallest arena takes {least:,} bytes with"):
+        planned_on(expansions, target.with_overrides(sram_bytes=least - 4), shrink=True)
+    # The user's budget is the limit.
+    with pytest.raises(FailedCheckError, match="the smallest arena takes"):
+        planned_on(expansions, target.with_overrides(sram_bytes=least, max_extra_macs=0), shrink=True)
+
+
+def test_shrinking_needs_a_size(expansions: Source) -> None:
+    with pytest.raises(UsageError, match="none is known"):
+        planned_on(expansions, M4, shrink=True)
+
+
+@pytest.mark.slow
+def test_verify_runs_what_is_computed_again(tmp_path: Path) -> None:
+    verify_rows(tmp_path, expansion((6, 6), 4, 24, sums=True), FED.with_overrides(max_extra_macs=500))

@@ -188,12 +188,14 @@ def test_every_command_has_a_job_here() -> None:
 
 WHEELS = ("wheel", "wheel_of_sdist")
 # The second wheel is for the slow tests: test_artifacts.py compares the files of both, byte by byte.
+# Jobs that take seconds are slow tests as well.
+LONG_JOBS = {"compare", "estimate", "fit", "init", "native", "sweep"}
 CASES = [
     pytest.param(
         wheel,
         job,
         id=f"{wheel}-{job.__name__}",
-        marks=pytest.mark.slow if wheel == "wheel_of_sdist" else (),
+        marks=pytest.mark.slow if wheel == "wheel_of_sdist" or job.__name__ in LONG_JOBS else (),
     )
     for wheel in WHEELS
     for job in JOBS

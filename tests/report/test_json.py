@@ -78,7 +78,7 @@ REPORT = Report(
     stack=(StackInfo("gcc", "cortex-m7", "-O2", 120),),
     kernel_choices=(KernelChoiceInfo(32, 8, 1000, True),),
     rows=RowsInfo(32, 30, 4, 9, ("x",), (RowSegment((0,), 0, 3),), (RowTensorInfo("x", 0, 4, 8, 2, (2, 1)),),
-        StreamInfo(1, 4, 4, 10, 10, 40, 24)),
+        stream=StreamInfo(1, 4, 4, 10, 10, 40, 24)),
 )  # fmt: skip
 
 # The names that other programs build on.
@@ -99,7 +99,8 @@ NAMES = {
     "verify": "passed original planned planner samples checks arena runtimes kernels_run kernels_untested native",
     "runtime": "name nearest differs",
     "flash": "model_bytes code_bytes",
-    "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors stream",
+    "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs "
+    "extra_macs extra_macs_percent weights_per_row_bytes stream",
 }
 
 
@@ -117,7 +118,10 @@ def test_operators_and_tensors_have_their_names() -> None:
     )
     assert set(value["findings"][0]) == set("rule level message where".split())
     assert list(value["stack"][0]) == "compiler core level bytes".split()
-    assert list(value["kernel_choices"][0]) == "arena_bytes scratch_bytes instructions chosen rows row_input".split()
+    assert (
+        list(value["kernel_choices"][0])
+        == "arena_bytes scratch_bytes instructions chosen rows row_input row_output extra_macs".split()
+    )
     assert list(value["rows"]["segments"][0]) == "operators first_step last_step".split()
     assert list(value["rows"]["tensors"][0]) == "name index rows row_bytes most_rows live".split()
     stream = "hop_rows window_rows window_hops step_macs touched_macs window_macs ring_bytes"

@@ -141,6 +141,7 @@ def stored(path: Path, tflite: bytes, target: str, *, runtime: str | None = None
     write_store(path, sweep, [entry], results)
 
 
+@pytest.mark.slow
 def test_the_files_of_native_code(tmp_path: Path) -> None:
     stored(tmp_path / "s.sqlite", write_model(residual_model()), "cortex-m7", runtime="native")
     with open_store(tmp_path / "s.sqlite") as store:

@@ -177,6 +177,7 @@ def test_a_worker_that_is_killed_in_the_middle_is_survived(cluster: Any, address
     assert_same(tmp_path / "cluster.sqlite", tmp_path / "local.sqlite")
 
 
+@pytest.mark.slow
 def test_a_job_that_kills_its_workers_has_failed(cluster: Any, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
     with ClusterPool(address, run=partial(fake_work.do, deadly="prune")) as pool:

@@ -178,12 +178,19 @@ def test_targets_resolve_with_their_overrides(folder: Path) -> None:
 
 
 def test_overrides_are_read_back_from_a_store(folder: Path) -> None:
-    native = 'runtime = "native", scratch_budget = 0, row_input = true, incremental = 3'
+    native = 'runtime = "native", scratch_budget = 0, row_input = true, row_output = true, max_extra_macs = 5'
+    native += ', max_weights_per_row = "8KiB"'
     (target,) = read(folder, f'model = "m.h5"\ntargets = [{{name = "cortex-m4", {native}}}]').targets
     assert structured(asdict(target), TargetSpec) == target
     found = resolved(target)
-    assert (found.runtime.name, found.scratch_budget_bytes, found.row_input) == ("native", 0, True)
-    assert found.incremental == 3
+    assert (found.runtime.name, found.scratch_budget_bytes) == ("native", 0)
+    assert (found.row_input, found.row_output) == (True, True)
+    assert found.max_extra_macs == 5
+    assert found.max_weights_per_row_bytes == 8192
+    streamed = 'targets = [{name = "cortex-m4", runtime = "native", incremental = 3}]'
+    (target,) = read(folder, f'model = "m.h5"\n{streamed}').targets
+    assert structured(asdict(target), TargetSpec) == target
+    assert resolved(target).incremental == 3
 
 
 @pytest.mark.parametrize(
@@ -203,6 +210,7 @@ def test_overrides_are_read_back_from_a_store(folder: Path) -> None:
             "0 is not a number of rows",
         ),
         ('{name = "cortex-m4", clok = "1MHz"}', "targets[0].clok", "unknown key"),
+        ('{name = "cortex-m4", max_extra_macs = "5 %"}', "targets[0].max_extra_macs", "is not a percentage"),
         ('{name = "cortex-m4", clock = "80 MB"}', "targets[0].clock", "is not a clock"),
         ('{name = "cortex-m4", clock = "1Hz"}', "targets[0].clock", "is outside"),
         ('{name = "cortex-m4", clock = 1.5}', "targets[0].clock", "is not a clock"),

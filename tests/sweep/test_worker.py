@@ -226,6 +226,7 @@ def test_a_cost_is_what_convert_reports(tflite: bytes, target: str, tmp_path: Pa
     assert bool(cost.errors) == any(operator.code == "SEGMENT_SUM" for operator in read_model(tflite).main.operators)
 
 
+@pytest.mark.slow
 def test_the_cost_of_native_code_is_what_convert_reports(tmp_path: Path) -> None:
     (tmp_path / "model.tflite").write_bytes(TFLITE)
     device = load_target("cortex-m7").with_overrides(runtime="native")

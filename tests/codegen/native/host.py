@@ -47,6 +47,8 @@ from edgetool.operators.legality import unsupported_operators
 from edgetool.passes.time_axis import time_as_rows
 from edgetool.pipeline.targets import NATIVE
 from edgetool.target.load import load_runtime
+from tests.codegen.native import stored_rows
+from tests.codegen.native.stored_rows import StoredRows
 
 ROOT = Path(__file__).resolve().parents[3]
 OBJECTS = ROOT / "build" / "native"
@@ -59,8 +61,8 @@ SECONDS = 900
 # Groups that are compiled at once need the same kernels: each is compiled by one of them.
 COMPILING = Lock()
 Array = np.ndarray[Any, np.dtype[Any]]
-# edgetool_run as it is, or one that computes bands of random sizes from scattered rows.
-Driver = Literal["run", "bands"]
+# The generated code as it is; or with bands of random sizes from scattered rows; or with a look at each row of a plan.
+Driver = Literal["run", "bands", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ class Build:
 class Trial:
     """A model, its native program in a layout, and its samples.
 
-    rows: the plan that replaces the layout, if rows are planned. fed: the positions of inputs that are fed by rows.
+    rows: the plan that replaces the layout, if rows are planned. fed, taken: the positions of inputs that are fed by
+    rows, and of outputs that are taken by rows. stored: the rows that the driver "rows" compares.
     """
 
     blob: bytes
@@ -92,6 +95,8 @@ class Trial:
     inputs: tuple[Array, ...]
     rows: tuple[RowProblem, RowPlan] | None = None
     fed: tuple[int, ...] = ()
+    taken: tuple[int, ...] = ()
+    stored: StoredRows | None = None
 
     @property
     def runtime(self) -> str:
@@ -159,13 +164,19 @@ def prepare(
     return Trial(blob, program, place(program), tuple(inputs))
 
 
-def with_rows(trial: Trial, plan: Callable[[RowProblem], RowPlan], fed: Collection[int] = ()) -> Trial:
-    """Return a trial of a row-wise program with a plan of its rows. fed: the inputs to feed by rows, by position."""
-    inputs = [trial.program.places[trial.program.graph.inputs[position]].root for position in fed]
-    problem = row_problem(trial.program, inputs)
+def with_rows(
+    trial: Trial, plan: Callable[[RowProblem], RowPlan], fed: Collection[int] = (), taken: Collection[int] = ()
+) -> Trial:
+    """Return a trial of a row-wise program with a plan of its rows.
+
+    fed, taken: the inputs to feed and the outputs to take by rows, by position.
+    """
+    graph = trial.program.graph
+    inputs = [trial.program.places[graph.inputs[position]].root for position in fed]
+    problem = row_problem(trial.program, inputs, taken=[graph.outputs[position] for position in taken])
     made = plan(problem)
     require_valid_rows(problem, made)
-    return replace(trial, rows=(problem, made), fed=tuple(fed))
+    return replace(trial, rows=(problem, made), fed=tuple(fed), taken=tuple(taken))
 
 
 def with_stream(
@@ -237,16 +248,43 @@ def differences(trials: Mapping[str, Trial], build: Build | None = None) -> list
 def compare_all(trials: Sequence[Trial], build: Build | None = None, group: int = GROUP) -> list[str | None]:
     """Return how the outputs of each model differ from those of TFLM; None if they are equal."""
     build = build or Build()
+    of_rows = build.driver == "rows"
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(3) as pool:
         folder = Path(name)
-        references = pool.submit(run_references, trials, folder)
+        asked = [replace(trial, blob=stored_of(trial).observed) for trial in trials] if of_rows else trials
+        references = pool.submit(run_references, asked, folder)
         starts = range(0, len(trials), group)
         results = list(pool.map(lambda start: run_group(trials[start : start + group], folder, start, build), starts))
         actual = [item for result in results for item in result]
+        compare = _row_difference if of_rows else _difference
         return [
-            _difference(trial, expected, native)
+            compare(trial, expected, native)
             for trial, expected, native in zip(trials, references.result(), actual, strict=True)
         ]
+
+
+def stored_of(trial: Trial) -> StoredRows:
+    """Return the rows of a trial that the driver "rows" compares: by default, those of its plan."""
+    assert trial.rows is not None
+    return trial.stored or StoredRows(trial.blob, trial.program, *trial.rows)
+
+
+def _row_difference(trial: Trial, expected: bytes | str, native: bytes | str) -> str | None:
+    """Return how the rows and the outputs of a plan of rows differ from those of TFLM."""
+    if isinstance(native, str) or isinstance(expected, str):
+        return _difference(trial, expected, native)
+    stored = stored_of(trial)
+    if len(native) != trial.count * (stored.row_bytes + trial.output_bytes):
+        return f"the native code wrote {len(native)} bytes"
+    tensors = np.frombuffer(expected, np.uint8).reshape(trial.count, -1)
+    written = np.frombuffer(native, np.uint8).reshape(trial.count, -1)
+    outputs, values = stored.outputs_of(tensors)
+    inputs = {
+        index: np.frombuffer(array.tobytes(), np.uint8).reshape(trial.count, -1)
+        for index, array in zip(trial.program.graph.inputs, trial.inputs, strict=True)
+    }
+    different = stored.difference(inputs, values, written[:, : stored.row_bytes])
+    return different or _difference(trial, outputs.tobytes(), written[:, stored.row_bytes :].tobytes())
 
 
 def _difference(trial: Trial, expected: bytes | str, native: bytes | str) -> str | None:
@@ -351,6 +389,8 @@ def run_group(trials: Sequence[Trial], folder: Path, start: int, build: Build) -
         return [str(error)] * len(trials)
     for number, trial in enumerate(trials):
         (place / f"{number}.in").write_bytes(trial.fed_samples)
+        if build.driver == "rows":
+            (place / f"{number}.rows").write_bytes(stored_of(trial).file())
     results: list[bytes | str] = []
     while len(results) < len(trials):
         first = len(results)
@@ -474,15 +514,15 @@ _INVOKE = """        if ({name}_invoke(&context) != {name}_ok) {{
             return 5;
         }}
 """
-# Rows are fetched for even samples, and fed for odd ones.
-_FEED = """        if (i % 2 == 0 && {name}_invoke_rows(&context, {name}_fetch_row, NULL) != {name}_ok) {{
+# Functions hand rows over for even samples, and the program itself for odd ones.
+_HAND = """        if (i % 2 == 0 && {name}_invoke_rows(&context, {callbacks}, NULL) != {name}_ok) {{
             return 5;
         }}
         if (i % 2 == 1 && {name}_begin(&context) != {name}_ok) {{
             return 6;
         }}
-        while ({name}_next_input(&context) != {macro}_INPUT_COUNT) {{
-            if ({name}_feed_next(&context) != {name}_ok) {{
+        while ({waits}) {{
+            if ({name}_hand_next(&context) != {name}_ok) {{
                 return 7;
             }}
         }}
@@ -494,8 +534,7 @@ _STREAMED = """        if ({name}_hops_missing(&context) != (i < {first}U ? {fir
             continue;
         }}
 """
-_FEEDING = """
-{blocks}
+_FETCHING = """
 static const void *{name}_fetch_row(void *user, uint32_t input, uint32_t row)
 {{
     (void)user;
@@ -503,14 +542,24 @@ static const void *{name}_fetch_row(void *user, uint32_t input, uint32_t row)
 {fetched}    }}
     return NULL;
 }}
-
-static {name}_result {name}_feed_next({name}_context *context)
+"""
+_TAKING = """
+static void {name}_take_row(void *user, uint32_t output, uint32_t row, const void *elements)
+{{
+    (void)user;
+    switch (output) {{
+{taken}    }}
+}}
+"""
+_HANDING = """
+static {name}_result {name}_hand_next({name}_context *context)
 {{
     uint32_t row;
-    switch ({name}_next_input(context)) {{
-{fed}    }}
-    return {name}_error_order;
+{switches}    return {name}_error_order;
 }}
+"""
+_SWITCH = """    switch ({name}_next_{kind}(context)) {{
+{cases}    }}
 """
 _MAIN = """
 static int (*const runs[])(FILE *, FILE *, int) = {{ {runs} }};
@@ -544,6 +593,8 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
     parts = ["#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"]
     if driver == "bands":
         parts.append(bands_declarations())
+    elif driver == "rows":
+        parts.append(stored_rows.DRIVER)
     for number, trial in enumerate(trials):
         name, graph = f"m{number}", trial.program.graph
         parts += [f'#include "{name}.c"\n#include "{name}_weights.c"\n']
@@ -551,6 +602,8 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
         if driver == "bands":
             parts.append(bands_table(name, trial.program, trial.memory))
             prologue = f"bands = {name}_bands;"
+        elif driver == "rows":
+            prologue = f"if (open_rows({number}, results)) {{\n        return 8;\n    }}"
         reads, writes = (
             "".join(
                 f"        if ({call}({_address(name, kind, i, trial)}, 1, {size}, {file}) != {size}) {{\n"
@@ -563,6 +616,8 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
                 ("output", "fwrite", "results", graph.outputs),
             )
         )
+        if driver == "rows":
+            reads = f"        next_row = all_rows;\n{reads}"
         stream = trial.program.stream
         count = trial.count
         if stream is not None:
@@ -571,10 +626,19 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
             writes = _STREAMED.format(name=name, first=stream.window_hops - 1) + writes
         fields = {"name": name, "macro": name.upper(), "count": count, "prologue": prologue}
         invoke = _INVOKE.format(name=name)
-        if trial.fed:
-            sizes = {position: io_bytes(trial, graph.inputs[position], "input") for position in trial.fed}
-            parts.append(_feeding(name, sizes))
-            invoke = _FEED.format(name=name, macro=name.upper())
+        if trial.fed or trial.taken:
+            fed, taken = (
+                {position: io_bytes(trial, indices[position], kind) for position in positions}
+                for kind, positions, indices in (
+                    ("input", trial.fed, graph.inputs),
+                    ("output", trial.taken, graph.outputs),
+                )
+            )
+            parts.append(_handing(name, fed, taken))
+            callbacks = [f"{name}_fetch_row"] * bool(fed) + [f"{name}_take_row"] * bool(taken)
+            kinds = ["input"] * bool(fed) + ["output"] * bool(taken)
+            waits = (f"{name}_next_{kind}(&context) != {name.upper()}_{kind.upper()}_COUNT" for kind in kinds)
+            invoke = _HAND.format(name=name, callbacks=", ".join(callbacks), waits=" || ".join(waits))
         parts.append(_RUN.format(**fields, reads=reads, invoke=invoke, writes=writes))
     runs = ", ".join(f"run_m{number}" for number in range(len(trials)))
     fills = ", ".join(map(str, FILLS))
@@ -590,23 +654,49 @@ def io_bytes(trial: Trial, index: int, kind: str) -> int:
 
 def _address(name: str, kind: str, position: int, trial: Trial) -> str:
     """Return the address of an input or output in C."""
-    is_fed = kind == "input" and position in trial.fed
-    return f"{name}_fed_{position}" if is_fed else f"{name}_{kind}_{position}(&context)"
+    if position in (trial.fed if kind == "input" else trial.taken):
+        return f"{name}_rows_of_{kind}_{position}"
+    return f"{name}_{kind}_{position}(&context)"
 
 
-def _feeding(name: str, sizes: Mapping[int, int]) -> str:
-    """Return blocks for inputs that are fed by rows, and the functions that fetch and feed one of their rows."""
-    fetched = "".join(
-        f"    case {i}:\n        return {name}_fed_{i} + row * ({size} / {name.upper()}_INPUT_{i}_ROWS);\n"
-        for i, size in sizes.items()
-    )
-    fed = "".join(
-        f"    case {i}:\n        row = {name.upper()}_INPUT_{i}_ROWS - {name}_rows_left_{i}(context);\n"
-        f"        return {name}_feed_row_{i}(context, {name}_fetch_row(NULL, {i}, row));\n"
-        for i in sizes
-    )
-    blocks = "".join(f"static uint8_t {name}_fed_{i}[{size}];\n" for i, size in sizes.items())
-    return _FEEDING.format(name=name, blocks=blocks, fetched=fetched, fed=fed)
+def _handing(name: str, fed: Mapping[int, int], taken: Mapping[int, int]) -> str:
+    """Return blocks for inputs and outputs of these sizes, and the functions that hand their rows over."""
+    macro = name.upper()
+    sizes = {("input", i): size for i, size in fed.items()} | {("output", i): size for i, size in taken.items()}
+    # The next row of each, and what a row of it is.
+    rows = {
+        key: f"{name}_rows_of_{key[0]}_{key[1]} + row * ({size} / {_count_of(macro, *key)})"
+        for key, size in sizes.items()
+    }
+    text = "".join(f"static uint8_t {name}_rows_of_{kind}_{i}[{size}];\n" for (kind, i), size in sizes.items())
+    switches = ""
+    if fed:
+        fetched = "".join(f"    case {i}:\n        return {rows['input', i]};\n" for i in fed)
+        text += _FETCHING.format(name=name, fetched=fetched)
+        cases = "".join(
+            f"    case {i}:\n        row = {_count_of(macro, 'input', i)} - {name}_rows_left_{i}(context);\n"
+            f"        return {name}_feed_row_{i}(context, (const void *)({rows['input', i]}));\n"
+            for i in fed
+        )
+        switches += _SWITCH.format(name=name, kind="input", cases=cases)
+    if taken:
+        copied = "".join(
+            f"    case {i}:\n        memcpy({rows['output', i]}, elements, {size} / {_count_of(macro, 'output', i)});\n"
+            "        break;\n"
+            for i, size in taken.items()
+        )
+        text += _TAKING.format(name=name, taken=copied)
+        cases = "".join(
+            f"    case {i}:\n        row = {_count_of(macro, 'output', i)} - {name}_rows_to_take_{i}(context);\n"
+            f"        return {name}_take_row_{i}(context, (void *)({rows['output', i]}));\n"
+            for i in taken
+        )
+        switches += _SWITCH.format(name=name, kind="output", cases=cases)
+    return text + _HANDING.format(name=name, switches=switches)
+
+
+def _count_of(macro: str, kind: str, position: int) -> str:
+    return f"{macro}_{kind.upper()}_{position}_ROWS"
 
 
 def bands_declarations() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from edgetool.codegen.native.files import row_files, run_source
@@ -47,22 +49,49 @@ def scattered_plan(problem: RowProblem, seed: int = 0) -> RowPlan:
     return RowPlan(tuple(schedule), tuple(offsets), tuple(scratch), end)
 
 
-def row_texts(name: str, model: Model, fed: tuple[int, ...] = ()) -> dict[str, str]:
-    """Return all files of a model with a scattered plan by name. fed: the inputs to feed by rows, by position."""
-    return _texts(name, model, lower(model, row_wise=True), fed)
+def row_texts(
+    name: str,
+    model: Model,
+    fed: tuple[int, ...] = (),
+    taken: tuple[int, ...] = (),
+    plan: Callable[[RowProblem], RowPlan] = scattered_plan,
+    *,
+    profile: bool = False,
+    core: str | None = None,
+) -> dict[str, str]:
+    """Return all files of a model with a plan by name.
+
+    fed, taken: the inputs to feed and the outputs to take by rows, by position. core: that of the target.
+    """
+    return _texts(name, model, lower(model, row_wise=True), fed, taken, plan, profile=profile, core=core)
 
 
-def stream_texts(name: str, model: Model, hop: int) -> dict[str, str]:
+def stream_texts(name: str, model: Model, hop: int, *, profile: bool = False) -> dict[str, str]:
     """Return all files of a step of a stream with a scattered plan by name."""
-    return _texts(name, model, incremental_program(lower(time_as_rows(model), row_wise=True, lean=True), hop), (0,))
+    program = incremental_program(lower(time_as_rows(model), row_wise=True, lean=True), hop)
+    return _texts(name, model, program, (0,), profile=profile)
 
 
-def _texts(name: str, model: Model, program: NativeProgram, fed: tuple[int, ...]) -> dict[str, str]:
-    problem = row_problem(program, [program.graph.inputs[position] for position in fed])
-    plan = scattered_plan(problem)
-    spec = spec_of(name, model, plan.memory_bytes)
+def _texts(
+    name: str,
+    model: Model,
+    program: NativeProgram,
+    fed: tuple[int, ...],
+    taken: tuple[int, ...] = (),
+    plan: Callable[[RowProblem], RowPlan] = scattered_plan,
+    *,
+    profile: bool = False,
+    core: str | None = None,
+) -> dict[str, str]:
+    graph = program.graph
+    fed_tensors, taken_tensors = [graph.inputs[i] for i in fed], [graph.outputs[i] for i in taken]
+    problem = row_problem(program, fed_tensors, taken=taken_tensors)
+    made = plan(problem)
+    spec = spec_of(name, model, made.memory_bytes)
+    if core is not None:
+        spec = replace(spec, target=replace(spec.target, core=core))
     files = {
-        **row_files(spec, program, problem, plan, main=True, cmake=True),
-        "run.c": run_source(spec, program, fed),
+        **row_files(spec, program, problem, made, main=True, cmake=True, profile=profile),
+        "run.c": run_source(spec, program, fed, taken),
     }
     return {file: data.decode("ascii") for file, data in files.items()}

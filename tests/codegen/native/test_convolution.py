@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
@@ -10,16 +11,20 @@ import numpy as np
 import pytest
 from benchmarks.kernels.cases import Case
 
-from edgetool.codegen.native.convolution import TILED_SHIFT, DepthwiseTiling
+from edgetool.codegen.native.convolution import TILED_SHIFT, DepthwiseTiling, fits_pairs, paired_weights
 from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, SIGN, WIDE
-from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.lower import NativeProgram, lower
+from edgetool.codegen.native.plan import NativeMemory, memory_of, native_problem
 from edgetool.codegen.native.products import first_multiple
 from edgetool.codegen.native.program import Constant, RowInput, Step
 from edgetool.errors import UnsupportedModelError
+from edgetool.memory.problem import Layout
 from edgetool.model.types import DType, Model
 from edgetool.operators.overlap import Window
 from tests.codegen.native.host import Build, compare_all, differences, prepare
 from tests.memory.account_net import Net
+
+TILED, LEAN = "edgetool_conv2d_tiled_s8", "edgetool_conv2d_lean_s8"
 
 
 def _network(dtype: DType) -> Model:
@@ -144,7 +149,8 @@ def test_depthwise_convolutions_with_planes_compute_what_tflm_computes(
     trials = [prepare(model, samples=2) for model in depthwises()]
     steps = [step for trial in trials for step in trial.program.steps]
     tiled = [step for step in steps if step.kernel == "edgetool_depthwise_tiled_s8"]
-    assert {step.kernel for step in steps if step not in tiled} == {"edgetool_depthwise_s8"}
+    others = {step.kernel for step in steps if step not in tiled}
+    assert others == {"edgetool_depthwise_s8", "edgetool_depthwise_3x3_s8"}
     assert {(step.band > 1, _fields(step)["is_3x3"]) for step in tiled} >= {(True, 1), (True, 0), (False, 0)}
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
 
@@ -180,7 +186,8 @@ def test_depthwise_convolutions_of_any_range_compute_what_tflm_computes(
     fields = [(step.kernel, _fields(step)) for trial in trials for step in trial.program.steps]
     lean = [values for kernel, values in fields if kernel == "edgetool_depthwise_s8"]
     assert {values["shift"] for values in lean} > {DOUBLE_ROUNDING, SIGN}
-    assert any(kernel == "edgetool_depthwise_tiled_s8" and values["high"] < 127 for kernel, values in fields)
+    others = {kernel for kernel, values in fields if values["high"] < 127} - {"edgetool_depthwise_s8"}
+    assert others >= ({"edgetool_depthwise_tiled_s8"} if flags else {"edgetool_depthwise_3x3_s8"})
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
 
 
@@ -189,10 +196,47 @@ def test_depthwise_convolutions_have_planes_where_they_have_fewer_instructions()
         (step,) = _steps(_depthwise(*values, **others), dsp=dsp)
         return step.kernel.removeprefix("edgetool_depthwise_")
 
-    assert kernel(9) == kernel(9, (5, 5)) == kernel(9, dsp=False) == "tiled_s8"
+    assert kernel(9) == kernel(9, (5, 5)) == "tiled_s8"
+    assert kernel(9, dsp=False) == kernel(9, strides=(2, 2)) == kernel(2, height=2) == "3x3_s8"
     assert (kernel(9, channels=5), kernel(9, channels=5, dsp=False)) == ("tiled_s8", "s8")
     assert kernel(9, (5, 5), dsp=False) == kernel(9, multiplier=4) == "s8"
-    assert kernel(2, height=2) == kernel(9, (1, 3)) == kernel(1, (5, 1)) == "s8"
+    assert kernel(9, (1, 3)) == kernel(1, (5, 1)) == "s8"
+
+
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+def test_windows_of_3_x_3_need_no_scratch_and_may_be_in_place(flags: tuple[str, ...]) -> None:
+    models = [
+        _depthwise(width, strides=(stride, stride), channels=channels, padding=padding)
+        for width, stride, padding in ((2, 1, "SAME"), (3, 2, "SAME"), (7, 1, "SAME"), (8, 2, "SAME"), (6, 1, "VALID"))
+        for channels in (4, 7)
+    ]
+    trials = [
+        prepare(model, 2, lean=True, place=partial(_further, by=by)) for model, by in product(models, (0, 1, 4, 6, 9))
+    ]
+    steps = [step for trial in trials for step in trial.program.steps]
+    assert {(step.kernel, step.scratch_bytes) for step in steps} == {("edgetool_depthwise_3x3_s8", 0)}
+    assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
+
+
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_narrow_layers_have_channels_in_the_lanes_of_vectors(driver: Literal["run", "bands"]) -> None:
+    kinds = ((2, (2, 2), 3), (2, (3, 3), 9), (3, (1, 2), 20), (1, (5, 5), 8), (4, (1, 1), 17))
+    models = [_depthwise(width, taps, channels=channels) for width, taps, channels in kinds]
+    models.append(_depthwise(9, (5, 5), (1, 9), channels=12, fused="NONE", code=3, padding="VALID"))
+    trials = [prepare(model, 1, vector=True, row_wise=driver == "bands") for model in models]
+    assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_depthwise_lanes_s8"}
+    assert compare_all(trials, Build(driver=driver)) == [None] * len(trials)
+
+
+def _further(program: NativeProgram, by: int) -> NativeMemory:
+    """Return a layout with the output some bytes further in front of the input than it has to be."""
+    problem = native_problem(program)
+    (overlap,) = problem.overlaps
+    start = 64 + max(0, overlap.min_distance)
+    offsets = [0] * len(problem.buffers)
+    offsets[overlap.first], offsets[overlap.second] = start + by, start - overlap.min_distance
+    height = max(offset + buffer.size_bytes for offset, buffer in zip(offsets, problem.buffers, strict=True))
+    return memory_of(program, problem, Layout(tuple(offsets), height, 0, "none"))
 
 
 def _convolution(
@@ -228,13 +272,14 @@ def convolutions() -> list[Model]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.parametrize("lean", [False, True])
 @pytest.mark.parametrize("driver", ["run", "bands"])
 def test_convolutions_of_every_form_compute_what_tflm_computes(
-    flags: tuple[str, ...], driver: Literal["run", "bands"]
+    flags: tuple[str, ...], lean: bool, driver: Literal["run", "bands"]
 ) -> None:
-    trials = [prepare(model, samples=1, row_wise=driver == "bands") for model in convolutions()]
+    trials = [prepare(model, samples=1, row_wise=driver == "bands", lean=lean) for model in convolutions()]
     steps = [step for trial in trials for step in trial.program.steps]
-    assert {step.kernel for step in steps} == {"edgetool_conv2d_tiled_s8"}
+    assert {step.kernel for step in steps} == {LEAN, *([] if lean else [TILED])}
     assert {_fields(step)["shift"] for step in steps} == {TILED_SHIFT, SIGN, DOUBLE_ROUNDING}
     assert {_fields(step)["high"] < 127 for step in steps} == {False, True}
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
@@ -252,8 +297,64 @@ def test_grouped_convolutions_compute_what_tflm_computes(
         )
     ]
     trials = [prepare(model, samples=1, row_wise=driver == "bands") for model in models]
-    assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_conv2d_tiled_s8"}
+    kernels = {step.kernel for trial in trials for step in trial.program.steps}
+    assert kernels == ({TILED} if driver == "run" else {TILED, LEAN})
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_pixels_compute_what_tflm_computes_with_scratch_and_without(driver: Literal["run", "bands"]) -> None:
+    shapes = [((5, 7, 3, 3, 1, 1), (3, 9)), ((5, 7, 3, 4, 1, 1), (4, 9)), ((9, 7, 4, 3, 1, 2), (5, 12))]
+    models = [_convolution(size, channels, 1.0, "NONE") for size, channels in shapes]
+    trials = [prepare(model, samples=1, row_wise=driver == "bands", lean=True) for model in models]
+    steps = [step for trial in trials for step in trial.program.steps]
+    assert {step.kernel for step in steps} == {LEAN}
+    assert [step.scratch_bytes for step in steps] == [0, 8 * 12 + 4, 60]
+    assert compare_all(trials, Build(driver=driver)) == [None] * len(trials)
+
+
+def test_few_pixels_and_few_channels_are_computed_without_groups_of_pixels() -> None:
+    def kernel(width: int, channels: int, filters: int, *, row_wise: bool = True) -> str:
+        model = _convolution((8, width, 1, 1, 1, 1), (channels, filters), 1.0, "NONE")
+        return _steps(model, row_wise=row_wise)[0].kernel
+
+    assert [kernel(width, 8, 8) for width in range(1, 9)] == [LEAN] * 3 + [TILED] + [LEAN] * 2 + [TILED] * 2
+    assert kernel(3, 8, 8, row_wise=False) == TILED
+    assert [kernel(8, 12, filters) for filters in (1, 2, 3)] == [LEAN, LEAN, TILED]
+
+
+def test_pairs_of_weights_are_numbers_of_16_bits_with_sums_of_24_bits() -> None:
+    weights, starts = np.array([[-1, 3], [-128, 5]], np.int8), np.zeros(2, np.int64)
+    assert not fits_pairs(weights, starts)
+    assert fits_pairs(weights[::-1], starts)
+    weights = np.array([[1, 3], [127, 6]], np.int8)
+    assert fits_pairs(weights, np.array([2**30, 2**23 - 1 - 127 * 133]))
+    assert not fits_pairs(weights, np.array([0, 2**23 - 127 * 133]))
+    assert paired_weights(weights, np.full((2, 3), 2**23), 1) is None
+
+
+def test_blocks_have_eight_channels_and_then_pairs() -> None:
+    flat = np.arange(11 * 5).reshape(11, 5).astype(np.int8)
+    numbers = np.arange(11 * 3).reshape(11, 3) - 7
+    data = paired_weights(flat, numbers, 1)
+    assert data is not None
+    words, channel = np.frombuffer(data, "<i4"), 0
+    for size in (8, 2, 2):
+        starts, both = words[:size].astype(np.int64), words[size : 3 * size].view("<i2").astype(int)
+        ends, words = words[3 * size : 5 * size].reshape(-1, 2), words[5 * size :]
+        for pair, (first, second) in enumerate(
+            zip(range(channel, channel + size, 2), range(channel + 1, 13, 2), strict=False)
+        ):
+            taps = both.reshape(2, -1, 2, 2)[:, pair].swapaxes(1, 2).reshape(-1)[:5]
+            low = taps.astype(np.int8)
+            assert low.tolist() == flat[first].tolist()
+            assert starts[2 * pair] == numbers[first, 0]
+            assert ends[2 * pair].tolist() == numbers[first, 1:].tolist()
+            if second < 11:
+                assert ((taps - low) // 256).tolist() == flat[second].tolist()
+                assert starts[2 * pair + 1] == numbers[first, 0] + 256 * numbers[second, 0]
+        channel += size
+    assert len(words) == 0
 
 
 def test_more_groups_than_a_descriptor_can_have_get_the_lean_kernel() -> None:
@@ -292,7 +393,8 @@ def test_pixels_of_a_pointwise_convolution_are_one_row_unless_rows_stay_apart() 
     assert [overlap.descending for overlap in rows.overlaps] == [False]
 
 
-def test_int4_weights_are_unpacked() -> None:
+def test_int4_weights_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgetool.codegen.native.convolution.fits_pairs", lambda *_: False)
     number = next(n for n in range(20) if _filter_elements(Case("CONV_2D", "int8-int4", n).model()) % 2)
     model = Case("CONV_2D", "int8-int4", number).model()
     weights = model.main.tensors[model.main.operators[0].inputs[1]]
@@ -379,7 +481,7 @@ def _wide(code: str, height: int, width: int) -> Model:
     net = Net(seed=2)
     x = net.arena(1, height, width, 1 if code == "CONV_2D" else 2, zero_point=3)
     if code == "CONV_2D":
-        return net.model([x], [_conv(net, x, (2, 1, 1, 1), (1, height, width, 2))])
+        return net.model([x], [_conv(net, x, (3, 1, 1, 1), (1, height, width, 3))])
     values: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1, "padding": "SAME"}
     taps = (1, 5) if width > 1 else (9, 1)
     y = net.op(code, [x, net.filter(1, *taps, 2, like=x, axis=3)], 1, height, width, 2, scale=64.0, **values)
@@ -411,9 +513,9 @@ def test_images_that_are_too_wide_for_a_tuned_kernel_have_another_one(vector: bo
 
 
 def test_a_tall_image_of_one_column_is_not_a_row_that_is_too_wide() -> None:
-    for height, rows in ((LEAST_WIDE - 1, 1), (LEAST_WIDE, LEAST_WIDE)):
+    for height, rows, kind in ((LEAST_WIDE - 1, 1, "vector"), (LEAST_WIDE, LEAST_WIDE, "lanes")):
         (step,) = lower(_wide("DEPTHWISE_CONV_2D", height, 1), vector=True).steps
-        assert (step.kernel, step.rows) == ("edgetool_depthwise_vector_s8", rows)
+        assert (step.kernel, step.rows) == (f"edgetool_depthwise_{kind}_s8", rows)
 
 
 @pytest.mark.parametrize(

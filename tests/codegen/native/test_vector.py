@@ -98,6 +98,28 @@ def test_grouped_convolutions_compute_what_tflm_computes(build: Build) -> None:
     assert compare_all(trials, build) == [None] * len(trials)
 
 
+def _valid(width: int, taps: tuple[int, int], stride: int, depth: int, channels: int) -> Model:
+    """Return a convolution without padding, of 5 rows and without groups."""
+    net = Net()
+    x = net.arena(1, 5, width, depth, dtype=DType.INT8, scale=1 / 16, zero_point=3)
+    weights, bias = net.filter(channels, *taps, depth, like=x), net.biases(channels, like=x)
+    values: dict[str, Any] = {"padding": "VALID", "stride_h": stride, "stride_w": stride}
+    values |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
+    sides = [(side - reach) // stride + 1 for side, reach in zip((5, width), taps, strict=True)]
+    y = net.op("CONV_2D", [x, weights, bias], 1, *sides, channels, **values)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+@pytest.mark.parametrize("row_wise", [False, True])
+def test_windows_in_the_input_and_single_channels_compute_what_tflm_computes(row_wise: bool) -> None:
+    kinds = product((5, 8), ((1, 1), (1, 3), (3, 3)), (1, 2), (5, 40), (1, 2, 5))
+    trials = [prepare(_valid(*kind), 1, vector=True, row_wise=row_wise) for kind in kinds]
+    direct = {dict(step.op.values)["is_direct"] for trial in trials for step in trial.program.steps}
+    assert direct == {0, 1}
+    assert compare_all(trials) == [None] * len(trials)
+
+
 def _dense(rows: int, units: int, *, zero_point: int = 0) -> Model:
     net = Net()
     x = net.arena(rows, 20, scale=1 / 16, zero_point=3)

@@ -139,7 +139,14 @@ class _Network:
         self.operators.append(RowOperator(f"{name}{len(self.operators)}", tuple(firings), size, accumulates))
 
     def problem(self, draw: st.DrawFn) -> RowProblem:
-        """Return the problem; what nothing reads is kept, or not, and so is now and then what something reads."""
+        """Return the problem; what nothing reads is kept or not, and so is now and then what something reads.
+
+        Some tensors are taken row by row by operators that write nothing.
+        """
+        for index in range(len(self.tensors)):
+            if draw(st.integers(0, 4)) == 0:
+                rows = [tuple(self.row(index, row)) for row in range(self.rows(index))]
+                self.add_operator(draw, "take", [Firing(cells, ()) for cells in rows], scratch=0)
         read = {row for operator in self.operators for firing in operator.firings for row in firing.reads}
         tensors = []
         for index, tensor in enumerate(self.tensors):

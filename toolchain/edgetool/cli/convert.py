@@ -21,6 +21,7 @@ from edgetool.cli.options import (
     kernels_option,
     plan_options,
     quiet_options,
+    shrink_option,
     target_options,
 )
 from edgetool.cli.output import ProgressLine, deliver, print_lines
@@ -203,6 +204,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Exit with 1 and write nothing if the model does not fit or cannot run.",
 )
+@shrink_option
 @custom_operators_option
 @directory_options
 @firmware_options
@@ -223,6 +225,7 @@ def command(
     time_limit: float,
     memory_limit: int,
     strict: bool,
+    shrink: bool,
     custom_operators: Path | None,
     project: Project | None,
     data: Data,
@@ -256,15 +259,8 @@ def command(
     overrides = {
         key: options.pop(key)
         for key in (
-            "sram",
-            "flash",
-            "clock",
-            "arena_region",
-            "kernels",
-            "runtime",
-            "scratch_budget",
-            "row_input",
-            "incremental",
+            *("sram", "flash", "clock", "arena_region", "kernels", "runtime", "scratch_budget"),
+            *("row_input", "row_output", "max_extra_macs", "max_weights_per_row", "incremental"),
         )
     }
     device = resolve_named(target, **overrides)
@@ -279,7 +275,7 @@ def command(
             force=force,
             offline_plan=not no_offline_plan,
             replan=replan,
-            plan=PlanRequest(order, strategy, time_limit=plan_time_limit),
+            plan=PlanRequest(order, strategy, time_limit=plan_time_limit, shrink=shrink),
             firmware=FirmwareRequest(project or "plain", data, profile, kernels=not no_kernels),
             custom_operators=custom_operators,
             strict=strict,

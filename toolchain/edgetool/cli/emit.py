@@ -18,6 +18,7 @@ from edgetool.cli.options import (
     json_option,
     kernels_option,
     quiet_options,
+    shrink_option,
     target_options,
 )
 from edgetool.cli.output import deliver, duration, fact, grouped, notice, print_lines, printable, size_with_unit, table
@@ -136,6 +137,7 @@ def _latency(report: Report) -> str:
     type=click.Choice(["greedy", "dynamic-programming"]),
     help="How tensors are assigned to shared buffers; dynamic-programming by default.",
 )
+@shrink_option
 @custom_operators_option
 @directory_options
 @firmware_options
@@ -150,6 +152,7 @@ def command(
     name: str | None,
     arena_style: ArenaStyle,
     sharing: Algorithm | None,
+    shrink: bool,
     custom_operators: Path | None,
     project: Project | None,
     data: Data,
@@ -172,6 +175,7 @@ def command(
     With --runtime native, the model itself becomes C code that needs no runtime: tables and the kernels that it uses.
     """
     from edgetool.cli.view import closing, summary, verdict_of, written
+    from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.emit import emit_files, emit_shared
     from edgetool.pipeline.firmware import FirmwareRequest
     from edgetool.pipeline.output import write_depfile
@@ -185,6 +189,8 @@ def command(
     if native and (shared_arena or arena_style == "buffers" or custom_operators is not None):
         option = "--shared-arena" if shared_arena else "--custom-operators" if custom_operators else "--arena-style"
         raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
+    if shrink and not native:
+        raise UsageError("--shrink applies to native code", fix="add --runtime native, or omit --shrink")
     if shared_arena:
         if sharing is not None:
             raise UsageError(f"--sharing {sharing} does not apply to --shared-arena", fix="leave it out")
@@ -214,7 +220,9 @@ def command(
     if native:
         from edgetool.pipeline.native import emit_native
 
-        emitted = emit_native(models[0], device, output=output, name=name, request=request, force=force)
+        emitted = emit_native(
+            models[0], device, output=output, name=name, request=request, plan=PlanRequest(shrink=shrink), force=force
+        )
     else:
         emitted = emit_files(
             models[0],

@@ -14,6 +14,7 @@ from edgetool.cli.command import Command, option
 from edgetool.cli.options import (
     INCREMENTAL,
     PATH,
+    SIZE,
     custom_operators_option,
     force_option,
     json_option,
@@ -209,6 +210,23 @@ output_option = partial(option, group="Output")
     is_flag=True,
     help="Native code that the application hands the inputs row by row, so that it need not store them.",
 )
+@target(
+    "--row-output",
+    is_flag=True,
+    help="Native code from which the application takes the outputs row by row, so that it need not store them.",
+)
+@target(
+    "--max-extra-macs",
+    type=float,
+    metavar="PERCENT",
+    help="Multiply-accumulates that native code may compute again to take less memory, in percent of the model's.",
+)
+@target(
+    "--max-weights-per-row",
+    type=SIZE,
+    metavar="SIZE",
+    help="Constants that native code may read for each row; by default, the cache of external flash.",
+)
 @target("--incremental", type=click.IntRange(min=1), metavar="ROWS", help=INCREMENTAL)
 @size_limits
 @custom_operators_option
@@ -240,6 +258,9 @@ def command(
     kernels: str | None,
     runtime: str | None,
     row_input: bool,
+    row_output: bool,
+    max_extra_macs: float | None,
+    max_weights_per_row: int | None,
     incremental: int | None,
     custom_operators: Path | None,
     fits_only: bool,
@@ -277,6 +298,9 @@ def command(
         kernels=kernels,
         runtime=runtime,
         row_input=row_input,
+        row_output=row_output,
+        max_extra_macs=max_extra_macs,
+        max_weights_per_row=max_weights_per_row,
         incremental=incremental,
         custom_operators=custom_operators,
         fits_only=fits_only,

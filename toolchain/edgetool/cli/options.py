@@ -103,6 +103,25 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             default=None,
             help="Native code that the application hands the inputs row by row, so that it need not store them.",
         ),
+        target(
+            "--row-output",
+            is_flag=True,
+            default=None,
+            help="Native code from which the application takes the outputs row by row, so that it need not store them.",
+        ),
+        target(
+            "--max-extra-macs",
+            type=float,
+            metavar="PERCENT",
+            help="Multiply-accumulates that native code may compute again to take less memory, in percent of the "
+            "model's.",
+        ),
+        target(
+            "--max-weights-per-row",
+            type=SIZE,
+            metavar="SIZE",
+            help="Constants that native code may read for each row; by default, the cache of external flash.",
+        ),
         target("--incremental", type=click.IntRange(min=1), metavar="ROWS", help=INCREMENTAL),
     )
 
@@ -127,6 +146,13 @@ plan_options = stacked(
         type=click.Choice(["optimal", "greedy", "tflm", "cp-sat"]),
         help="Layout algorithm; optimal by default, the others for comparison.",
     ),
+)
+shrink_option = option(
+    "--shrink",
+    group="Memory plan",
+    is_flag=True,
+    help="Do what it takes to fit native code into the target: rows, then more and more extra multiply-accumulates, up "
+    "to --max-extra-macs.",
 )
 depfile_option = option(
     "--depfile",

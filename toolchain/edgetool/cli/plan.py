@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -15,6 +15,7 @@ from edgetool.cli.options import (
     json_option,
     plan_options,
     quiet_options,
+    shrink_option,
     target_options,
 )
 from edgetool.cli.output import deliver, fact, notice, print_lines, printable, size_with_unit, table, width, wrapped
@@ -357,6 +358,7 @@ def _bar(item: PlannedTensor, last: int, columns: int) -> str:
     metavar="FILE.svg",
     help="Draw a plan of rows of native code: time to the right, addresses upwards.",
 )
+@shrink_option
 @json_option
 @force_option
 @quiet_options
@@ -374,6 +376,7 @@ def command(
     constants_in_ram: bool,
     time_limit: float,
     seed: int,
+    shrink: bool,
     custom_operators: Path | None,
     as_json: bool,
     force: bool,
@@ -408,7 +411,8 @@ def command(
                 f"--rows-svg draws the plan for one target, but {len(target)} were specified",
                 fix="specify one --target, or run plan once for each",
             )
-    request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, "replace" if replan else "use")
+    file_plan: Literal["use", "replace"] = "replace" if replan else "use"
+    request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, file_plan, shrink)
     targets: list[tuple[Target | None, bool]] = [(None, False)]
     if target or any(value is not None for value in overrides.values()):
         from edgetool.pipeline.targets import resolve_with_native  # plans without a target need no profiles

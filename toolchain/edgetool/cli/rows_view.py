@@ -21,15 +21,22 @@ MIN_NAME_COLUMNS = 8
 def rows_facts(rows: RowsInfo) -> list[str]:
     """Show the memory beside its bound, what the application hands over, and the size of the schedule."""
     text = grouped(rows.memory_bytes, "B")
+    if rows.extra_macs:
+        text += f" at {rows.extra_macs_percent:.1f} % extra multiply-accumulates"
     bound = rows.lower_bound_bytes
     if bound is not None:
         text += "; no row-wise schedule without recomputation takes less"
         if bound < rows.memory_bytes:
             text += f" than {grouped(bound, 'B')} ({100 * (rows.memory_bytes / bound - 1):.1f} %)"
+        elif rows.extra_macs:
+            text += f" than {grouped(bound, 'B')}"
     lines = fact("Rows", text)
     if rows.row_inputs:
         names = ", ".join(printable(name, 40) for name in rows.row_inputs)
         lines += fact("Row input", f"the application hands over row by row: {names}")
+    if rows.row_outputs:
+        names = ", ".join(printable(name, 40) for name in rows.row_outputs)
+        lines += fact("Row output", f"the application takes row by row: {names}")
     stream = rows.stream
     if stream is not None:
         share = 100 * stream.step_macs / max(1, stream.window_macs)
@@ -44,6 +51,10 @@ def rows_facts(rows: RowsInfo) -> list[str]:
     count = len(rows.segments)
     segments = f"{grouped(count)} segment{'s' * (count != 1)}"
     text = f"{grouped(rows.steps)} steps in {segments}; its tables take {grouped(rows.table_bytes, 'B')} of flash"
+    if rows.weights_per_row_bytes:
+        text += (
+            f"; operators that take turns read up to {grouped(rows.weights_per_row_bytes, 'B')} of constants per row"
+        )
     return lines + fact("Schedule", text)
 
 
@@ -79,7 +90,8 @@ def _segment_lines(rows: RowsInfo) -> list[str]:
     together = [item.operators for item in rows.segments if len(item.operators) > 1]
     if not together:
         return wrapped("every operator runs alone", "  ")
-    alone = sum(len(item.operators) <= 1 for item in rows.segments)
+    # A segment without operators only hands rows over.
+    alone = sum(len(item.operators) == 1 for item in rows.segments)
     rest = f"; {alone} run alone" if alone > 1 else "; 1 runs alone" if alone else ""
     return wrapped(f"operators that run row by row together: {', '.join(map(_listed, together))}{rest}", "    ", "  ")
 

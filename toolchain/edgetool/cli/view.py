@@ -460,6 +460,8 @@ def kernels_fact(report: Report) -> list[str]:
     for choice in report.kernel_choices:
         budget = choice.arena_bytes - report.kernel_choices[0].arena_bytes
         text = f"arena {grouped(choice.arena_bytes, 'B')}{' by rows' if choice.rows else ''}"
+        if choice.extra_macs:
+            text += f" with {choice.extra_macs / 1e6:.2f} M extra multiply-accumulates"
         if choice.instructions is not None:
             text += f", {choice.instructions / 1e6:.2f} M instructions"
         text += " (this plan)" if choice.chosen else f" with --scratch-budget {budget}"

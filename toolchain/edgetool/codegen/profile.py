@@ -10,7 +10,7 @@ Time is counted by start_ticks(), read_ticks() and stop_ticks(), which each file
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -107,12 +107,14 @@ Filling: TypeAlias = Literal["random_bytes", "random_reals", "zeros"]
 _RANDOM_BYTES = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16})
 
 
-def input_values(inputs: Sequence[IoSpec], reals: frozenset[DType]) -> dict[str, TemplateValue]:
+def input_values(
+    inputs: Sequence[IoSpec], reals: frozenset[DType], fed: Collection[int] = ()
+) -> dict[str, TemplateValue]:
     """Return the values of the placeholders with which a program fills its inputs.
 
-    reals: the types that its function random_reals supports.
+    reals: the types that its function random_reals supports. fed: the positions of inputs that are left out.
     """
-    fills = {position: _filling(tensor, reals) for position, tensor in enumerate(inputs) if tensor.size_bytes}
+    fills = {position: filling_of(tensor, reals) for position, tensor in enumerate(inputs) if tensor.size_bytes}
     used = set(fills.values())
     return {
         "MY_RANDOM": bool(used - {"zeros"}),
@@ -122,11 +124,12 @@ def input_values(inputs: Sequence[IoSpec], reals: frozenset[DType]) -> dict[str,
         "MY_INPUTS": [
             {"my_position": position, "my_fill": filling, "MY_UNITS": _units(inputs[position], filling)}
             for position, filling in fills.items()
+            if position not in fed
         ],
     }
 
 
-def _filling(tensor: IoSpec, reals: frozenset[DType]) -> Filling:
+def filling_of(tensor: IoSpec, reals: frozenset[DType]) -> Filling:
     """Return the function that fills the input."""
     if tensor.dtype in _RANDOM_BYTES:
         return "random_bytes"

@@ -289,7 +289,8 @@ class PlanRequest:
 
     sharing: whole buffers that tensors share, one after another, instead of a layout. constants_in_ram: constants are
     buffers too, live while an operator uses them, for firmware that loads them from slow memory. time_limit: seconds
-    for the search.
+    for the search. shrink: whether to do what it takes to make the arena fit the target: rows instead of tensors, then
+    more and more multiply-accumulates that are computed again.
     """
 
     order: OrderStrategy | None = None
@@ -299,6 +300,7 @@ class PlanRequest:
     time_limit: float = DEFAULT_SECONDS
     seed: int = 0
     file_plan: FilePlan = "use"
+    shrink: bool = False
 
     def as_options(self) -> dict[str, object]:
         """Return the options of the JSON document, without `file_plan`, which commands name differently."""
@@ -309,6 +311,7 @@ class PlanRequest:
             "constants_in_ram": self.constants_in_ram,
             "plan_time_limit": self.time_limit,
             "plan_seed": self.seed,
+            "shrink": self.shrink,
         }
 
 

@@ -201,6 +201,11 @@ def _printable(text: str) -> str:
 
 # The slowest inference divided by the fastest: above this, something else ran at the same time.
 MAX_STEADY_RATIO = 1.1
+# The overrides that only native code has, and those that choose it.
+NATIVE_OVERRIDES = (
+    *("runtime", "kernels", "scratch_budget"),
+    *("row_input", "row_output", "max_extra_macs", "max_weights_per_row", "incremental"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,14 +440,22 @@ def _without_native(target: Target, name: str, overrides: Mapping[str, Any] | No
     """Return the target with the runtime and the kernels of its profile instead of native code."""
     if not target.runtime.is_native:
         return target
-    plain = resolve_named(name, **{**(overrides or {}), "runtime": None, "kernels": None, "scratch_budget": None})
+    plain = resolve_named(name, **{**(overrides or {}), **dict.fromkeys(NATIVE_OVERRIDES)})
     assert plain is not None  # because it has a name
     return plain.with_overrides(clock_hz=None if plain.clock_hz == target.clock_hz else target.clock_hz)
 
 
 def _as_native(target: Target, other: Target) -> Target:
-    """Return the target as native code with the scratch budget of the other."""
-    return target.with_overrides(runtime=NATIVE, scratch_budget_bytes=other.scratch_budget_bytes)
+    """Return the target as native code that is planned like that of the other."""
+    return target.with_overrides(
+        runtime=NATIVE,
+        scratch_budget_bytes=other.scratch_budget_bytes,
+        row_input=other.row_input,
+        row_output=other.row_output,
+        max_extra_macs=other.max_extra_macs,
+        max_weights_per_row_bytes=other.max_weights_per_row_bytes,
+        incremental=other.incremental,
+    )
 
 
 def _timing_info(target: Target) -> CalibratedTiming | None:

@@ -34,9 +34,10 @@ class FitRequest:
 
     A board is selected if each kind of filter is empty or has an item that matches: cores by name, vendors by the
     beginning of a word, boards by a part of the profile's name, the board's name or the MCU; case is ignored.
-    kernels and runtime replace those of every board. row_input: whether the application hands the inputs of native code
-    over row by row. incremental: the rows of its input that are new in each inference, None for whole windows.
-    max_rows: None for all rows.
+    kernels and runtime replace those of every board. row_input, row_output: whether the application hands the inputs
+    of native code over row by row, and takes its outputs so. max_extra_macs: what native code may compute again, in
+    percent. max_weights_per_row: as for resolve_named. incremental: the rows of its input that are new in each
+    inference, None for whole windows. max_rows: None for all rows.
     """
 
     limits: ModelLimits = field(default_factory=ModelLimits)
@@ -46,6 +47,9 @@ class FitRequest:
     kernels: str | None = None
     runtime: str | None = None
     row_input: bool = False
+    row_output: bool = False
+    max_extra_macs: float | None = None
+    max_weights_per_row: int | None = None
     incremental: int | None = None
     custom_operators: Path | None = None
     fits_only: bool = False
@@ -68,6 +72,9 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
             kernels=request.kernels,
             runtime=request.runtime,
             row_input=request.row_input or None,
+            row_output=request.row_output or None,
+            max_extra_macs=request.max_extra_macs,
+            max_weights_per_row_bytes=request.max_weights_per_row,
             incremental=request.incremental,
         )
         for target in selected
@@ -241,6 +248,9 @@ def _options(request: FitRequest) -> dict[str, object]:
         "kernels": request.kernels,
         "runtime": request.runtime,
         "row_input": request.row_input,
+        "row_output": request.row_output,
+        "max_extra_macs": request.max_extra_macs,
+        "max_weights_per_row_bytes": request.max_weights_per_row,
         "incremental": request.incremental,
         "custom_operators": file_name(request.custom_operators),
         "fits_only": request.fits_only,

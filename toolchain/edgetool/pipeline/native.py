@@ -13,9 +13,10 @@ from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, in_program_order, native_problem, place_buffers
 from edgetool.codegen.native.row_plan import NativeRows, rows_memory
+from edgetool.codegen.native.rows import takeable_outputs
 from edgetool.codegen.native.scratch import kernel_choices
 from edgetool.codegen.native.stack import stack_bounds
-from edgetool.errors import ConversionError, EdgetoolError, UnsupportedModelError, UsageError
+from edgetool.errors import ConversionError, EdgetoolError, FailedCheckError, UnsupportedModelError, UsageError
 from edgetool.estimate.latency import CountedOperator
 from edgetool.estimate.native import StepWork, count_native_operators, is_estimated
 from edgetool.execute.cores import MACHINES
@@ -28,7 +29,6 @@ from edgetool.memory.checker import require_valid
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.planner import FIRST_NODES, OrderSearch, Plan, PlanRequest, orders_to_try
 from edgetool.memory.problem import Effort, LayoutProblem, Lifetime, Proof
-from edgetool.memory.streaming.problem import RowProblem
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.types import Model
@@ -37,7 +37,15 @@ from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
-from edgetool.pipeline.native_rows import known_sum, program_costs, row_choices, rows_info
+from edgetool.pipeline.native_rows import (
+    KnownRows,
+    known_sum,
+    model_macs,
+    program_costs,
+    row_choices,
+    rows_info,
+    shrinking_budgets,
+)
 from edgetool.pipeline.native_stream import LEAST_WINDOWS, stream_samples
 from edgetool.pipeline.output import check_writable, write_file, write_files
 from edgetool.pipeline.planning import Deadline, search_findings
@@ -70,7 +78,7 @@ from edgetool.report.document import (
 )
 from edgetool.report.json import document, to_json
 from edgetool.report.rows_picture import rows_svg
-from edgetool.target.load import load_runtime, load_target
+from edgetool.target.load import MAX_EXTRA_MACS, load_runtime, load_target
 from edgetool.target.types import Target
 
 ALTERNATIVE_SECONDS = 2.0  # for the search for a plan that is only an alternative
@@ -79,8 +87,9 @@ TYPICAL_CORE = "cortex-m4"  # decides between kernels for cores without counts
 CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
 
 _Extensions = tuple[bool, ...]
-# The core, whether instructions are counted for it, whether rows are handed over, and the new rows of each inference.
-_Counts = tuple[str, bool, bool, int | None]
+# The core, whether instructions are counted for it, whether rows of inputs and outputs are handed over, what may be
+# computed again, the most weights per row, and the new rows of each inference.
+_Counts = tuple[str, bool, bool, bool, float | None, int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +210,14 @@ class NativeModel:
     """A .tflite as native code for a target, if any, with its analysis.
 
     choices: plans with more and more tuned kernels, each of which takes more memory than the one before; one of them is
-    `planned`.
+    `planned`. findings: what was done to make it fit, on request.
     """
 
     source: Source
     planned: NativePlan
     analysis: Analysis
     choices: tuple[NativePlan, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def native_model(
@@ -223,18 +233,81 @@ def native_model(
 
     Raises:
         UnsupportedModelError: The native runtime does not support an operator.
-        UsageError: The request has an option that only TFLM's plans have.
+        UsageError: The request has an option that only TFLM's plans have, or is to make it fit unknown memory, or a
+            stream.
+        FailedCheckError: It is to make it fit, and nothing does.
     """
     request = request or PlanRequest()
     if request.sharing is not None or request.constants_in_ram:
         option = "--sharing" if request.sharing is not None else "--constants-in-ram"
         raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
+    if request.shrink and target is not None and target.incremental is not None:
+        raise UsageError(
+            "--incremental and --shrink cannot be combined: a stream stores rows so that none is computed again",
+            where=target.name,
+            fix="omit --incremental or --shrink",
+        )
     effort = Effort(seed=request.seed) if deadline is None else deadline.effort(request.seed)
     plain = without_metadata(source.model, METADATA_NAME)
-    choices = plan_choices(plain, source.name, target, request, effort)
+    if request.shrink:
+        target, choices = _shrunk(plain, source.name, target, request, effort)
+    else:
+        choices = plan_choices(plain, source.name, target, request, effort)
     planned = choose(choices, target, request, effort)
     counted = None if target is None else counted_operators(planned, target)
-    return NativeModel(source, planned, _analysis(source, target, planned, counted), choices)
+    findings = (_shrunk_finding(planned, choices, target),) if request.shrink and target is not None else ()
+    return NativeModel(source, planned, _analysis(source, target, planned, counted), choices, findings)
+
+
+def _shrunk(
+    model: Model, name: str, target: Target | None, request: PlanRequest, effort: Effort
+) -> tuple[Target, tuple[NativePlan, ...]]:
+    """Return the choices of which one fits the target, with the smallest budget of extra multiply-accumulates.
+
+    The target has that budget; its own one is the largest.
+    """
+    capacity = None if target is None else target.sram_bytes
+    if target is None or capacity is None:
+        raise UsageError(
+            "--shrink makes the arena fit the memory of a target, and none is known",
+            fix="specify a board with --target, or a size with --sram",
+        )
+    plans, known = _tensor_choices(model, name, target, request, effort), KnownRows()
+    choices = _with_rows(model, name, plans, replace(target, max_extra_macs=None), request, effort, known)
+    if choices[0].memory.arena_bytes <= capacity:
+        return replace(target, max_extra_macs=None), choices
+    most = float(MAX_EXTRA_MACS) if target.max_extra_macs is None else target.max_extra_macs
+    fed = _fed_inputs(plans[-1].program) if target.row_input else ()
+    for percent in shrinking_budgets(model, choices[0].plan.order, fed, capacity, most, effort.stop):
+        tried = replace(target, max_extra_macs=percent)
+        choices = _with_rows(model, name, plans, tried, request, effort, known)
+        if choices[0].memory.arena_bytes <= capacity:
+            return tried, choices
+    smallest = choices[0]
+    text = (
+        f"the smallest arena takes {smallest.memory.arena_bytes:,} bytes{_extra_text(smallest)}, and {capacity:,} exist"
+    )
+    further = "" if target.row_input else ", or hand the inputs over row by row with --row-input"
+    raise FailedCheckError(text, where=f"{name} on {target.name}", fix=f"choose a target with more memory{further}")
+
+
+def _extra_text(planned: NativePlan) -> str:
+    """Return what a plan computes again, as the end of a phrase."""
+    if planned.rows is None or not planned.rows.extra_macs:
+        return ""
+    percent = 100 * planned.rows.extra_macs / model_macs(planned.program.model)
+    return f" with {percent:.1f} % extra multiply-accumulates"
+
+
+def _shrunk_finding(planned: NativePlan, choices: Sequence[NativePlan], target: Target) -> Finding:
+    """State how the plan fits, and what it costs beside the fastest choice."""
+    form = "tensors" if planned.rows is None else "rows"
+    size = f"{planned.memory.arena_bytes:,} of {target.sram_bytes or 0:,} bytes"
+    text = f"--shrink plans {form}{_extra_text(planned)}: the arena takes {size}"
+    counts = [instructions_of(item, _counted_target(target)) for item in (planned, choices[-1])]
+    if counts[0] is not None and counts[1]:
+        text += f", and an inference {counts[0] / counts[1]:.2f} times the instructions of the largest plan"
+    return Finding("shrunk", text, where=target.name)
 
 
 def plan_choices(
@@ -242,8 +315,8 @@ def plan_choices(
 ) -> tuple[NativePlan, ...]:
     """Return plans with more and more tuned kernels, each of which takes more memory than the one before.
 
-    The first plan rows instead of tensors, if that takes less; all do if the inputs are handed over by rows. The last
-    has all tuned kernels. Raises UnsupportedModelError as require_native does.
+    The first plan rows instead of tensors, if that takes less; all do if inputs or outputs are handed over by rows. The
+    last has all tuned kernels. Raises UnsupportedModelError as require_native does.
     """
     plans = _tensor_choices(model, name, target, request, effort)
     return _with_rows(model, name, plans, target, request, effort, {})
@@ -273,9 +346,9 @@ def _with_rows(
     target: Target | None,
     request: PlanRequest,
     effort: Effort,
-    known: dict[RowProblem, NativeRows],
+    known: KnownRows,
 ) -> tuple[NativePlan, ...]:
-    """Return the choices that plan rows, and those that plan tensors unless the inputs are handed over by rows.
+    """Return the choices that plan rows, and those that plan tensors unless rows are handed over.
 
     known: the smallest plans of rows so far, to which new ones are added. Raises UnsupportedModelError if the target's
     inferences shall compute only what new rows change, and the model has no rows that stay.
@@ -283,23 +356,32 @@ def _with_rows(
     order = plans[-1].plan.order
     hop = None if target is None else target.incremental
     fed = _fed_inputs(plans[-1].program) if target is not None and (target.row_input or hop is not None) else ()
+    taken: tuple[int, ...] = ()
+    if target is not None and target.row_output:
+        # Where programs for tensors have views, those for rows have copies, which can be taken.
+        taken = takeable_outputs(lower(model, **_extensions(target), row_wise=True))
     orders = {order} if request.order in ("original", "breadth-first", "longest-path") else {order, _file_order(model)}
     try:
         by_rows = row_choices(
             model,
             sorted(orders),
-            _counted_target(target),
-            None if fed else plans[0].memory.arena_bytes,
+            replace(
+                _counted_target(target),
+                max_weights_per_row_bytes=None if target is None else target.most_weights_per_row,
+            ),
+            None if fed or taken else plans[0].memory.arena_bytes,
             _extensions(target),
             fed=fed,
+            taken=taken,
             hop=hop,
+            max_extra_macs=None if target is None else target.max_extra_macs,
             stopped=effort.stop,
             known=known,
         )
     except UnsupportedModelError as error:
         raise UnsupportedModelError(error.what, where=f"{name}: {error.where}", fix=error.fix) from error
     planned = [_planned_rows(rows) for rows in by_rows]
-    return tuple(planned if fed else [*planned, *plans])
+    return tuple(planned if fed or taken else [*planned, *plans])
 
 
 def _fed_inputs(program: NativeProgram) -> tuple[int, ...]:
@@ -392,14 +474,18 @@ class SharedNative:
         self._source = source
         self._model = without_metadata(source.model, METADATA_NAME)
         self._tensors: dict[_Extensions, tuple[NativePlan, ...]] = {}
-        self._rows: dict[RowProblem, NativeRows] = {}
+        self._rows: KnownRows = {}
         self._choices: dict[_Counts, tuple[tuple[NativePlan, ...], list[int | None]]] = {}
         self._plans: dict[tuple[_Counts, int], tuple[NativePlan, tuple[CountedOperator, ...] | None]] = {}
 
     def on(self, target: Target) -> Analysis:
         """Analyse the model on the target, as native_model does; raise the same errors."""
         request, effort = PlanRequest(), Effort()
-        kind = target.core.name, is_estimated(target), target.row_input, target.incremental
+        kind = (
+            *(target.core.name, is_estimated(target)),
+            *(target.row_input, target.row_output, target.max_extra_macs, target.most_weights_per_row),
+            target.incremental,
+        )
         if kind not in self._choices:
             choices = self._choices_on(target, request, effort)
             self._choices[kind] = choices, [instructions_of(choice, _counted_target(target)) for choice in choices]
@@ -474,14 +560,14 @@ def plan_native(
         check_writable(picture.parent, (picture.name,), force=force, inputs=(path,), option="--rows-svg")
     deadline = deadline or Deadline(request.time_limit)
     model = native_model(open_tflite(path), target, request, deadline)
-    findings = search_findings(model.planned.plan, deadline, "see --time-limit")
+    findings = (*model.findings, *search_findings(model.planned.plan, deadline, "see --time-limit"))
     options: dict[str, object] = {"command": "plan", "runtime": NATIVE, **request.as_options()}
     if picture is not None:
         rows = model.planned.rows
         if rows is None:
             raise UsageError(
                 "--rows-svg draws a plan of rows, and this plan has whole tensors",
-                fix="add --scratch-budget 0 for the smallest plan, or --row-input",
+                fix="add --scratch-budget 0 for the smallest plan, --row-input or --row-output",
             )
         svg = rows_svg(rows.problem, rows.plan, rows.cuts, title=model.source.name)
         write_file(picture, svg.encode("utf-8"), force=force, inputs=(path,), option="--rows-svg")
@@ -492,7 +578,8 @@ def native_report(model: NativeModel, planned: Report) -> Report:
     """Return the report with the runtime and what the model takes in flash."""
     runtime = LinkedRuntime(NATIVE, load_runtime(NATIVE).reference, ("it has no interpreter and no op resolver",))
     target = model.analysis.target
-    bounds = stack_bounds(model.planned.program, None if target is None else target.core.name)
+    core, row_wise = None if target is None else target.core.name, model.planned.rows is not None
+    bounds = stack_bounds(model.planned.program, core, row_wise=row_wise)
     return replace(
         planned,
         runtime=runtime,
@@ -513,8 +600,14 @@ def _choice_infos(model: NativeModel) -> tuple[KernelChoiceInfo, ...]:
         fewest = min((info.instructions for info in infos if info.instructions is not None), default=None)
         if is_chosen or fewest is None or instructions is None or instructions < fewest:
             scratch = max((step.scratch_bytes for step in choice.program.steps), default=0)
-            by_rows, fed = choice.rows is not None, choice.rows is not None and bool(choice.rows.fed)
-            infos.append(KernelChoiceInfo(choice.memory.arena_bytes, scratch, instructions, is_chosen, by_rows, fed))
+            rows = choice.rows
+            by_rows = rows is not None, rows is not None and bool(rows.fed), rows is not None and bool(rows.taken)
+            extra = 0 if rows is None else rows.extra_macs
+            infos.append(
+                KernelChoiceInfo(
+                    choice.memory.arena_bytes, scratch, instructions, is_chosen, *by_rows, extra_macs=extra
+                )
+            )
     return tuple(infos) if len(infos) > 1 else ()
 
 
@@ -524,16 +617,17 @@ def native_contents(
     """Return the C files of a model by name."""
     spec = header_spec(name, model.source, model.planned.plan, target, uncalibrated=uncalibrated)
     planned = model.planned
-    options = {"main": request.has_program, "cmake": request.project == "cmake", "kernels": request.kernels}
-    if planned.rows is not None:
-        if request.profile:
-            raise UsageError(
-                "--profile times operators one after the other, and this plan computes them row by row",
-                fix="omit --profile and --row-input, or allow more memory with --scratch-budget",
-            )
-        return row_files(spec, planned.program, planned.rows.problem, planned.rows.plan, **options)
     clock_hz = None if target is None else target.clock_hz
-    return native_files(spec, planned.program, planned.memory, profile=request.profile, clock_hz=clock_hz, **options)
+    options = {
+        "main": request.has_program,
+        "cmake": request.project == "cmake",
+        "kernels": request.kernels,
+        "profile": request.profile,
+    }
+    if planned.rows is not None:
+        problem, plan = planned.rows.problem, planned.rows.plan
+        return row_files(spec, planned.program, problem, plan, clock_hz=clock_hz, **options)
+    return native_files(spec, planned.program, planned.memory, clock_hz=clock_hz, **options)
 
 
 def check_native(request: FirmwareRequest) -> None:
@@ -549,6 +643,7 @@ def emit_native(
     output: Path | None = None,
     name: str | None = None,
     request: FirmwareRequest | None = None,
+    plan: PlanRequest | None = None,
     force: bool = False,
 ) -> Emitted:
     """Write the C files of a .tflite.
@@ -559,22 +654,25 @@ def emit_native(
         output: The directory to write to; by default NAME-firmware.
         name: The name for files and in C; by default, it is derived from the file's name.
         request: Which files to write: "header" leaves out main.c, "cmake" adds CMakeLists.txt.
+        plan: How to plan.
         force: Whether to replace existing files.
 
     Raises the same errors as native_model; nothing is written then.
     """
-    request = request or FirmwareRequest()
+    request, plan = request or FirmwareRequest(), plan or PlanRequest()
     check_native(request)
     on_name = name_findings(path, name)
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
     source = open_tflite(path)
-    model = native_model(source, target)
+    model = native_model(source, target, plan)
     contents = native_contents(name, model, target, request)
     check_writable(directory, tuple(contents), force=force, inputs=(path,))
     files = write_files(directory, contents, force=force, inputs=(path,))
     options: dict[str, object] = {"command": "emit", "name": name, "runtime": NATIVE, **request.as_options()}
-    return Emitted(native_report(model, report(source, model.analysis, options=options, findings=on_name)), files)
+    options["shrink"] = plan.shrink
+    found = (*on_name, *model.findings)
+    return Emitted(native_report(model, report(source, model.analysis, options=options, findings=found)), files)
 
 
 def deliver_native(
@@ -618,7 +716,7 @@ def deliver_native(
             options={**options, "runtime": NATIVE},
             original=replace(origin.original, output=OutputInfo(source.sha256, len(source.blob))),
             quantization=origin.quantization,
-            findings=(*origin.findings, *on_search),
+            findings=(*origin.findings, *model.findings, *on_search),
             versions=dict(origin.versions),
             trust_model_code=origin.trust_model_code,
         ),
@@ -675,8 +773,9 @@ def verify_native(
         files = {**native_files(spec, program, model.planned.memory), "run.c": run_source(spec, program)}
     else:
         fed = [program.graph.inputs.index(tensor) for tensor in rows.fed]
-        files = {**row_files(spec, program, rows.problem, rows.plan), "run.c": run_source(spec, program, fed)}
-    outputs = [source.model.main.tensors[index] for index in source.model.main.outputs]
+        by_rows = [program.graph.outputs.index(tensor) for tensor in rows.taken]
+        files = {**row_files(spec, program, rows.problem, rows.plan), "run.c": run_source(spec, program, fed, by_rows)}
+    outputs = [program.graph.tensors[index] for index in program.graph.outputs]
     try:
         native = run_native(
             files,

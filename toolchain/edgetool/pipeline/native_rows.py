@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from edgetool.codegen.native.emit import constant_input
@@ -10,13 +10,14 @@ from edgetool.codegen.native.incremental import incremental_program
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
+from edgetool.codegen.native.recompute import Pair, chosen_pairs, fusable_pairs, with_pairs
 from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, smallest_rows
 from edgetool.codegen.native.row_tables import table_bytes
-from edgetool.codegen.native.rows import row_problem
+from edgetool.codegen.native.rows import row_problem, step_operators
 from edgetool.estimate.native import StepWork, count_native_operators
-from edgetool.memory.streaming.bound import row_bound
-from edgetool.memory.streaming.planner import segments_of
+from edgetool.memory.streaming.planner import segments_of, weights_per_row
 from edgetool.memory.streaming.problem import RowProblem
+from edgetool.memory.streaming.schedule import best_schedule
 from edgetool.model.types import Model
 from edgetool.operators.registry import OperatorCost, operator_costs
 from edgetool.passes.time_axis import time_as_rows
@@ -27,7 +28,11 @@ from edgetool.target.types import Target
 # The memory of faster plans, as multiples of the smallest one: where kernels for tensors take over is different in
 # every model.
 STEPS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0)
-BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
+# Of extra multiply-accumulates, in percent, which are tried until a model fits.
+BUDGETS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150)
+# The smallest plans by their problem, the most multiply-accumulates that they may compute again (None if no operators
+# may be one step) and the most weights per row.
+KnownRows = dict[tuple[RowProblem, int | None, int | None], NativeRows]
 
 
 def row_choices(
@@ -38,9 +43,11 @@ def row_choices(
     extensions: Mapping[str, bool],
     *,
     fed: Sequence[int] = (),
+    taken: Sequence[int] = (),
     hop: int | None = None,
+    max_extra_macs: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
-    known: dict[RowProblem, NativeRows] | None = None,
+    known: KnownRows | None = None,
 ) -> tuple[NativeRows, ...]:
     """Return plans that take more and more memory for fewer and fewer instructions.
 
@@ -51,10 +58,13 @@ def row_choices(
         below: Plans that take as much, or more, are left out, unless it is None.
         extensions: Those of the core, as for lower.
         fed: The inputs that the application hands over by rows, as tensors of the main graph.
+        taken: The outputs that it takes by rows; see takeable_outputs.
         hop: How many rows of the input are new in each inference, which computes only what they change; None if an
-            inference computes the whole window.
+            inference computes the whole window. Streams support neither taken outputs nor max_extra_macs.
+        max_extra_macs: What plans may compute again to take less memory, in percent of the model's.
         stopped: Whether to end the search.
-        known: The smallest plans so far of this model, to which those found here are added.
+        known: The smallest plans so far of this model by their rows and the most multiply-accumulates that they may
+            compute again, None if no operators may be one step, to which those found here are added.
     """
     if hop is None:
         small, rows, whole = (
@@ -64,28 +74,76 @@ def row_choices(
     else:
         small, rows, whole = _stream_programs(model, hop, extensions)
     known = {} if known is None else known
-    bases = [_smallest(in_program_order(small, tuple(order)), fed, stopped, known) for order in orders]
-    number = min(range(len(bases)), key=lambda i: bases[i].plan.memory_bytes)
-    base, order = bases[number], tuple(orders[number])
+    ordered = [in_program_order(small, tuple(order)) for order in orders]
+    most = target.most_weights_per_row
+    plain = [_smallest(program, fed, taken, most, stopped, known) for program in ordered]
+    number = min(range(len(plain)), key=lambda i: plain[i].plan.memory_bytes)
+    bases = [plain[number]]
+    limit = int((max_extra_macs or 0) / 100 * model_macs(model))
+    pairs = () if max_extra_macs is None else fusable_pairs(lower(model, row_wise=True, lean=True, plain=True))
+    if pairs:
+        again = _smallest_with_pairs(ordered[number], pairs, bases[0], limit, most, stopped, known)
+        if again.plan.memory_bytes < bases[0].plan.memory_bytes:
+            bases.insert(0, again)
+    variants = RowVariants(*(in_program_order(program, tuple(orders[number])) for program in (small, rows, whole)))
+    choices: list[NativeRows] = []
+    for base in bases:
+        choices += _faster_choices(base, variants, target, below)
+    return _front(choices, target)
+
+
+def shrinking_budgets(
+    model: Model, order: Sequence[int], fed: Sequence[int], capacity: int, most: float, stopped: Callable[[], bool]
+) -> Iterator[float]:
+    """Yield growing percentages of extra multiply-accumulates with which rows may fit a capacity, and `most`.
+
+    The others have schedules of which no plan fits.
+    """
+    lean = lower(model, row_wise=True, lean=True, plain=True)
+    program, pairs, macs = in_program_order(lean, tuple(order)), fusable_pairs(lean), model_macs(model)
+    for percent in (*(item for item in BUDGETS if item < most), most):
+        chosen = chosen_pairs(program, pairs, fed, int(percent / 100 * macs), stopped=stopped)
+        peak = best_schedule(row_problem(with_pairs(program, chosen), fed), stopped=stopped).peak_bytes
+        if peak <= capacity or percent == most:
+            yield percent
+
+
+def model_macs(model: Model) -> int:
+    """Return the multiply-accumulates of one inference."""
+    return sum(cost.macs for cost in operator_costs(model))
+
+
+def _front(choices: Sequence[NativeRows], target: Target) -> tuple[NativeRows, ...]:
+    """Return the choices by their memory, without those with known instructions that have more than a smaller one."""
+    front: list[NativeRows] = []
+    fewest: int | None = None
+    for choice in sorted(choices, key=lambda item: item.plan.memory_bytes):
+        count = known_sum(operator_instructions(choice.program, target).values())
+        if fewest is None or count is None or count < fewest:
+            front.append(choice)
+            fewest = count if fewest is None or count is not None else fewest
+    return tuple(front)
+
+
+def _faster_choices(base: NativeRows, plain: RowVariants, target: Target, below: int | None) -> list[NativeRows]:
+    """Return a smallest plan, and plans with all rows where they are and faster and faster kernels beside them.
+
+    plain: the programs to choose kernels from, without pairs. below: as for row_choices.
+    """
     smallest = base.plan.memory_bytes
-    if below is not None and smallest >= below:
-        return ()
-    variants = RowVariants(*(in_program_order(program, order) for program in (small, rows, whole)))
-    costs = preferences([operator_instructions(program, target) for program in (small, rows, whole)])
+    variants = RowVariants(*(with_pairs(program, base.pairs) for program in (plain.small, plain.rows, plain.whole)))
+    programs = variants.small, variants.rows, variants.whole
+    costs = preferences([operator_instructions(program, target) for program in programs])
     choices: list[NativeRows] = []
     fewest: int | None = None
-    for factor in STEPS:
-        limit = int(factor * smallest)
-        if below is not None and limit >= below:
-            break
-        choice = faster_rows(base, variants, costs, limit)
+    limits = [int(factor * smallest) for factor in STEPS]
+    for choice in faster_rows(base, variants, costs, [limit for limit in limits if below is None or limit < below]):
         count = known_sum(operator_instructions(choice.program, target).values())
-        # A choice whose instructions are unknown is one if it has other kernels than the one before.
-        is_faster = fewest is None or (count is not None and count < fewest)
-        if not choices or (is_faster and choice.program.steps != choices[-1].program.steps):
+        # A choice whose instructions are unknown is one: it has other kernels than the one before.
+        if fewest is None or (count is not None and count < fewest):
             choices.append(choice)
             fewest = count
-    return tuple(choices)
+    return choices
 
 
 def _stream_programs(model: Model, hop: int, extensions: Mapping[str, bool]) -> tuple[NativeProgram, ...]:
@@ -100,16 +158,45 @@ def _stream_programs(model: Model, hop: int, extensions: Mapping[str, bool]) -> 
 
 
 def _smallest(
-    program: NativeProgram, fed: Sequence[int], stopped: Callable[[], bool], known: dict[RowProblem, NativeRows]
+    program: NativeProgram,
+    fed: Sequence[int],
+    taken: Sequence[int],
+    most: int | None,
+    stopped: Callable[[], bool],
+    known: KnownRows,
 ) -> NativeRows:
     """Return the smallest plan of a program and its bound, searched for once for all programs with the same rows."""
-    problem = row_problem(program, fed)
-    if problem not in known:
-        rows = smallest_rows(program, fed, stopped=stopped)
-        plan = rows.plan
-        bound = row_bound(problem, [plan.schedule], target=plan.memory_bytes, cut_limit=BOUND_CUTS)
-        known[problem] = replace(rows, plan=replace(plan, lower_bound=bound))
-    return replace(known[problem], program=program)
+    key = row_problem(program, fed, taken=taken), None, most
+    if key not in known:
+        known[key] = smallest_rows(program, fed, taken=taken, most_weights=most, stopped=stopped)
+    rows = known[key]
+    return replace(rows, program=program, plain_bound=rows.plan.lower_bound)
+
+
+def _smallest_with_pairs(
+    program: NativeProgram,
+    pairs: Sequence[Pair],
+    plain: NativeRows,
+    limit: int,
+    most: int | None,
+    stopped: Callable[[], bool],
+    known: KnownRows,
+) -> NativeRows:
+    """Return the smallest plan in which pairs of operators may be one step each: at most the plain one.
+
+    limit: the most multiply-accumulates that pairs may add. most: the most weights per row.
+    """
+    key = row_problem(program, plain.fed, taken=plain.taken), limit, most
+    if key not in known:
+        chosen = chosen_pairs(program, pairs, plain.fed, limit, stopped=stopped)
+        known[key] = plain
+        if chosen:
+            fused = with_pairs(program, chosen)
+            rows = smallest_rows(fused, plain.fed, taken=plain.taken, most_weights=most, stopped=stopped)
+            if rows.plan.memory_bytes < plain.plan.memory_bytes:
+                known[key] = replace(rows, pairs=chosen)
+    rows = known[key]
+    return replace(rows, program=with_pairs(program, rows.pairs), plain_bound=plain.plan.lower_bound)
 
 
 def preferences(costs: Sequence[Mapping[int, int | None]]) -> list[dict[int, int]]:
@@ -160,20 +247,21 @@ def program_costs(program: NativeProgram) -> tuple[OperatorCost, ...]:
 
 def rows_info(rows: NativeRows) -> RowsInfo:
     """Return the section of a report that describes a plan of rows."""
-    problem, plan, fed = rows.problem, rows.plan, len(rows.fed)
+    problem, plan = rows.problem, rows.plan
     segment = segments_of(rows.cuts, len(problem.operators))
     steps: list[list[int]] = [[] for _ in rows.cuts]
     for step, number in enumerate(plan.schedule):
         steps[segment[number]].append(step)
     operators: list[list[int]] = [[] for _ in rows.cuts]
-    for position, item in enumerate(rows.program.steps, fed):
+    for position, item in zip(step_operators(problem), rows.program.steps, strict=True):
         operators[segment[position]].append(item.operator)
     return RowsInfo(
         memory_bytes=plan.memory_bytes,
-        lower_bound_bytes=plan.lower_bound or None,
+        lower_bound_bytes=rows.plain_bound or None,
         steps=len(plan.schedule),
         table_bytes=table_bytes(rows.program, problem, plan),
         row_inputs=tuple(rows.program.graph.tensors[index].name for index in rows.fed),
+        row_outputs=tuple(rows.program.graph.tensors[index].name for index in rows.taken),
         segments=tuple(
             RowSegment(tuple(dict.fromkeys(items)), taken[0], taken[-1])
             for items, taken in zip(operators, steps, strict=True)
@@ -183,6 +271,9 @@ def rows_info(rows: NativeRows) -> RowsInfo:
             RowTensorInfo(item.name, item.tensor, item.rows, item.row_bytes, max(live, default=0), in_parts(live))
             for item, live in zip(problem.tensors, rows_live(problem, plan), strict=True)
         ),
+        extra_macs=rows.extra_macs,
+        extra_macs_percent=100 * rows.extra_macs / (model_macs(rows.program.model) or 1),
+        weights_per_row_bytes=weights_per_row(problem, rows.cuts),
         stream=_stream_info(rows.program.stream),
     )
 

@@ -106,7 +106,15 @@ def interruptible(time_limit: float | None, *, tick: Callable[[], None] | None =
 
 
 def check_applies(request: PlanRequest, model: Model) -> None:
-    """Raise UsageError if the file's own plan is to be used, but the request has options for a new plan."""
+    """Raise UsageError if the file's own plan is to be used, but the request has options for a new plan.
+
+    Another error is an option that only native code has.
+    """
+    if request.shrink:
+        raise UsageError(
+            "--shrink applies to native code: plans for TFLM are as small as they can be without it",
+            fix="add --runtime native, or omit --shrink",
+        )
     options = {
         "--order": request.order,
         "--strategy": request.strategy,

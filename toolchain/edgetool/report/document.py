@@ -596,8 +596,9 @@ class KernelChoiceInfo:
     """Native code with the tuned kernels that an arena has room for, and lean kernels of the other operators.
 
     arena_bytes: the arena. scratch_bytes: the most scratch of a kernel. instructions: of one inference, null if they
-    are unknown. chosen: whether the report describes it. rows: whether rows are planned instead of tensors. row_input:
-    whether the application hands inputs over row by row.
+    are unknown. chosen: whether the report describes it. rows: whether rows are planned instead of tensors. row_input,
+    row_output: whether the application hands inputs over row by row, and takes outputs so. extra_macs: the
+    multiply-accumulates that are computed again.
     """
 
     arena_bytes: int
@@ -606,6 +607,8 @@ class KernelChoiceInfo:
     chosen: bool
     rows: bool = False
     row_input: bool = False
+    row_output: bool = False
+    extra_macs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -628,7 +631,7 @@ class RowTensorInfo:
 class RowSegment:
     """Operators that run row by row together, or one that runs alone, from first_step to last_step of the schedule.
 
-    Rows that the application hands over are steps, too; they are in no list of operators.
+    Rows that the application hands over or takes are steps, too; they are in no list of operators.
     """
 
     operators: tuple[int, ...]
@@ -658,8 +661,11 @@ class StreamInfo:
 class RowsInfo:
     """A plan of rows: no schedule of rows without recomputation takes less than lower_bound_bytes; null if unknown.
 
-    steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs: the names of the
-    inputs that the application hands over row by row. stream: null if an inference computes whole windows.
+    steps: the length of the schedule. table_bytes: the schedule and the offsets in flash. row_inputs, row_outputs: the
+    names of the inputs that the application hands over row by row, and of the outputs that it takes so. extra_macs: the
+    multiply-accumulates that are computed again to take less memory; extra_macs_percent: the same in percent of the
+    model's. weights_per_row_bytes: the most constants that operators that run row by row together read for each row.
+    stream: null if an inference computes whole windows.
     """
 
     memory_bytes: int
@@ -669,6 +675,10 @@ class RowsInfo:
     row_inputs: tuple[str, ...] = ()
     segments: tuple[RowSegment, ...] = ()
     tensors: tuple[RowTensorInfo, ...] = ()
+    row_outputs: tuple[str, ...] = ()
+    extra_macs: int = 0
+    extra_macs_percent: float = 0.0
+    weights_per_row_bytes: int = 0
     stream: StreamInfo | None = None
 
 

@@ -36,6 +36,9 @@ LATER_FIELDS = frozenset(
     {
         (Target, "scratch_budget_bytes"),
         (Target, "row_input"),
+        (Target, "row_output"),
+        (Target, "max_extra_macs"),
+        (Target, "max_weights_per_row_bytes"),
         (Target, "incremental"),
         (Timing, "stall_cycles_per_byte"),
     }

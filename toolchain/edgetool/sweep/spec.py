@@ -75,7 +75,7 @@ class TargetSpec:
     label: str
     name: str
     profile: str | None = None
-    overrides: tuple[tuple[str, bool | int | str], ...] = ()
+    overrides: tuple[tuple[str, bool | float | str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,6 +420,9 @@ OVERRIDES: Mapping[str, str] = {
     "runtime": "runtime",
     "scratch_budget": "scratch_budget_bytes",
     "row_input": "row_input",
+    "row_output": "row_output",
+    "max_extra_macs": "max_extra_macs",
+    "max_weights_per_row": "max_weights_per_row_bytes",
     "incremental": "incremental",
 }
 
@@ -478,13 +481,15 @@ def _read(section: Section, folder: Path) -> _ParsedTarget | None:
     return _ParsedTarget(TargetSpec(label or target.name, profile_name, profile, overrides), text, bool(label))
 
 
-def _override(section: Section, key: str) -> bool | int | str | None:
+def _override(section: Section, key: str) -> bool | float | str | None:
     if key == "clock":
         return value_of(section, key, _clock_hz)
-    if key in ("sram", "flash", "scratch_budget"):
+    if key in ("sram", "flash", "scratch_budget", "max_weights_per_row"):
         return value_of(section, key, size_bytes)
-    if key == "row_input":
+    if key in ("row_input", "row_output"):
         return value_of(section, key, _flag) or None
+    if key == "max_extra_macs":
+        return value_of(section, key, _percent)
     if key == "incremental":
         return value_of(section, key, _rows)
     return section.text(key, required=False) or None
@@ -494,6 +499,12 @@ def _flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
     raise UsageError(f"{value!r} is not true or false")
+
+
+def _percent(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise UsageError(f"{value!r} is not a percentage, such as 5")
 
 
 def _rows(value: object) -> int:
@@ -524,7 +535,7 @@ def _resolved(section: Section, name: str, folder: Path) -> tuple[str | None, Ta
         return None, None
 
 
-def _overridden(section: Section, key: str, target: Target, value: bool | int | str) -> Target | None:
+def _overridden(section: Section, key: str, target: Target, value: bool | float | str) -> Target | None:
     override: dict[str, Any] = {OVERRIDES[key]: value}
     try:
         overridden = target.with_overrides(**override)

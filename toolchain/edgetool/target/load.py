@@ -404,6 +404,7 @@ def _sentence(what: str, fix: str | None) -> str:
 USER_CLOCK_SOURCE = "specified by the user"
 # The kernels whose outputs generated code has.
 NATIVE_KERNELS: Kernels = "reference"
+MAX_EXTRA_MACS = 1000  # in percent
 
 
 def override_target(
@@ -417,6 +418,9 @@ def override_target(
     runtime: str | None,
     scratch_budget_bytes: int | None,
     row_input: bool | None,
+    row_output: bool | None,
+    max_extra_macs: float | None,
+    max_weights_per_row_bytes: int | None,
     incremental: int | None,
 ) -> Target:
     """Return the target with each value that is not None; see Target.with_overrides."""
@@ -460,14 +464,39 @@ def override_target(
                 fix="add --runtime native, or omit --scratch-budget",
             )
         target = replace(target, scratch_budget_bytes=scratch_budget_bytes)
-    if row_input is not None:
-        if row_input and not target.runtime.is_native:
+    for option, what, value in (("--row-input", "inputs", row_input), ("--row-output", "outputs", row_output)):
+        if value and not target.runtime.is_native:
             raise TargetError(
-                "--row-input applies to native code: TFLM needs whole inputs",
+                f"{option} applies to native code: TFLM needs whole {what}",
                 where=target.name,
-                fix="add --runtime native, or omit --row-input",
+                fix=f"add --runtime native, or omit {option}",
             )
+    if row_input is not None:
         target = replace(target, row_input=row_input)
+    if row_output is not None:
+        target = replace(target, row_output=row_output)
+    if max_extra_macs is not None:
+        if not target.runtime.is_native:
+            raise TargetError(
+                "--max-extra-macs applies to native code: TFLM computes nothing again to take less memory",
+                where=target.name,
+                fix="add --runtime native, or omit --max-extra-macs",
+            )
+        if not 0 <= max_extra_macs <= MAX_EXTRA_MACS:
+            raise TargetError(
+                f"{max_extra_macs:g} percent of extra multiply-accumulates is outside the range 0 to {MAX_EXTRA_MACS}",
+                where=target.name,
+                fix="write the percentage of the model's multiply-accumulates, as in --max-extra-macs 5",
+            )
+        target = replace(target, max_extra_macs=max_extra_macs)
+    if max_weights_per_row_bytes is not None:
+        if not target.runtime.is_native:
+            raise TargetError(
+                "--max-weights-per-row applies to native code, whose operators can take turns row by row",
+                where=target.name,
+                fix="add --runtime native, or omit --max-weights-per-row",
+            )
+        target = replace(target, max_weights_per_row_bytes=max_weights_per_row_bytes)
     if incremental is not None:
         if not target.runtime.is_native:
             raise TargetError(
@@ -480,7 +509,23 @@ def override_target(
                 f"--incremental {incremental} is no number of rows", where=target.name, fix="specify 1 or more"
             )
         target = replace(target, incremental=incremental)
+    if target.incremental is not None:
+        _require_hops(target)
     return target
+
+
+def _require_hops(target: Target) -> None:
+    """Refuse what streams do not support."""
+    for option, is_set, why in (
+        ("--row-output", target.row_output, "the output of a hop is ready as a whole"),
+        ("--max-extra-macs", target.max_extra_macs is not None, "a stream stores rows so that none is computed again"),
+    ):
+        if is_set:
+            raise TargetError(
+                f"--incremental and {option} cannot be combined: {why}",
+                where=target.name,
+                fix=f"omit --incremental or {option}",
+            )
 
 
 def _arena_region(target: Target, name: str) -> str:

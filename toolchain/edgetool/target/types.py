@@ -379,10 +379,13 @@ class Target:
     timings: the board's own timings, if it was measured; otherwise the core's apply. bandwidth_gbps: the memory
     bandwidth of a device that is described by nothing else; such a device has no memory regions and no timing. power is
     None if it is unknown. vendor: the manufacturer of the board. scratch_budget_bytes: how much larger scratch for
-    faster kernels may make the arena of native code; None leaves the choice to edgetool. row_input: whether the
-    application hands the inputs of native code over row by row, so that they need not be in the arena. incremental: how
-    many rows of its input are new in each inference of native code that computes only what these change, None if each
-    inference computes the whole window.
+    faster kernels may make the arena of native code; None leaves the choice to edgetool. row_input,
+    row_output: whether the application hands the inputs of native code over row by row, and takes its outputs so, so
+    that they need not be in the arena. max_extra_macs: how many multiply-accumulates native code may compute again to
+    take less memory, in percent of those of the model. max_weights_per_row_bytes: the most bytes of constants that
+    operators of native code may read for each row if they take turns; None leaves the choice to edgetool. incremental:
+    how many rows of its input are new in each inference of native code that computes only what these change, None if
+    each inference computes the whole window.
     """
 
     name: str
@@ -404,7 +407,21 @@ class Target:
     sources: tuple[FigureSource, ...] = ()
     scratch_budget_bytes: int | None = None
     row_input: bool = False
+    row_output: bool = False
+    max_extra_macs: float | None = None
+    max_weights_per_row_bytes: int | None = None
     incremental: int | None = None
+
+    @property
+    def most_weights_per_row(self) -> int | None:
+        """The bytes of constants that native code may read for each row; None for any number.
+
+        By default, it is the cache in front of the constants if they are in external flash.
+        """
+        region = self.flash_region
+        is_external = region is not None and region.kind == "external-flash"
+        cache = region.cache_bytes if region is not None and is_external else 0
+        return self.max_weights_per_row_bytes if self.max_weights_per_row_bytes is not None else cache or None
 
     @property
     def timed_kernels(self) -> TimedKernels:
@@ -470,6 +487,9 @@ class Target:
         runtime: str | None = None,
         scratch_budget_bytes: int | None = None,
         row_input: bool | None = None,
+        row_output: bool | None = None,
+        max_extra_macs: float | None = None,
+        max_weights_per_row_bytes: int | None = None,
         incremental: int | None = None,
     ) -> Target:
         """Return this target with the user's values; None keeps a value.
@@ -491,6 +511,9 @@ class Target:
             runtime=runtime,
             scratch_budget_bytes=scratch_budget_bytes,
             row_input=row_input,
+            row_output=row_output,
+            max_extra_macs=max_extra_macs,
+            max_weights_per_row_bytes=max_weights_per_row_bytes,
             incremental=incremental,
         )
 

@@ -51,7 +51,10 @@ DEPTHWISE = Operands(0, 1, 2, 3, (DType.INT64,))
 MAX_WIDTH = 2**16 - 1
 # What edgetool_conv2d_tiled_s8 computes at once, and the pointers to rows that a call may have on the stack.
 CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
-# The shift of its products, with which nearly all layers have some, and the largest one of its form "sign".
+# The pointers of kernels that compute rows one after the other.
+FEW_ROW_POINTERS = 16
+# The shift of the products of edgetool_conv2d_tiled_s8, with which nearly all layers have some, and the largest one of
+# its form "sign".
 TILED_SHIFT, MAX_SIGN_SHIFT = 3, 22
 # Groups that it can have.
 MAX_GROUPS = 255
@@ -64,6 +67,11 @@ PLANES, PLANE_BYTES, COLUMN, BAND_BYTES, TILE_UNIT = 4, 6656, 8, 6144, 6
 # The most pairs of tap rows unless taps are 3 x 3, the fewest taps then, the fewest products of a channel and band that
 # are worth planes, with taps of 3 x 3 and with others, and what is in scratch to keep the stack small.
 MAX_PAIRS, LEAST_TAPS, LEAST_PRODUCTS_3X3, LEAST_PRODUCTS, SECTION_WORDS = 4, 4, 50, 80, 64
+# Pairs of channels that edgetool_conv2d_lean_s8 computes at once, and the taps or words that need no scratch.
+BLOCK, PLACES = 4, 10
+# The pixels of a call that it computes faster than four at once, the most channels by whether the core has DSP
+# instructions, the most with as few taps as FEW_TAPS without them, and the fewest taps in several rows for one channel.
+FEW_PIXELS, FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS, MANY_TAPS = (1, 2, 3, 5, 6), {True: 2, False: 3}, 7, 8, 64
 
 
 TRANSPOSE = Operands(2, 1, 3, 0, (DType.INT16, DType.INT64))
@@ -252,28 +260,36 @@ def _convolution(site: Site, filters: Array) -> Step:
     window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
-    element, is_tiled = site.output().dtype.bits // 8, _is_tiled(site, window, groups)
-    band = _conv_band(site, window) if is_tiled else 1
+    element, is_narrow_s8 = site.output().dtype.bits // 8, _is_narrow_s8(site, window, groups)
+    stream = None
+    if is_narrow_s8 and not site.plain:
+        shift, numbers = _tiled_scales(site, scales, flat)
+        if site.lean or _is_best_by_pixels(site, window, groups, channels // groups):
+            stream = paired_weights(flat, numbers, groups)
+    is_tiled = is_narrow_s8 and not site.lean and not site.plain and stream is None
+    band = _conv_band(site, window) if is_tiled or stream is not None else 1
     if is_tiled and groups > 1:
         # A group of channels is written in all rows of a band before the next one is read.
         overlaps = [StepOverlap(0, banded_distance(window, band))]
     else:
         overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
-        if window.is_pointwise and not site.row_wise and (not is_tiled or is_narrow(window.flattened())):
+        if window.is_pointwise and not site.row_wise and (not is_narrow_s8 or is_narrow(window.flattened())):
             window = window.flattened()
             distance = conv_distance(window, descending=True, element_bytes=element)
             overlaps.append(StepOverlap(0, distance, descending=True))
     kernel, scratch = f"edgetool_conv2d_{_suffix(site)}", 0
     special: dict[str, FieldValue]
-    if is_tiled:
+    if stream is not None:
+        kernel, scratch = "edgetool_conv2d_lean_s8", _lean_scratch(window, depth)
+    elif is_tiled:
         # The taps of four pixels as int16.
         kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
-        shift, numbers = _tiled_scales(site, scales, flat)
         # The taps of a row follow each other in the input, or only those of a pixel.
         is_apart = groups > 1 or window.dilation_x > 1
         rows = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
         split = (np.split(item, groups) for item in (rows, numbers))
         stream = b"".join(tiled_weights(*item) for item in zip(*split, strict=True))
+    if stream is not None:
         special = {
             "weights": Constant("uint32_t", stream, "weights and scales"),
             "zero_pixel": _zero_words(site, ASIDE),
@@ -313,9 +329,30 @@ def _conv_band(site: Site, window: Window) -> int:
     return whole if fits and not site.row_wise else 1
 
 
-def _is_tiled(site: Site, window: Window, groups: int) -> bool:
-    """Return whether a CONV_2D has the kernel with scratch."""
-    return site.output().dtype is DType.INT8 and groups <= MAX_GROUPS and not site.lean and is_narrow(window)
+def _is_best_by_pixels(site: Site, window: Window, groups: int, filters: int) -> bool:
+    """Return whether edgetool_conv2d_lean_s8 has fewer instructions than edgetool_conv2d_tiled_s8.
+
+    The latter computes four pixels at once, and those of incomplete groups alone or more often. It copies all taps,
+    which only many channels are worth.
+    """
+    if window.is_pointwise and not site.row_wise and is_narrow(window.flattened()):
+        window = window.flattened()
+    pixels = window.output_width * min(_conv_band(site, window), window.output_height)
+    if pixels in FEW_PIXELS:
+        return True
+    down = (window.output_height - 1) * window.stride_y + window.taps_y <= window.height and window.pad_y == 0
+    across = (window.output_width - 1) * window.stride_x + window.taps_x <= window.width and window.pad_x == 0
+    if not (down and across and groups == window.dilation_x == window.dilation_y == 1):
+        return False
+    taps = window.taps_y * window.taps_x * window.channels
+    if window.taps_y > 1:
+        return filters == 1 and taps >= MANY_TAPS
+    return filters <= (MORE_CHANNELS if taps <= FEW_TAPS and not site.dsp else FEW_CHANNELS[site.dsp])
+
+
+def _is_narrow_s8(site: Site, window: Window, groups: int) -> bool:
+    """Return whether a CONV_2D is one that the fast kernels can describe."""
+    return site.output().dtype is DType.INT8 and groups <= MAX_GROUPS and is_narrow(window)
 
 
 def is_narrow(window: Window) -> bool:
@@ -364,6 +401,56 @@ def tiled_weights(rows: Array, numbers: Array) -> bytes:
     return np.concatenate([starts, words, ends], axis=1).tobytes()
 
 
+def paired_weights(flat: Array, numbers: Array, groups: int) -> bytes | None:
+    """Return weights (channels, taps) and numbers of each channel as edgetool_conv2d_lean_s8 reads them.
+
+    None if a pair of weights is no number of 16 bits, or if a second sum of a pair may have more than 24 bits.
+    """
+    pairs = list(zip(np.split(flat, groups), np.split(numbers, groups), strict=True))
+    if not all(fits_pairs(weights, table[:, 0]) for weights, table in pairs):
+        return None
+    return b"".join(_blocks(*item) for item in pairs)
+
+
+def fits_pairs(flat: Array, starts: Array) -> bool:
+    """Return whether edgetool_conv2d_lean_s8 can have these weights (channels, taps) of a group, and starts of sums.
+
+    A pair of weights is a number of 16 bits, and the second sum of a pair is one of 24 bits: see its header.
+    """
+    reach = reach_of_weights(flat)
+    low, high = np.asarray(reach.low)[1::2] + starts[1::2], np.asarray(reach.high)[1::2] + starts[1::2]
+    first, second = flat[0::2][: len(low)], flat[1::2]
+    return bool(((first >= 0) | (second > -128)).all() and (low >= -(2**23)).all() and (high < 2**23).all())
+
+
+def _lean_scratch(window: Window, depth: int) -> int:
+    """Return the bytes of scratch of edgetool_conv2d_lean_s8: addresses of taps, or their codes."""
+    taps = window.taps_y * window.taps_x
+    if depth % TAPS == 0:
+        return 8 * taps + 4 if taps > PLACES else 0
+    codes = _up(taps * depth, TAPS)
+    return codes if codes > PLACES * TAPS else 0
+
+
+def _blocks(flat: Array, numbers: Array) -> bytes:
+    """Return weights (channels, taps) and numbers of a group in blocks of channels."""
+    channels, taps = (_up(count, unit) for count, unit in zip(flat.shape, (CHANNELS, TAPS), strict=True))
+    padded = np.zeros((channels, taps), np.int64)
+    padded[: flat.shape[0], : flat.shape[1]] = flat
+    table = np.zeros((channels, numbers.shape[1]), np.int64)
+    table[: len(numbers)] = numbers
+    both = padded[0::2] + 256 * padded[1::2]
+    # Taps are counted as (tap / 4, tap / 2 % 2, tap % 2).
+    words = np.ascontiguousarray(both.astype("<i2").reshape(-1, taps // TAPS, 2, 2).transpose(0, 1, 3, 2)).view("<u4")
+    starts, ends = table[:, 0].reshape(-1, CHANNELS), table[:, 1:].reshape(len(words), -1)
+    starts = starts @ np.array(((1, 1), (0, 256)))
+    whole = len(flat) // (BLOCK * CHANNELS) * BLOCK
+    blocks = [range(first, first + BLOCK) for first in range(0, whole, BLOCK)]
+    blocks += [range(pair, pair + 1) for pair in range(whole, len(words))]
+    parts = [part for pairs in blocks for part in (starts[pairs], words[pairs].swapaxes(0, 1), ends[pairs])]
+    return b"".join((part.astype(np.int64) & 0xFFFFFFFF).astype("<u4").tobytes() for part in parts)
+
+
 def _up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
@@ -376,10 +463,12 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
     matching = one == 1 and channels == window.channels * multiplier
     site.require(matching, f"it cannot multiply {window.channels} channels and weights of shape {filters.shape}")
     element = site.output().dtype.bits // 8
-    if element == 1 and window.channels == 1:
-        # All outputs read the only channel.
+    # All outputs that read the only channel are those of a convolution, which computes at least two at once.
+    is_alone = element == 1 and window.channels == 1
+    if is_alone and multiplier > 1 and (site.dsp or multiplier != 3):
         yield _convolution(site, filters.transpose(3, 1, 2, 0))
         return
+    original = filters
     window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(-1, channels).T
     scales = _channel_scales(site, DEPTHWISE, flat, folded=True)
@@ -399,15 +488,13 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
             dilation_x=window.dilation_x,
         )
         return
+    tuned = _tuned_depthwise(site, window, filters, scales) if multiplier == 1 and not site.plain else None
+    if tuned is None and is_alone and site.dsp and multiplier == 1:
+        tuned = _convolution(site, original.transpose(3, 1, 2, 0))
+    if tuned is not None:
+        yield tuned
+        return
     limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
-    # Without DSP, other layers have fewer instructions pixel by pixel.
-    kinds = ((True, 0), (False, 2)) if site.dsp else ((True, 0),) if channels % PLANES == 0 else ()
-    for is_3x3, shift in kinds if multiplier == 1 and not site.lean else ():
-        tiling = DepthwiseTiling.of(window, row_wise=site.row_wise, is_3x3=is_3x3)
-        products = product_scales(scales, reach, *limits, shift=shift) if tiling is not None else None
-        if tiling is not None and products is not None:
-            yield _tiled_depthwise(site, window, source, filters[0], products, tiling)
-            return
     scales = product_scales(scales, reach, *limits) or _rounding_scales(site, flat)
     step = _step(
         site,
@@ -424,7 +511,34 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         dilation_x=window.dilation_x,
     )
     # The addresses of all taps.
-    yield replace(step, scratch_bytes=8 * window.taps_y * window.taps_x + 4)
+    scratch = 8 * window.taps_y * window.taps_x + 4
+    yield replace(step, scratch_bytes=scratch, band=few_rows(window, row_wise=site.row_wise))
+
+
+def few_rows(window: Window, *, row_wise: bool) -> int:
+    """Return the rows per call of a kernel that computes them one after the other: calls have instructions, too."""
+    return 1 if row_wise else max(1, min(window.output_height, FEW_ROW_POINTERS // window.taps_y))
+
+
+def _tuned_depthwise(site: Site, window: Window, filters: Array, scales: Scales) -> Step | None:
+    """Return the step of an int8 layer without depth multiplier that has a kernel of its own, None of others."""
+    source, reach = window_rows(site.index(0), window), reach_of_weights(filters.reshape(-1, window.channels).T)
+    limits = fused_range(site, site.output())
+    tuned = site.dsp and not site.lean
+    if _is_3x3(window) and (site.dsp or window.channels % PLANES == 0):
+        # With DSP, planes are for several rows.
+        tiling = DepthwiseTiling.of(window, row_wise=site.row_wise, is_3x3=True) if tuned else None
+        products = product_scales(scales, reach, *limits, shift=0)
+        if products is not None and tiling is not None and tiling.band > 1:
+            return _tiled_depthwise(site, window, source, filters[0], products, tiling)
+        if products is not None:
+            return _depthwise_3x3(site, window, source, filters[0], products)
+    # Without DSP, other layers have fewer instructions pixel by pixel.
+    tiling = DepthwiseTiling.of(window, row_wise=site.row_wise, is_3x3=False) if tuned else None
+    products = product_scales(scales, reach, *limits, shift=2) if tiling is not None else None
+    if tiling is None or products is None:
+        return None
+    return _tiled_depthwise(site, window, source, filters[0], products, tiling)
 
 
 def without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]:
@@ -457,6 +571,44 @@ def _zero_words(site: Site, least: int = 4) -> Constant:
     """Return a pixel outside the input, repeated to whole words of at least `least` bytes."""
     outside = zero_pixel(site.input(0)).data
     return Constant("uint32_t", outside[:1] * _up(max(least, len(outside)), 4), "a pixel outside the input")
+
+
+def _is_3x3(window: Window) -> bool:
+    """Return whether edgetool_depthwise_3x3_s8 can have a window: see its header."""
+    sides = (
+        (window.height, window.output_height, window.stride_y, window.pad_y),
+        (window.width, window.output_width, window.stride_x, window.pad_x),
+    )
+    taps = (window.taps_y, window.taps_x, window.dilation_y, window.dilation_x)
+    are_near = all(pad <= 1 and side >= 2 and (count - 1) * step - pad + 2 <= side for side, count, step, pad in sides)
+    return taps == (3, 3, 1, 1) and window.stride_x <= 2 and are_near and is_narrow(window)
+
+
+def _depthwise_3x3(site: Site, window: Window, source: RowInput, filters: Array, scales: Scales) -> Step:
+    """Return the step of a layer with windows of 3 x 3 and the kernel that computes single rows."""
+    kernel = "edgetool_depthwise_3x3_s8"
+    low, high = fused_range(site, site.output())
+    return Step(
+        operator=site.operator.index,
+        kernel=kernel,
+        op=describe(
+            kernel,
+            weights=Constant("uint32_t", weights_of_3x3(filters), "weights"),
+            scales=scales.constant,
+            zero_pixel=_zero_words(site),
+            input_channels=window.channels,
+            low=low,
+            high=high,
+            **window_fields(window),
+        ),
+        inputs=(source,),
+        output=site.operator.outputs[0],
+        row_bytes=window.output_width * window.output_channels,
+        rows=window.output_height,
+        batches=window.batches,
+        band=few_rows(window, row_wise=site.row_wise),
+        overlaps=(StepOverlap(0, channelwise_distance(window)),),
+    )
 
 
 def _tiled_depthwise(
@@ -519,7 +671,7 @@ class DepthwiseTiling:
         pairs = max(2, taps_y // 2 + 1 if advance == 1 else -(-taps_y // 2))
         most = min(window.output_height, MAX_ROW_POINTERS // taps_y, BAND_BYTES // (width * window.output_channels))
         most = 1 if row_wise or not advance else max(1, most)
-        has_weights = (taps_y, window.taps_x, advance) == (3, 3, window.stride_x)
+        has_weights = (taps_y, window.taps_x, advance, window.stride_x) == (3, 3, 1, 1)
         if not is_3x3:
             has_weights = pairs <= MAX_PAIRS and width > 1 and taps_y * window.taps_x >= LEAST_TAPS
         products, least = taps_y * window.taps_x * width * most, LEAST_PRODUCTS_3X3 if is_3x3 else LEAST_PRODUCTS

@@ -92,20 +92,20 @@ def weights_source(name: str, arrays: Arrays) -> str:
     return "".join(parts)
 
 
-def weights_header(name: str, arrays: Arrays, *, shared: bool = False) -> str:
+def weights_header(name: str, arrays: Arrays, *, shared: Sequence[str] = ()) -> str:
     """Return the text of NAME_weights.h.
 
-    shared: whether another file uses the program in NAME.c.
+    shared: declarations of the tables in NAME.c that another file uses.
     """
     guard = f"EDGETOOL_WEIGHTS_{c_names.model_macro(name)}"
     lines = [f"extern const {item.c_type} {arrays.name(item)}[{_count(item)}];\n" for item in arrays.constants]
-    if shared:
-        lines.append(f"extern const edgetool_program {name}_tables;\n")
+    lines += [f"extern const {declaration};\n" for declaration in shared]
+    runtime = "edgetool_rows.h" if any("edgetool_row_tables" in item for item in shared) else "edgetool_native.h"
     return "".join(
         [
             SPDX,
             f"#ifndef {guard}\n#define {guard}\n\n",
-            '#include "edgetool_native.h"\n\n#ifdef __cplusplus\nextern "C" {\n#endif\n\n',
+            f'#include "{runtime}"\n\n#ifdef __cplusplus\nextern "C" {{\n#endif\n\n',
             *lines,
             "\n#ifdef __cplusplus\n}\n#endif\n\n",
             f"#endif /* {guard} */\n",
@@ -307,14 +307,18 @@ def source_values(
     arena_bytes: int,
     arrays: Arrays,
     fed: Collection[int] = (),
+    taken: Collection[int] = (),
 ) -> dict[str, TemplateValue]:
     """Return what NAME.c has for plans of tensors and of rows.
 
-    offsets: those of root tensors in the arena. fed: the positions of inputs that are fed by rows.
+    offsets: those of root tensors in the arena. fed, taken: the positions of inputs that are fed by rows, and of
+    outputs that are taken by rows.
     """
     graph = program.graph
     outputs: list[dict[str, TemplateValue]] = []
     for position, index in enumerate(graph.outputs):
+        if position in taken:
+            continue
         place = program.places[index]
         constant = place.constant
         c_type = io_type(graph.tensors[index])

@@ -22,7 +22,7 @@ from edgetool.codegen.native.emit import (
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory
 from edgetool.codegen.native.profile import profile_source
-from edgetool.codegen.native.row_tables import RowTables, null_text, row_tables, row_values
+from edgetool.codegen.native.row_tables import Handed, RowTables, null_text, row_tables, row_values
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.codegen.spec import HeaderSpec, IoSpec
 from edgetool.codegen.templates import TemplateValue, fill
@@ -66,7 +66,9 @@ def native_files(
     texts = {
         f"{name}.h": _header(spec, program, _Arena.of_tensors(memory), arrays.total_bytes),
         f"{name}.c": model_source(name, program, memory, arrays, shared=profile),
-        f"{name}_weights.h": weights_header(name, arrays, shared=profile),
+        f"{name}_weights.h": weights_header(
+            name, arrays, shared=[f"edgetool_program {name}_tables"] if profile else ()
+        ),
         f"{name}_weights.c": weights_source(name, arrays),
     }
     if profile:
@@ -84,38 +86,46 @@ def row_files(
     main: bool = False,
     cmake: bool = False,
     kernels: bool = True,
+    profile: bool = False,
+    clock_hz: int | None = None,
 ) -> dict[str, bytes]:
     """Return the C files of a program whose rows are planned, by name.
 
     Args:
         spec: The contents of NAME.h.
         program: The steps of the model.
-        problem: Its rows, with an operator for each input that is fed by rows; see row_problem.
+        problem: Its rows, with an operator for each input that is fed and each output that is taken; see row_problem.
         plan: The schedule and the offsets of the rows: multiples of place_unit.
         main: As for native_files.
         cmake: As for native_files.
         kernels: As for native_files.
+        profile: As for native_files.
+        clock_hz: As for native_files.
 
     Raises:
-        UnsupportedModelError: The arena is larger than a 32-bit device can address, or a number than its table's type.
+        UnsupportedModelError: The arena is larger than a 32-bit device can address, a number than its table's type, or
+            there is nothing to time.
     """
     _check_arena(plan.memory_bytes)
     name = c_names.model_identifier(spec.name)
     arrays = arrays_of(name, program)
-    tables = row_tables(name, program, problem, plan, arrays)
-    fed = [feed.position for feed in tables.feeds]
+    tables = row_tables(name, program, problem, plan, arrays, shared=profile)
+    fed, taken = ([item.position for item in handed] for handed in (tables.feeds, tables.takes))
     texts = {
         f"{name}.h": _header(spec, program, _Arena.of_rows(problem, plan, tables), arrays.total_bytes, tables),
         f"{name}.c": fill(
             "native/model/model.c",
-            **source_values(name, program, tables.offsets, plan.memory_bytes, arrays, fed),
+            **source_values(name, program, tables.offsets, plan.memory_bytes, arrays, fed, taken),
             **row_values(program, tables),
         ),
-        f"{name}_weights.h": weights_header(name, arrays),
+        f"{name}_weights.h": weights_header(name, arrays, shared=tables.declarations if profile else ()),
         f"{name}_weights.c": weights_source(name, arrays),
     }
+    if profile:
+        texts[f"{name}_profile.c"] = profile_source(spec, program, clock_hz, tables)
     copied = kernel_files(program, "edgetool_rows")
-    return _all_files(spec, texts, copied, _main(spec, program, tables) if main else "", cmake=cmake, kernels=kernels)
+    main_text = _main(spec, program, tables) if main else ""
+    return _all_files(spec, texts, copied, main_text, cmake=cmake, kernels=kernels, profile=profile)
 
 
 def _check_arena(arena_bytes: int) -> None:
@@ -158,23 +168,29 @@ def constant_bytes(program: NativeProgram) -> int:
     return arrays_of("model", program).total_bytes
 
 
-def run_source(spec: HeaderSpec, program: NativeProgram, fed: Collection[int] = ()) -> bytes:
+def run_source(
+    spec: HeaderSpec, program: NativeProgram, fed: Collection[int] = (), taken: Collection[int] = ()
+) -> bytes:
     """Return the text of run.c, a program that runs the model on samples from a file, for tests.
 
-    fed: the positions of inputs that are fed by rows.
+    fed, taken: the positions of inputs that are fed by rows, and of outputs that are taken by rows.
     """
     graph = program.graph
     inputs = [
         {"my_position": i, "MY_BYTES": _sample_bytes(program, index), "MY_FED": i in fed}
         for i, index in enumerate(graph.inputs)
     ]
+    outputs = [{**_bytes(i, graph.tensors[index]), "MY_TAKEN": i in taken} for i, index in enumerate(graph.outputs)]
     return fill(
         "native/model/run.c",
         **c_names.model_names(spec.name),
         MY_INPUTS=inputs,
+        MY_OUTPUTS=outputs,
+        MY_HANDED=bool(fed or taken),
         MY_ROWINPUT=bool(fed),
+        MY_ROWOUTPUT=bool(taken),
         MY_FEDS=[item for item in inputs if item["MY_FED"]],
-        MY_OUTPUTS=[_bytes(i, graph.tensors[index]) for i, index in enumerate(graph.outputs)],
+        MY_TAKES=[item for item in outputs if item["MY_TAKEN"]],
     ).encode("ascii")
 
 
@@ -221,12 +237,28 @@ def _header(
     """Return the text of NAME.h. tables: those of a plan of rows."""
     name, macro = c_names.model_identifier(spec.name), c_names.model_macro(spec.name)
     graph, stream = program.graph, program.stream
-    inputs = _accessors(spec.inputs, program, graph.inputs)
-    fed = {} if tables is None else {feed.position: feed for feed in tables.feeds}
+    inputs, outputs = (
+        _accessors(specs, program, indices)
+        for specs, indices in ((spec.inputs, graph.inputs), (spec.outputs, graph.outputs))
+    )
+    feeds, takes = ((), ()) if tables is None else (tables.feeds, tables.takes)
+    fed, taken = ({item.position for item in handed} for handed in (feeds, takes))
 
-    def element_bytes(position: int) -> int:
-        dtype = graph.tensors[graph.inputs[position]].dtype
+    def element_bytes(index: int) -> int:
+        dtype = graph.tensors[index].dtype
         return dtype.bits // 8 if dtype in quantizers.C_TYPES else 1
+
+    def items(
+        handed: Sequence[Handed], accessors: Sequence[dict[str, TemplateValue]], indices: Sequence[int]
+    ) -> list[dict[str, TemplateValue]]:
+        return [
+            {
+                **accessors[item.position],
+                "MY_COUNT": item.rows,
+                "MY_ELEMENTS": item.row_bytes // element_bytes(indices[item.position]),
+            }
+            for item in handed
+        ]
 
     return fill(
         "native/model/model.h",
@@ -251,27 +283,27 @@ def _header(
         MY_WINDOWHOPS=0 if stream is None else stream.window_hops,
         MY_UNIT=f"uint{8 * arena.alignment}_t",
         MY_INPUTS=[item for item in inputs if item["my_position"] not in fed],
-        MY_OUTPUTS=_accessors(spec.outputs, program, program.graph.outputs),
+        MY_OUTPUTS=[item for item in outputs if item["my_position"] not in taken],
         MY_ROWWISE=tables is not None,
         MY_OPERATORCOUNT=0 if tables is None else max(1, tables.operators),
-        MY_ROWINPUT=bool(fed),
-        MY_FEDS=[
-            {**inputs[position], "MY_COUNT": feed.rows, "MY_ELEMENTS": feed.row_bytes // element_bytes(position)}
-            for position, feed in fed.items()
-        ],
-        MY_START="begin" if fed else "invoke",
-        MY_END="the end of an inference" if fed else "an invoke",
+        MY_HANDED=bool(feeds or takes),
+        MY_ROWINPUT=bool(feeds),
+        MY_ROWOUTPUT=bool(takes),
+        MY_FEDS=items(feeds, inputs, graph.inputs),
+        MY_TAKES=items(takes, outputs, graph.outputs),
+        MY_START="begin" if feeds or takes else "invoke",
+        MY_END="the end of an inference" if feeds or takes else "an invoke",
         MY_NULLTEXT=NULL_TEXT if tables is None else null_text(tables),
-        MY_ORDERCOMMENT=_order_comment(program, is_fed=bool(fed)),
+        MY_ORDERCOMMENT=_order_comment(program, is_handed=bool(feeds or takes), is_taken=bool(takes)),
     )
 
 
-def _order_comment(program: NativeProgram, *, is_fed: bool) -> str:
+def _order_comment(program: NativeProgram, *, is_handed: bool, is_taken: bool) -> str:
     """Return when a call is out of order."""
     if program.stream is not None:
         return "init or begin must be called first, a hop needs no more rows, or begin comes before its last row"
-    if is_fed:
-        return "init or begin must be called first, or it is not the turn of the input"
+    if is_handed:
+        return "init or begin must be called first, or it is not the turn of the input" + " or output" * is_taken
     return "init must be called first, and must have succeeded"
 
 
@@ -336,18 +368,20 @@ def _accessors(
 
 
 def _main(spec: HeaderSpec, program: NativeProgram, tables: RowTables | None = None) -> str:
-    feeds = () if tables is None else tables.feeds
-    fed = {feed.position for feed in feeds}
+    feeds, takes = ((), ()) if tables is None else (tables.feeds, tables.takes)
+    fed, taken = ({item.position for item in handed} for handed in (feeds, takes))
     return fill(
         "native/model/main.c",
         **c_names.model_names(spec.name),
         my_label=comment_text(spec.name),
         my_version=comment_text(spec.tool_version),
+        MY_HANDED=bool(feeds or takes),
         MY_ROWINPUT=bool(feeds),
+        MY_ROWOUTPUT=bool(takes),
         MY_INCREMENTAL=program.stream is not None,
         MY_WORDS=max((-(-feed.row_bytes // 4) for feed in feeds), default=1),
         MY_INPUTS=[item for item in _loops(spec.inputs) if item["my_position"] not in fed],
-        MY_OUTPUTS=_loops(spec.outputs),
+        MY_OUTPUTS=[item for item in _loops(spec.outputs) if item["my_position"] not in taken],
     )
 
 

@@ -145,7 +145,13 @@ def lowering_of(code: str, *, vector: bool = False) -> Lowering | None:
 
 
 def lower(
-    model: Model, *, row_wise: bool = False, vector: bool = False, dsp: bool = True, lean: bool = False
+    model: Model,
+    *,
+    row_wise: bool = False,
+    vector: bool = False,
+    dsp: bool = True,
+    lean: bool = False,
+    plain: bool = False,
 ) -> NativeProgram:
     """Return the steps of a model.
 
@@ -155,6 +161,7 @@ def lower(
         vector: Whether the core has Helium, for which some operators have kernels of their own.
         dsp: Whether it has Arm's DSP extension, without which some of them have those that need less scratch.
         lean: Whether kernels must do without scratch that only makes them faster.
+        plain: Whether convolutions must have the kernels for all shapes, of which pairs of operators are made.
 
     Raises:
         UnsupportedModelError: The native runtime does not support an operator or its options.
@@ -173,7 +180,8 @@ def lower(
         if operator.index in pads or operator.index in lookups.absorbed:
             continue
         current = replace(graph, tensors=tuple(tensors))
-        site = _site(model, current, operator, pads, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean)
+        flags = {"row_wise": row_wise, "vector": vector, "dsp": dsp, "lean": lean, "plain": plain}
+        site = _site(model, current, operator, pads, **flags)
         if operator.index in sums:
             site = replace(site, sums=sums[operator.index].index)
         lookup = lookups.by_operator.get(operator.index)

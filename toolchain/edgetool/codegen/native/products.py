@@ -10,11 +10,13 @@ smallest. A smaller shift, with a smaller M, gives the same codes if there still
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
 from edgetool.codegen.native.fixed_point import Integers, Reach, Scales
 
+KNOWN = 256  # layers that are computed once for all programs of a model
 # Slopes around the real one that are tried.
 TRIED = sorted(range(-4, 5), key=abs)
 
@@ -35,11 +37,19 @@ def product_scales(
     wanted = scales.shift if shift is None else shift
     if not scales.is_line or wanted > scales.shift:
         return None
+    return _products(scales, reach.low.tobytes(), reach.high.tobytes(), low, high, wanted, half)
+
+
+@lru_cache(maxsize=KNOWN)
+def _products(
+    scales: Scales, least_sums: bytes, greatest_sums: bytes, low: int, high: int, wanted: int, half: int
+) -> Scales | None:
     table = np.frombuffer(scales.constant.data, "<u4").reshape(-1, 3).astype(np.int64)
     intercepts = ((table[:, 2] + 2**31) % 2**32 - 2**31 << 32) + table[:, 1]
     codes = np.arange(low + 1, high + 1, dtype=np.int64)
     found = []
-    for row, intercept, least, most in zip(table, intercepts, reach.low, reach.high, strict=True):
+    sums = (np.frombuffer(data, np.int64) for data in (least_sums, greatest_sums))
+    for row, intercept, least, most in zip(table, intercepts, *sums, strict=True):
         starts = _starts(int(row[0]), int(intercept), codes << 32 + scales.shift, (int(least), int(most)))
         real = int(row[0]) / 2 ** (scales.shift - wanted)
         product = _product(real, starts, (codes << 32 + wanted) - half, (int(least), int(most)))

@@ -7,7 +7,7 @@ step that runs alone, between complete tensors, can be one for whole tensors, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,24 +15,37 @@ import numpy as np
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.program import RowInput, Step
-from edgetool.codegen.native.rows import row_problem
+from edgetool.codegen.native.recompute import Pair
+from edgetool.codegen.native.rows import FEED, TAKE, row_problem, rows_read, step_numbers, step_operators
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Proof, aligned
 from edgetool.memory.streaming.checker import require_valid_rows
 from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT
 from edgetool.memory.streaming.planner import plan_rows, segments_of
-from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowPlan, RowProblem
-from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes, schedule_segments
+from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem
+from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class NativeRows:
-    """A program whose rows are planned: its steps, the problem, the plan, and where segments of operators start."""
+    """A program whose rows are planned: its steps, the problem, the plan, and where segments of operators start.
+
+    pairs: the pairs of operators that are one step of the program each. plain_bound: what no plan takes less than
+    without them.
+    """
 
     program: NativeProgram
     problem: RowProblem
     plan: RowPlan
     cuts: tuple[int, ...]
     fed: tuple[int, ...] = ()
+    taken: tuple[int, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    plain_bound: int = 0
+
+    @property
+    def extra_macs(self) -> int:
+        """The multiply-accumulates that are computed again."""
+        return max(0, sum(pair.extra_macs for pair in self.pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,8 @@ def smallest_rows(
     program: NativeProgram,
     fed: Collection[int] = (),
     *,
+    taken: Collection[int] = (),
+    most_weights: int | None = None,
     passes: int = PASSES,
     stopped: Callable[[], bool] = lambda: False,
 ) -> NativeRows:
@@ -59,58 +74,131 @@ def smallest_rows(
     Args:
         program: Steps that keep the rows of images apart.
         fed: The inputs that the application hands over row by row, as tensors of the main graph.
+        taken: The outputs that the application takes row by row; see takeable_outputs.
+        most_weights: The bytes of constants of all operators in a segment at most, if it has several; None for any.
         passes: The effort for offsets; see pack_rows.
         stopped: Whether to end the search with the best plan so far.
     """
-    planned = plan_rows(row_problem(program, fed), passes=passes, stopped=stopped)
-    return NativeRows(program, planned.problem, planned.plan, planned.cuts, tuple(fed))
+    problem = row_problem(program, fed, taken=taken)
+    planned = plan_rows(problem, most_weights=most_weights, passes=passes, stopped=stopped)
+    return NativeRows(program, planned.problem, planned.plan, planned.cuts, tuple(fed), tuple(taken))
 
 
-def faster_rows(base: NativeRows, variants: RowVariants, costs: Sequence[Mapping[int, int]], limit: int) -> NativeRows:
-    """Return the plan with the fastest kernels that fit within the limit in bytes, with all rows where they are.
+def faster_rows(
+    base: NativeRows, variants: RowVariants, costs: Sequence[Mapping[int, int]], limits: Iterable[int]
+) -> Iterator[NativeRows]:
+    """Yield plans with the fastest kernels that fit within limits in bytes, with all rows where they are.
+
+    A plan with the same kernels as the one before is left out.
 
     Args:
         base: The smallest plan, which has the program `small`.
         variants: The programs to choose from.
         costs: The instructions of each operator in `small`, `rows` and `whole`.
-        limit: The memory in bytes; that of the base, or more.
+        limits: The memory in bytes of each plan; that of the base, or more.
     """
-    memory = _Memory(base, row_problem(variants.rows, base.fed, _together(base.problem)))
-    small, rows, whole = (_by_operator(item) for item in (variants.small, variants.rows, variants.whole))
-    steps: list[Step] = []
-    scratch: list[int] = [NO_SCRATCH] * len(base.fed)
-    keys: list[tuple[int, ...]] = [(item,) for item in memory.segment[: len(base.fed)]]
-    for operator, positions in _positions(base).items():
-        fittings: list[list[int] | None] = [
-            [base.plan.scratch[position] for position in positions],
-            memory.in_rows(positions, limit),
-            memory.as_whole(positions, whole[operator], limit)
-            if _tensors(whole.get(operator, ())) == _tensors(small[operator])
-            else None,
+    together = _together(base.problem)
+    memory = _Memory(base, row_problem(variants.rows, base.fed, together, taken=base.taken))
+    programs = [_by_operator(item) for item in (variants.small, variants.rows, variants.whole)]
+    before: list[tuple[Step, ...]] | None = None
+    for limit in limits:
+        kernels = [
+            _fastest(memory, operator, positions, programs, costs, limit)
+            for operator, positions in _positions(base).items()
         ]
-        best = min((costs[i].get(operator, 0), i) for i, fitting in enumerate(fittings) if fitting is not None)[1]
-        chosen = (small, rows, whole)[best][operator]
-        steps += chosen
-        scratch += fittings[best] or []
-        segments = [(memory.segment[position],) for position in positions]
-        keys += segments if best < 2 else [(*segments[0], i) for i in range(len(chosen))]
+        steps = [item.steps for item in kernels]
+        if steps != before:
+            yield _with_kernels(base, memory, kernels)
+            before = steps
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernels:
+    """The steps of an operator, their scratch, and the positions of those of the smallest plan that they replace."""
+
+    positions: tuple[int, ...]
+    steps: tuple[Step, ...]
+    scratch: tuple[int, ...]
+    is_whole: bool
+
+
+def _fastest(
+    memory: _Memory,
+    operator: int,
+    positions: Sequence[int],
+    programs: Sequence[Mapping[int, Sequence[Step]]],
+    costs: Sequence[Mapping[int, int]],
+    limit: int,
+) -> _Kernels:
+    """Return the fastest kernels of an operator that fit within the limit."""
+    small, _, whole = programs
+    fittings: list[list[int] | None] = [
+        memory.scratch_of(positions),
+        memory.in_rows(positions, limit),
+        memory.as_whole(positions, whole[operator], limit)
+        if _tensors(whole.get(operator, ())) == _tensors(small[operator])
+        else None,
+    ]
+    best = min((costs[i].get(operator, 0), i) for i, fitting in enumerate(fittings) if fitting is not None)[1]
+    return _Kernels(tuple(positions), tuple(programs[best][operator]), tuple(fittings[best] or ()), best == 2)
+
+
+def _with_kernels(base: NativeRows, memory: _Memory, kernels: Sequence[_Kernels]) -> NativeRows:
+    """Return a plan with other kernels, which passes the checker."""
+    steps: list[Step] = []
+    of_steps: list[int] = []
+    keys_of_steps: list[tuple[int, ...]] = []
+    # The steps of the new program that fire instead of each operator of the base.
+    instead: dict[int, Sequence[int]] = {}
+    for item in kernels:
+        following = range(len(steps), len(steps) + len(item.steps))
+        segments = [(memory.segment[position],) for position in item.positions]
+        if item.is_whole:
+            instead.update((position, []) for position in item.positions[1:])
+            instead[item.positions[0]] = following
+            keys_of_steps += [(*segments[0], i) for i in range(len(item.steps))]
+        else:
+            instead.update((position, [new]) for position, new in zip(item.positions, following, strict=True))
+            keys_of_steps += segments
+        steps += item.steps
+        of_steps += item.scratch
     program = replace(base.program, steps=tuple(steps))
-    problem = row_problem(program, base.fed, _together(base.problem))
+    problem = row_problem(program, base.fed, _together(base.problem), taken=base.taken)
+    # Operators of the application stay in their segments, in the same order.
+    scratch = [NO_SCRATCH] * len(problem.operators)
+    keys: list[tuple[int, ...]] = [()] * len(problem.operators)
+    of_problem = step_operators(problem)
+    for position, start, key in zip(of_problem, of_steps, keys_of_steps, strict=True):
+        scratch[position], keys[position] = start, key
+    places = {before: [of_problem[step] for step in new] for before, new in instead.items()}
+    for position, before in zip(_of_application(problem), _of_application(base.problem), strict=True):
+        keys[position] = (memory.segment[before],)
+        places[before] = [position]
     cuts = tuple(i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1])
-    schedule = schedule_segments(problem, cuts)
+    schedule = _moved_steps(base, problem, places)
     ends = (
         aligned(start + item.scratch_bytes, SCRATCH_ALIGNMENT)
         for start, item in zip(scratch, problem.operators, strict=True)
     )
     plan = RowPlan(
-        schedule.steps,
+        schedule,
         _moved(base, problem),
         tuple(scratch),
         max([base.plan.memory_bytes, *ends]),
         base.plan.lower_bound,
     )
     require_valid_rows(problem, plan)
-    return NativeRows(program, problem, plan, cuts, base.fed)
+    return replace(base, program=program, problem=problem, plan=plan, cuts=cuts)
+
+
+def _of_application(problem: RowProblem) -> list[int]:
+    """Return the operators that hand rows over, inputs first, in the order of their tensors."""
+    found = [(item, number) for number, item in enumerate(problem.operators) if item.name in (FEED, TAKE)]
+    return [number for _, number in sorted(found, key=lambda pair: (pair[0].name, _first_row(pair[0])))]
+
+
+def _first_row(operator: RowOperator) -> int:
+    return min((row for firing in operator.firings for row in (*firing.reads, *firing.writes)), default=0)
 
 
 def _tensors(steps: Sequence[Step]) -> tuple[set[int], set[int]]:
@@ -134,9 +222,30 @@ def _by_operator(program: NativeProgram) -> dict[int, list[Step]]:
 def _positions(base: NativeRows) -> dict[int, list[int]]:
     """Return the positions of each operator's steps in the problem."""
     positions: dict[int, list[int]] = {}
-    for position, step in enumerate(base.program.steps, len(base.fed)):
+    for position, step in zip(step_operators(base.problem), base.program.steps, strict=True):
         positions.setdefault(step.operator, []).append(position)
     return positions
+
+
+def _moved_steps(base: NativeRows, problem: RowProblem, places: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
+    """Return the base's schedule for a problem in which others fire instead of each operator.
+
+    places: these; an operator that others replace runs alone, and all of their firings come where its first one was.
+    """
+    same = {position for position, new in places.items() if _fires_alike(base.problem, position, problem, new)}
+    begun: set[int] = set()
+    steps: list[int] = []
+    for position in base.plan.schedule:
+        if position in same:
+            steps += places[position]
+        elif position not in begun:
+            begun.add(position)
+            steps += [new for new in places[position] for _ in problem.operators[new].firings]
+    return tuple(steps)
+
+
+def _fires_alike(base: RowProblem, position: int, problem: RowProblem, new: Sequence[int]) -> bool:
+    return len(new) == 1 and len(base.operators[position].firings) == len(problem.operators[new[0]].firings)
 
 
 def _moved(base: NativeRows, problem: RowProblem) -> tuple[int, ...]:
@@ -167,6 +276,10 @@ class _Memory:
         self._last = np.array(last_steps(problem, schedule))
         self._offsets, self._sizes = np.array(base.plan.offsets), np.array(problem.row_sizes())
         self._tensors = {item.tensor: i for i, item in enumerate(problem.tensors)}
+
+    def scratch_of(self, positions: Sequence[int]) -> list[int]:
+        """Return the scratch of the smallest plan's steps at these positions."""
+        return [self._base.plan.scratch[position] for position in positions]
 
     def in_rows(self, positions: Sequence[int], limit: int) -> list[int] | None:
         """Return the scratch of the faster steps at these positions; None if it has no place or rows are too close."""
@@ -226,6 +339,9 @@ class _Memory:
             begin, length = self._whole(root)
             if length == 0:
                 return False
+            # It may read rows that the steps here do not need, and whose memory belongs to others by then.
+            if (self._last[self._read(step, item)] < moments[0]).any():
+                return False
             if begin >= start + size or start >= begin + length:
                 continue
             dies = self._last[self._rows(root)].max() <= moments[-1]
@@ -237,6 +353,21 @@ class _Memory:
             if not (single and dies and allowed and [self._root(i) for i in step.inputs].count(root) == 1):
                 return False
         return True
+
+    def _read(self, step: Step, item: RowInput) -> list[int]:
+        """Return the rows of the base that a step on whole tensors reads of an input in the arena."""
+        assert isinstance(item.source, int)
+        place = self._base.program.places[item.source]
+        first, cell = self._rows(place.root).start, self._base.problem.tensors[self._tensors[place.root]].row_bytes
+        length = item.row_bytes or self._base.program.graph.tensors[item.source].size_bytes
+        starts = {
+            place.offset + (batch * item.rows + row) * item.row_bytes
+            for batch in range(step.batches)
+            for row in rows_read(item, 0, step.rows)
+        }
+        return sorted(
+            {first + number for start in starts for number in range(start // cell, -(-(start + length) // cell))}
+        )
 
     def _root(self, item: RowInput) -> int:
         places = self._base.program.places
@@ -280,7 +411,8 @@ def rows_memory(rows: NativeRows) -> NativeMemory:
     problem, plan = rows.problem, rows.plan
     needs = live_bytes(problem, plan.schedule)
     peak = max(range(len(needs)), key=needs.__getitem__, default=0)
-    position = plan.schedule[peak] - len(rows.fed) if plan.schedule else 0
+    numbers = step_numbers(problem)
+    position = numbers[plan.schedule[peak]] if plan.schedule else 0
     first, last = first_steps(problem, plan.schedule), last_steps(problem, plan.schedule)
     buffers, offsets = [], []
     for index, tensor in enumerate(problem.tensors):
@@ -319,6 +451,6 @@ def rows_memory(rows: NativeRows) -> NativeMemory:
         LayoutProblem(tuple(buffers)),
         Layout(tuple(offsets), plan.memory_bytes, plan.lower_bound, optimal),
         {tensor.tensor: plan.offsets[problem.first_row(i)] for i, tensor in enumerate(problem.tensors) if tensor.rows},
-        {i - len(rows.fed): offset for i, offset in enumerate(plan.scratch) if offset != NO_SCRATCH},
+        {numbers[i]: offset for i, offset in enumerate(plan.scratch) if offset != NO_SCRATCH},
         {},
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from edgetool.codegen.native.emit import Arrays, constant_input, descriptor, io_type, wrapped
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.program import LIMITS, Constant, RowInput, Step
+from edgetool.codegen.native.rows import FEED, TAKE, step_operators
 from edgetool.codegen.templates import TemplateValue
 from edgetool.errors import InternalError, UnsupportedModelError
 from edgetool.memory.streaming.planner import place_unit
@@ -25,14 +26,14 @@ POINTER, STEP, ACCESS, WALK, CELLS, TABLES = 4, 16, 6, 14, 8, 36
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
-    """An input that is fed by rows.
+class Handed:
+    """An input that is fed by rows, or an output that is taken by rows.
 
     Attributes:
-        number: Its operator in the schedule.
-        position: Its position among the model's inputs.
+        number: Its number in the schedule of the tables.
+        position: Its position among the model's inputs or outputs.
         tensor: Its number in the tables.
-        rows: The number of its rows that are fed.
+        rows: The number of its rows that are handed over.
         row_bytes: The size of each.
         first: The number of the first one: those before are in a ring.
     """
@@ -53,17 +54,21 @@ class RowTables:
         text: The definitions in C: descriptors, NAME_tables and NAME_schedule.
         offsets: The offset in the arena of each root tensor that lies together, as inputs and outputs do.
         feeds: The inputs that are fed by rows.
+        takes: The outputs that are taken by rows.
         firings: The length of the schedule.
-        operators: The number of fed inputs and steps.
+        operators: The number of fed inputs, taken outputs and steps.
         bytes: The size of the tables on a core of 32 bits, without the descriptors that every plan has.
+        declarations: NAME_tables and NAME_schedule, as another file may declare them.
     """
 
     text: str
     offsets: Mapping[int, int]
-    feeds: tuple[Feed, ...]
+    feeds: tuple[Handed, ...]
+    takes: tuple[Handed, ...]
     firings: int
     operators: int
     bytes: int
+    declarations: tuple[str, ...] = ()
 
 
 def table_bytes(program: NativeProgram, problem: RowProblem, plan: RowPlan) -> int:
@@ -71,13 +76,15 @@ def table_bytes(program: NativeProgram, problem: RowProblem, plan: RowPlan) -> i
     return _Writer("model", program, problem, plan, None).tables().bytes
 
 
-def row_tables(name: str, program: NativeProgram, problem: RowProblem, plan: RowPlan, arrays: Arrays) -> RowTables:
-    """Return the tables of a plan of row_problem(program).
+def row_tables(
+    name: str, program: NativeProgram, problem: RowProblem, plan: RowPlan, arrays: Arrays, *, shared: bool = False
+) -> RowTables:
+    """Return the tables of a plan of row_problem(program). shared: whether another file uses them.
 
     Raises:
         UnsupportedModelError: A number is larger than the tables can state.
     """
-    return _Writer(name, program, problem, plan, arrays).tables()
+    return _Writer(name, program, problem, plan, arrays, shared=shared).tables()
 
 
 class _Items:
@@ -135,12 +142,24 @@ class _Writer:
     """Writes the tables of one plan. arrays: None if only the sizes matter."""
 
     def __init__(
-        self, name: str, program: NativeProgram, problem: RowProblem, plan: RowPlan, arrays: Arrays | None
+        self,
+        name: str,
+        program: NativeProgram,
+        problem: RowProblem,
+        plan: RowPlan,
+        arrays: Arrays | None,
+        *,
+        shared: bool = False,
     ) -> None:
+        self._linkage = "" if shared else "static "
         self._name, self._program, self._problem, self._plan, self._arrays = name, program, problem, plan, arrays
         self._unit = place_unit(plan.memory_bytes)
         self._roots = {tensor.tensor: index for index, tensor in enumerate(problem.tensors)}
-        self._feed_count = len(problem.operators) - len(program.steps)
+        # In the schedule of the tables, operators of the application have the first numbers, and steps the others.
+        self._operators = step_operators(problem)
+        feeds, takes = ([i for i, item in enumerate(problem.operators) if item.name == kind] for kind in (FEED, TAKE))
+        self._feeds, self._takes = feeds, takes
+        self._numbers = {number: i for i, number in enumerate((*feeds, *takes, *self._operators))}
         self._tensors: dict[_Tensor, int] = {}
         self._constants, self._kernels, self._walks = _Items(), _Items(), _Items()
         self._accesses: list[str] = []
@@ -149,12 +168,14 @@ class _Writer:
     def tables(self) -> RowTables:
         """Return the tables."""
         name = self._name
-        feeds = tuple(self._feed(number) for number in range(self._feed_count))
+        graph = self._program.graph
+        feeds = tuple(self._handed(number, graph.inputs) for number in self._feeds)
+        takes = tuple(self._handed(number, graph.outputs) for number in self._takes)
         steps = [self._step(position, step) for position, step in enumerate(self._program.steps)]
         places = _Pool({tensor.places for tensor in self._tensors})
         index = _Pool({tensor.index for tensor in self._tensors})
         tensors = [self._cells(tensor, places, index) for tensor in self._tensors]
-        schedule = self._plan.schedule
+        schedule = [self._numbers[number] for number in self._plan.schedule]
         wide = len(self._problem.operators) > 256
         parts = []
         if self._arrays is not None:
@@ -177,37 +198,36 @@ class _Writer:
         if tensors:
             shift = self._unit.bit_length() - 1
             parts.append(
-                f"static const edgetool_row_tables {name}_tables = {{\n{wrapped([*fields, str(shift)])}}};\n\n"
+                f"{self._linkage}const edgetool_row_tables {name}_tables = {{\n{wrapped([*fields, str(shift)])}}};\n\n"
             )
         numbers = list(map(str, schedule))
-        parts.append(_array(f"{name}_schedule", "uint16_t " if wide else "uint8_t ", numbers))
+        c_type = "uint16_t" if wide else "uint8_t"
+        parts.append(_array(f"{name}_schedule", f"{c_type} ", numbers, self._linkage))
         sizes = (POINTER, STEP, ACCESS, WALK, CELLS, 2, 1, POINTER)
         size = sum(len(items) * each for (_, _, items), each in zip(arrays, sizes, strict=True))
         return RowTables(
             text="".join(parts).rstrip("\n") + "\n" if parts else "",
             offsets=self._offsets(),
             feeds=feeds,
+            takes=takes,
             firings=len(schedule),
             operators=len(self._problem.operators),
             bytes=size + (TABLES if tensors else 0) + len(schedule) * (2 if wide else 1),
+            declarations=(f"edgetool_row_tables {name}_tables", f"{c_type} {name}_schedule[{len(schedule)}]"),
         )
 
-    def _feed(self, number: int) -> Feed:
-        """Return a fed input."""
-        operator = self._problem.operators[number]
-        row = operator.firings[0].writes[0]
+    def _handed(self, number: int, tensors: Sequence[int]) -> Handed:
+        """Return a fed input or a taken output. tensors: the inputs or outputs."""
+        firing = self._problem.operators[number].firings[0]
+        row = (*firing.reads, *firing.writes)[0]
         tensor = self._problem.tensor_of_rows()[row]
         item = self._problem.tensors[tensor]
         places = self._program.places
-        roots = [places[index].root for index in self._program.graph.inputs]
-        return Feed(
-            number,
-            roots.index(item.tensor),
-            self._number(self._root(item.tensor)),
-            len(operator.firings),
-            item.row_bytes,
-            row - self._problem.first_row(tensor),
-        )
+        position = [places[index].root for index in tensors].index(item.tensor)
+        cells = self._number(self._root(item.tensor))
+        first = row - self._problem.first_row(tensor)
+        rows = len(self._problem.operators[number].firings)
+        return Handed(self._numbers[number], position, cells, rows, item.row_bytes, first)
 
     def _step(self, position: int, step: Step) -> str:
         """Return a step in C."""
@@ -227,7 +247,7 @@ class _Writer:
             size = self._program.graph.tensors[state].size_bytes
             tensor, first, cells = self._access(place.root, place.offset, size)
             accesses.append(_struct(tensor, first, self._walks.number(1, cells, 1, 1, 1, 0, 1)))
-        scratch = self._plan.scratch[self._feed_count + position]
+        scratch = self._plan.scratch[self._operators[position]]
         return _struct(
             f"&{self._name}_op_{position}",
             self._access_start(tuple(accesses)),
@@ -360,12 +380,12 @@ def _struct(*fields: int | str) -> str:
     return f"{{{', '.join(map(str, fields))}}}"
 
 
-def _array(name: str, c_type: str, items: Sequence[str]) -> str:
+def _array(name: str, c_type: str, items: Sequence[str], linkage: str = "static ") -> str:
     """Return an array in C; nothing without items."""
     if not items:
         return ""
     lines = "".join(f"    {item},\n" for item in items) if items[0].startswith(("{", "(")) else wrapped(items)
-    return f"static const {c_type}{name}[{len(items)}] = {{\n{lines}}};\n\n"
+    return f"{linkage}const {c_type}{name}[{len(items)}] = {{\n{lines}}};\n\n"
 
 
 def _fits(what: str, value: int, c_type: str, where: str) -> int:
@@ -384,29 +404,39 @@ def _too_large(what: str, value: int, where: str) -> UnsupportedModelError:
 
 def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateValue]:
     """Return what NAME.c has for a plan of rows, besides source_values."""
-    feeds, stream = tables.feeds, program.stream
+    feeds, takes, stream = tables.feeds, tables.takes, program.stream
     graph = program.graph
+
+    def items(handed: Sequence[Handed], tensors: Sequence[int], number: str) -> list[dict[str, TemplateValue]]:
+        return [
+            {
+                "my_position": item.position,
+                "my_type": io_type(graph.tensors[tensors[item.position]]),
+                number: item.number,
+                "MY_TENSOR": item.tensor,
+                "MY_FIRST": item.first,
+                "MY_ROWBYTES": item.row_bytes,
+            }
+            for item in handed
+        ]
+
     return {
         "MY_TABLES": tables.text,
         "MY_ROWWISE": True,
+        "MY_HANDED": bool(feeds or takes),
         "MY_ROWINPUT": bool(feeds),
-        "MY_START": "begin" if feeds else "invoke",
+        "MY_ROWOUTPUT": bool(takes),
+        "MY_START": "begin" if feeds or takes else "invoke",
         "MY_NULLTEXT": null_text(tables),
         "MY_ORDERTEXT": order_text(program, tables),
         "MY_FIRINGS": tables.firings,
+        "MY_HANDEDCOUNT": len(feeds) + len(takes),
         "MY_FEDCOUNT": len(feeds),
-        "MY_POSITIONS": ", ".join(str(feed.position) for feed in feeds),
-        "MY_FEDS": [
-            {
-                "my_position": feed.position,
-                "my_type": io_type(graph.tensors[graph.inputs[feed.position]]),
-                "MY_NUMBER": feed.number,
-                "MY_TENSOR": feed.tensor,
-                "MY_FIRST": feed.first,
-                "MY_ROWBYTES": feed.row_bytes,
-            }
-            for feed in feeds
-        ],
+        "MY_TAKENCOUNT": len(takes),
+        "MY_FEDPOSITIONS": ", ".join(str(feed.position) for feed in feeds),
+        "MY_TAKENPOSITIONS": ", ".join(str(take.position) for take in takes),
+        "MY_FEDS": items(feeds, graph.inputs, "MY_FEEDNUMBER"),
+        "MY_TAKES": items(takes, graph.outputs, "MY_TAKENUMBER"),
         "MY_INCREMENTAL": stream is not None,
         "MY_RINGS": [
             {
@@ -423,6 +453,8 @@ def order_text(program: NativeProgram, tables: RowTables) -> str:
     """Return what else may have to come first."""
     if program.stream is not None:
         return "init or begin must be called first, or a hop needs more rows, or none"
+    if tables.takes:
+        return "init or begin must be called first, or it is the turn of another input or output, or of none"
     if tables.feeds:
         return "init or begin must be called first, or a row of another input, or none, is needed"
     return "init must be called first"
@@ -430,4 +462,4 @@ def order_text(program: NativeProgram, tables: RowTables) -> str:
 
 def null_text(tables: RowTables) -> str:
     """Return what may be a null pointer although it must not."""
-    return "the context, the memory or a row" if tables.feeds else "the context or the memory"
+    return "the context, the memory or a row" if tables.feeds or tables.takes else "the context or the memory"

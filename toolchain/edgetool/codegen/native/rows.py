@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from math import gcd
 
 from edgetool.codegen.native.lower import NativeProgram
-from edgetool.codegen.native.program import RowInput, Step
+from edgetool.codegen.native.program import Constant, RowInput, Step
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.streaming.problem import Firing, RowOperator, RowProblem, RowTensor
 from edgetool.operators.overlap import Window, channelwise_distance, conv_distance
 
 MAX_CELLS = 4096  # of a tensor; one of more, as an odd slice makes them, is one row
 WORD = 4  # rows of whole words are placed at multiples of it, so that kernels may read words
-FEED = "feed"
+FEED, TAKE = "feed", "take"  # operators of the application, which hands over rows of inputs and takes those of outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +32,24 @@ class _Access:
     count: int
 
 
-def row_problem(program: NativeProgram, fed: Collection[int] = (), complete: Collection[int] = ()) -> RowProblem:
+def row_problem(
+    program: NativeProgram, fed: Collection[int] = (), complete: Collection[int] = (), *, taken: Collection[int] = ()
+) -> RowProblem:
     """Return the rows of a program: an operator for each fed input, then one for each step in the program's order.
+
+    An output that is taken has an operator, too, behind the last step that writes it.
 
     Args:
         program: Steps that keep the rows of images apart (lower with row_wise).
         fed: The inputs that the application hands over row by row, as tensors of the main graph.
         complete: Root tensors whose rows shall lie together.
+        taken: The outputs that the application takes row by row, of those that takeable_outputs returns.
     """
     graph = program.graph
     accesses = [_step_accesses(program, step) for step in program.steps]
     inputs = [program.places[index].root for index in graph.inputs if program.places[index].constant is None]
     outputs = [program.places[index].root for index in graph.outputs if program.places[index].constant is None]
+    taken_roots = {program.places[index].root for index in taken}
     state = {program.places[index].root for step in program.steps for index in step.states}
     state |= {item.root for items in accesses for item in items if graph.tensors[item.root].is_variable}
     # The rows of a band lie together.
@@ -66,7 +73,8 @@ def row_problem(program: NativeProgram, fed: Collection[int] = (), complete: Col
         if is_fed and program.stream is not None:
             items = [*items, _Access(root, kept_bytes, program.stream.row_bytes, 1)]
         size, together = _cell(tensor.size_bytes, items)
-        together |= root in outputs or root in state or root in complete or root in banded or ring is not None
+        is_kept = root in state or (root in outputs and root not in taken_roots) or ring is not None
+        together |= is_kept or root in complete or root in banded
         together |= root in inputs and not is_fed
         if kept_bytes % max(1, size):
             raise UnsupportedModelError(
@@ -83,7 +91,7 @@ def row_problem(program: NativeProgram, fed: Collection[int] = (), complete: Col
                 group=max(1, rows) if together else 1,
                 alignment=max(element, WORD if together or rows == 1 else gcd(size, WORD)),
                 given=root in state or (root in inputs and not is_fed) or ring is not None,
-                kept=root in state or root in outputs or ring is not None,
+                kept=is_kept,
                 tensor=root,
                 computed=0 if ring is None else rows - kept_bytes // size,
             )
@@ -95,13 +103,49 @@ def row_problem(program: NativeProgram, fed: Collection[int] = (), complete: Col
         for root, tensor in zip(by_root, tensors, strict=True)
         if root in inputs and (tensor.computed or not tensor.given)
     ]
-    operators += [_operator(program, step, cells) for step in program.steps]
+    last = {program.places[step.output].root: position for position, step in enumerate(program.steps)}
+    for position, step in enumerate(program.steps):
+        operators.append(_operator(program, step, cells))
+        for root, rows_of_root in zip(by_root, tensors, strict=True):
+            if root in taken_roots and last[root] == position:
+                start = cells[root].first
+                operators.append(RowOperator(TAKE, tuple(Firing((start + i,), ()) for i in range(rows_of_root.rows))))
     return RowProblem(tuple(tensors), tuple(operators), sequential=bool(state))
 
 
 def _rows_to_feed(first: int, tensor: RowTensor) -> range:
     """Return the rows of a tensor that is fed: all, or those behind its ring."""
     return range(first + (tensor.rows - tensor.computed if tensor.given else 0), first + tensor.rows)
+
+
+def step_numbers(problem: RowProblem) -> list[int]:
+    """Return the program's step of each operator: for one of the application, the last step before it, or -1."""
+    return [count - 1 for count in accumulate(item.name not in (FEED, TAKE) for item in problem.operators)]
+
+
+def step_operators(problem: RowProblem) -> list[int]:
+    """Return the operator of each step of the program."""
+    return [number for number, item in enumerate(problem.operators) if item.name not in (FEED, TAKE)]
+
+
+def takeable_outputs(program: NativeProgram) -> tuple[int, ...]:
+    """Return the outputs that can be taken by rows: those that are computed, and are nothing else."""
+    tensors, places = program.graph.tensors, program.places
+    states = {places[index].root for step in program.steps for index in step.states}
+    others = states | {places[index].root for index in program.graph.inputs}
+    written = {places[step.output].root for step in program.steps}
+    roots = [places[index].root for index in program.graph.outputs]
+    return tuple(
+        index
+        for index, root in zip(program.graph.outputs, roots, strict=True)
+        if places[index].constant is None
+        and root in written
+        and root not in others
+        and roots.count(root) == 1
+        and not tensors[root].is_variable
+        and (places[index].offset, tensors[index].size_bytes) == (0, tensors[root].size_bytes)
+        and tensors[index].size_bytes
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +224,7 @@ def _operator(program: NativeProgram, step: Step, cells: dict[int, _Cells]) -> R
                 is_single = roots.count(source.root) == 1 and not step.accumulates and item.row_bytes > 0
                 # Without a size, all rows are the whole tensor.
                 length = item.row_bytes or program.graph.tensors[item.source].size_bytes
-                for row in _rows_read(item, y, count):
+                for row in rows_read(item, y, count):
                     start = (batch * item.rows + row) * item.row_bytes
                     distance = of_rows[number] if count == 1 else None
                     of_tensor = of_tensors[number]
@@ -196,10 +240,19 @@ def _operator(program: NativeProgram, step: Step, cells: dict[int, _Cells]) -> R
             written = output.at(begin + row * step.row_bytes, count * step.row_bytes)
             overlaps = tuple((cell, distance) for cell, distance in sorted(read.items()) if distance is not None)
             firings.append(Firing(tuple(sorted(read)), (*written, *states), overlaps))
-    return RowOperator(step.kernel, tuple(firings), step.scratch_bytes, step.accumulates)
+    return RowOperator(step.kernel, tuple(firings), step.scratch_bytes, step.accumulates, _weight_bytes(program, step))
 
 
-def _rows_read(item: RowInput, first: int, count: int) -> list[int]:
+def _weight_bytes(program: NativeProgram, step: Step) -> int:
+    """Return the bytes of the constants of a step: weights, biases, scales, tables and constant inputs."""
+    constants = [value for _, value in step.op.values if isinstance(value, Constant)]
+    for item in step.inputs:
+        constant = item.source if isinstance(item.source, Constant) else program.places[item.source].constant
+        constants += [constant] if constant is not None else []
+    return sum(len(constant.data) for constant in constants)
+
+
+def rows_read(item: RowInput, first: int, count: int) -> list[int]:
     """Return the rows of an input's batch that a band of output rows reads."""
     rows = set()
     for y in range(first, first + count):
@@ -215,6 +268,8 @@ _WINDOW_KERNELS = {
     "edgetool_conv2d_s8": conv_distance,
     "edgetool_conv2d_s16": conv_distance,
     "edgetool_conv2d_tiled_s8": conv_distance,
+    "edgetool_depthwise_3x3_s8": channelwise_distance,
+    "edgetool_depthwise_lanes_s8": channelwise_distance,
     "edgetool_depthwise_s8": channelwise_distance,
     "edgetool_depthwise_s16": channelwise_distance,
     "edgetool_average_pool_s8": channelwise_distance,

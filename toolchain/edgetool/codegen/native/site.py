@@ -68,7 +68,8 @@ class Site:
     it is the input of the PAD. row_wise: the rows of images are planned one by one, so that a lowering must not merge
     the rows of a tensor into one; otherwise whole tensors are, whose rows follow each other, and it should. vector: the
     core has Helium. dsp: it has Arm's DSP extension. lean: the kernels must do without scratch that only makes them
-    faster. sums: the tensor that it may add up rows in, -1 if it has none.
+    faster. plain: convolutions must have the kernels for all shapes, of which pairs of operators are made. sums: the
+    tensor that it may add up rows in, -1 if it has none.
     """
 
     model: Model
@@ -80,6 +81,7 @@ class Site:
     vector: bool = False
     dsp: bool = True
     lean: bool = False
+    plain: bool = False
     sums: int = -1
 
     @property

@@ -6,8 +6,7 @@ if all negative results are clamped to the zero point, as with RELU.
 
 What the kernels do not cover has those of other cores: convolutions with more than 255 groups, multipliers of one half
 or more, weights of convolutions that are computed, depthwise convolutions with several outputs for each of several
-inputs or with windows of more than 16 rows or 64 words (see edgetool_depthwise_vector_s8.h), additions with
-broadcasting or without a line.
+inputs, additions with broadcasting or without a line.
 """
 
 from __future__ import annotations
@@ -23,12 +22,11 @@ from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step
 from edgetool.codegen.native.site import Array, Lowered, Lowering, Site, fused_range
 from edgetool.model.types import DType
 from edgetool.operators.call import zero_point
-from edgetool.operators.overlap import Window, banded_distance, conv_distance
+from edgetool.operators.overlap import Window, banded_distance, channelwise_distance, conv_distance
 
-WORDS, BYTES = 4, 16  # lanes of a vector
+WORDS, LANES, BYTES = 4, 8, 16  # lanes of a vector
 PIXELS, GROUP = 3, 6  # which edgetool_conv2d_vector_s8 computes at once, and what its tiles are best multiples of
-# Vectors of a window of edgetool_depthwise_vector_s8, and taps that are too few for it if a row has one output.
-MAX_VECTORS, FEW_TAPS = 4, 8
+MAX_VECTORS = 4  # of a window of edgetool_depthwise_vector_s8
 TILE_BYTES, LEAN_BYTES = 3072, 512  # the most scratch of a tile, of tuned and of lean kernels
 
 
@@ -43,6 +41,11 @@ class VectorScales:
     multipliers: Array
     shifts: Array
     is_signed: bool
+
+    def repeated(self) -> VectorScales:
+        """Return the scales of a single channel for each of four."""
+        bias, multipliers, shifts = (np.repeat(array, WORDS) for array in (self.bias, self.multipliers, self.shifts))
+        return VectorScales(bias, multipliers, shifts, self.is_signed)
 
     def table(self, groups: int) -> Constant:
         """Return the biases, multipliers and shifts of each block of four channels of a group."""
@@ -132,12 +135,14 @@ def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales)
     is_flat = window.is_pointwise and not site.row_wise and groups == 1
     if is_flat and convolution.is_narrow(window.flattened()):
         window = window.flattened()
-        overlaps.append(StepOverlap(0, conv_distance(window, descending=True), descending=True))
+        if channels > 1:
+            overlaps.append(StepOverlap(0, conv_distance(window, descending=True), descending=True))
     tile, scratch = _conv_tile(replace(window, channels=depth), LEAN_BYTES if site.lean else TILE_BYTES)
-    if window.is_pointwise:
+    is_direct = _is_direct(window, groups)
+    if is_direct:
         scratch = PIXELS * flat.shape[1] if flat.shape[1] > 2 * BYTES else 0
     weights = b"".join(_rows_of_vectors(group) for group in np.split(flat, groups))
-    return _window_step(
+    step = _window_step(
         site,
         "edgetool_conv2d_vector_s8",
         window,
@@ -148,10 +153,22 @@ def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales)
         depth=depth,
         filters=channels // groups,
         groups=groups,
-        is_pointwise=int(window.is_pointwise),
-        scales=scales.table(groups),
+        is_direct=int(is_direct),
+        scales=scales.repeated().table(1) if channels == 1 else scales.table(groups),
         is_signed=int(scales.is_signed),
     )
+    # Groups of channels are complete in a band one after the other.
+    return replace(step, band=convolution.few_rows(window, row_wise=site.row_wise or groups > 1))
+
+
+def _is_direct(window: Window, groups: int) -> bool:
+    """Return whether the taps of each pixel follow each other in the input, and are all inside it."""
+    ends = (
+        (window.output_height - 1) * window.stride_y - window.pad_y + window.taps_y <= window.height,
+        (window.output_width - 1) * window.stride_x - window.pad_x + window.taps_x <= window.width,
+    )
+    follow = window.taps_x == 1 or (groups == 1 and window.dilation_x == 1)
+    return window.taps_y == 1 and (window.pad_y, window.pad_x) == (0, 0) and all(ends) and follow
 
 
 def _conv_tile(window: Window, limit: int) -> tuple[int, int]:
@@ -218,32 +235,31 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
                 # All outputs read the only channel, as in a convolution.
                 yield _conv_step(site, window, flat.reshape(channels, window.taps_y, window.taps_x, 1), scales)
                 return
-            step = _depthwise_step(site, window, flat, scales) if scales is not None and multiplier == 1 else None
-            if step is not None:
-                yield step
+            if scales is not None and multiplier == 1:
+                yield _depthwise_step(site, window, flat, scales)
                 return
     yield from convolution.LOWERINGS["DEPTHWISE_CONV_2D"](site)
 
 
-def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScales) -> Step | None:
-    """Return the step of a depthwise convolution with weights of shape (channels, taps).
-
-    None if it has too many, or so few of them and of outputs in a row that another kernel is faster.
-    """
+def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScales) -> Step:
+    """Return the step of a depthwise convolution with weights of shape (channels, taps)."""
     channels = len(flat)
-    if window.output_width == 1 and window.taps_y * window.taps_x <= FEW_TAPS:
-        return None
     groups = next(count for count in (1, 2, 4, 8) if window.taps_y <= WORDS * count or count == 8)
     vectors = -(-window.taps_x * groups // WORDS)
     vectors = 3 if vectors == 2 else vectors
-    if groups > WORDS or vectors > MAX_VECTORS:
-        return None
+    fits = groups <= WORDS and vectors <= MAX_VECTORS
+    taps, width = window.taps_y * window.taps_x, window.output_width
+    # The instructions of a row, roughly.
+    in_lanes = width * (-(-channels // LANES) * (10 * taps + 40) + 60)
+    in_words = channels * (20 + -(-width // WORDS) * (10 * vectors + 18)) + 450
+    geometry = (window.taps_y, window.taps_x, window.stride_y, window.stride_x, window.dilation_y, window.dilation_x)
+    paired = geometry == (3, 3, 1, 1, 1, 1)
+    if not fits or (in_lanes < in_words and not (paired and width > 2)):
+        return _lanes_step(site, window, flat, scales)
     words = np.zeros((channels, vectors * WORDS, WORDS), np.int8)
     filters = np.zeros((channels, window.taps_x, groups * WORDS), np.int8)
     filters[:, :, : window.taps_y] = flat.reshape(channels, window.taps_y, window.taps_x).transpose(0, 2, 1)
     words[:, : window.taps_x * groups] = filters.reshape(channels, -1, WORDS)
-    geometry = (window.taps_y, window.taps_x, window.stride_y, window.stride_x, window.dilation_y, window.dilation_x)
-    paired = geometry == (3, 3, 1, 1, 1, 1)
     column, reach = 64 * groups, (WORDS * vectors // groups - 1) * window.dilation_x + 1
     most = (LEAN_BYTES if site.lean else TILE_BYTES) // column - reach
     tile = min(window.output_width, max(1, most // window.stride_x) // 2 * 2 or 1)
@@ -265,6 +281,39 @@ def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScale
         is_signed=int(scales.is_signed),
     )
     return replace(step, band=min(band, window.output_height))
+
+
+def _lanes_step(site: Site, window: Window, flat: Array, scales: VectorScales) -> Step:
+    """Return the step of a depthwise convolution with the kernel that has channels in the lanes of vectors."""
+    # Even channels, then odd ones.
+    arrays = (scales.bias, scales.multipliers, scales.shifts)
+    table = np.stack([_blocks(item, LANES).reshape(-1, WORDS, 2).transpose(0, 2, 1) for item in arrays], axis=1)
+    low, high = fused_range(site, site.output())
+    kernel, zero = "edgetool_depthwise_lanes_s8", convolution.zero_pixel(site.input(0))
+    return Step(
+        operator=site.operator.index,
+        kernel=kernel,
+        op=describe(
+            kernel,
+            weights=Constant("int8_t", _blocks(flat, LANES).transpose(0, 2, 1).tobytes(), "weights"),
+            scales=_words(table, "biases, multipliers and shifts"),
+            zero_pixel=zero,
+            input_channels=window.channels,
+            dilation_x=window.dilation_x,
+            zero_point=zero_point(site.output()),
+            low=low,
+            high=high,
+            **convolution.window_fields(window),
+        ),
+        inputs=(convolution.window_rows(site.index(0), window),),
+        output=site.operator.outputs[0],
+        row_bytes=window.output_width * window.output_channels,
+        rows=window.output_height,
+        batches=window.batches,
+        scratch_bytes=8 * window.taps_y * window.taps_x + 4,
+        band=convolution.few_rows(window, row_wise=site.row_wise),
+        overlaps=(StepOverlap(0, channelwise_distance(window)),),
+    )
 
 
 def dense_step(

@@ -132,6 +132,8 @@ class _Network:
         self.fixed_bytes = max(
             sum(self._sizes[row] for row in self._given),
             sum(tensor.rows * tensor.row_bytes for tensor in problem.tensors if tensor.kept),
+            # Rows that lie together have addresses of their own, whenever they are live.
+            *(min(tensor.rows, tensor.group) * tensor.row_bytes for tensor in problem.tensors),
         )
         # What needs a row to be there, and what creates it. Whatever writes a row once more updates it.
         self._readers: list[list[int]] = [[] for _ in self._sizes]

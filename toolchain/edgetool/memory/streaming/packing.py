@@ -5,31 +5,38 @@ step that writes it to the last one that reads it, scratch at all steps of its o
 
 Two searches follow each other. The first places all blocks one by one at the lowest offset that is free, in an order in
 which blocks that end at the top come earlier each time. The second lowers the top: blocks that end above it lose their
-place, and each takes another one below from blocks that conflict with it, which are next to find a place. A block that
-had to take one is harder to displace from then on, so that the search does not go round in circles.
+place, and each, in some attempts the largest first, takes another one below from blocks that conflict with it, which
+are next to find a place. A block that had to take one is harder to displace from then on, so that the search does not
+go round in circles.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from edgetool.memory.problem import aligned
+import numpy as np
+import numpy.typing as npt
+
+from edgetool.memory.problem import aligned, never
 from edgetool.memory.streaming.problem import NO_SCRATCH, RowProblem, steps_of
 from edgetool.memory.streaming.schedule import first_steps, last_steps
 
 PASSES = 40  # placements of all blocks, unless the target is reached before
 PATIENCE = 10  # placements without a better one until the search continues from another order
-# The conflicts of blocks that the second search may consider for each pass of the first one, and how many times it may
-# consider all of them at most.
-PASS_WORK = 8_000
-ROUNDS = 10
+PASS_WORK = 8_000  # the conflicts that are considered in a pass of the first search; there are fewer passes with more
+# The moves of the second search for each pass of the first one, and for each block and pass at most.
+PASS_MOVES = 400
+BLOCK_MOVES = 0.6
 # How far below the best top it tries the next one, as parts of the distance to the target: one after the other in vain.
 PARTS = (4, 8, 2, 16, 1, 32)
 SCRATCH_ALIGNMENT = 4
 UNPLACED = -1
-NO_PLACE = 1 << 60
+FAR_BELOW = -(1 << 50)  # what lies there conflicts with nothing
+
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,8 @@ def pack_rows(
     *,
     unit: int = 1,
     passes: int = PASSES,
-    stopped: Callable[[], bool] = lambda: False,
+    near: Packing | None = None,
+    stopped: Callable[[], bool] = never,
 ) -> Packing:
     """Return offsets for a schedule.
 
@@ -58,17 +66,35 @@ def pack_rows(
         target: The memory at which to stop, such as the peak of live bytes.
         unit: All offsets are multiples of it.
         passes: The effort: how often to place all blocks at most, and the share of the second search.
+        near: A packing of the same rows in smaller groups, close to which there may be one as well.
         stopped: Whether to stop after the current pass.
     """
     blocks = _Blocks(problem, schedule, unit)
-    offsets = _by_order(blocks, target, passes, stopped)
+    starts = _by_order(blocks, target, passes, stopped)
+    again = None if near is None else _again(blocks, near, passes, stopped)
+    if again is not None:
+        starts = sorted([again, *starts], key=blocks.top)
+    offsets = starts[0]
     if blocks.top(offsets) > target and not stopped():
-        offsets = _by_displacing(blocks, offsets, target, passes, stopped)
+        offsets = _by_displacing(blocks, starts, target, passes, stopped)
     return blocks.packing(offsets)
 
 
-def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], bool]) -> list[int]:
-    """Return the offsets of the best order of placement that is found."""
+def _again(blocks: _Blocks, packing: Packing, passes: int, stopped: Callable[[], bool]) -> list[int] | None:
+    """Return offsets in no more memory than a packing of the same rows in smaller groups; None if none are found."""
+    if max(blocks.sizes, default=0) > packing.memory_bytes:
+        return None
+    offsets = blocks.offsets_in(packing)
+    search = _Displacing(blocks, offsets, packing.memory_bytes, _Generator(), largest_first=True)
+    moves = _most_moves(blocks, passes)
+    while search.waiting and search.moves < moves and not stopped():
+        search.place_one()
+    return None if search.waiting else search.offsets.tolist()
+
+
+def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], bool]) -> list[list[int]]:
+    """Return offsets from several orders of placement, the lowest first."""
+    passes = min(passes, passes * PASS_WORK * 4 // max(1, sum(map(len, blocks.conflicts))))
     found: list[tuple[int, list[int], list[int]]] = []
     for order in blocks.first_orders():
         offsets = blocks.place(order)
@@ -76,7 +102,8 @@ def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], b
         if found[-1][0] <= target or stopped():
             break
     found.sort(key=lambda item: item[0])
-    best, result = found[0][:2]
+    results = [offsets for _, offsets, _ in found]
+    best = found[0][0]
     count = len(found)
     for top, offsets, order in found:
         idle = 0
@@ -87,32 +114,42 @@ def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], b
             count += 1
             idle += 1
             if top < best:
-                best, result, idle = top, offsets, 0
-    return result
+                best, idle = top, 0
+                results.insert(0, offsets)
+    return results
+
+
+def _most_moves(blocks: _Blocks, passes: int) -> int:
+    """Return how many moves the second search may make."""
+    return int(passes * min(PASS_MOVES, BLOCK_MOVES * len(blocks.sizes)))
 
 
 def _by_displacing(
-    blocks: _Blocks, offsets: list[int], target: int, passes: int, stopped: Callable[[], bool]
+    blocks: _Blocks, starts: Sequence[list[int]], target: int, passes: int, stopped: Callable[[], bool]
 ) -> list[int]:
-    """Return offsets with a lower top, if any are found."""
+    """Return offsets with a lower top than those to start from, the best of which are first, if any are found."""
     generator = _Generator()
     target = max(target, *blocks.sizes)
-    best = blocks.top(offsets)
-    work = passes * min(PASS_WORK, ROUNDS * sum(map(len, blocks.conflicts)))
-    share = work // len(PARTS)
-    vain = 0
-    while best > target and vain < len(PARTS) and work > 0 and not stopped():
-        limit = best - max(1, (best - target) // PARTS[vain])
-        search = _Displacing(blocks, offsets, limit, generator)
-        while search.waiting and search.work < min(work, share) and not stopped():
-            search.place_one()
-        work -= search.work
-        if search.waiting or blocks.top(search.offsets) >= best:
-            vain += 1
-        else:
-            offsets, vain = search.offsets, 0
-            best = blocks.top(offsets)
-    return offsets
+    best = result = starts[0]
+    top = blocks.top(best)
+    moves = PASS_MOVES * passes
+    share = _most_moves(blocks, passes) // len(PARTS)
+    for start in starts:
+        for largest_first in (True, False):
+            vain, result = 0, start
+            while top > target and vain < len(PARTS) and moves > 0 and not stopped():
+                limit = top - max(1, (top - target) // PARTS[vain])
+                search = _Displacing(blocks, result, limit, generator, largest_first=largest_first)
+                while search.waiting and search.moves < min(moves, share) and not stopped():
+                    search.place_one()
+                moves -= search.moves
+                if search.waiting:
+                    vain += 1
+                    continue
+                best = result = search.offsets.tolist()
+                top, vain = blocks.top(best), 0
+            start = best
+    return best
 
 
 class _Generator:
@@ -130,61 +167,55 @@ class _Generator:
 class _Displacing:
     """A search for offsets below a limit.
 
-    waiting: the blocks that have no place. work: how many conflicts have been considered.
+    offsets: those of blocks, FAR_BELOW for blocks without a place. waiting: these blocks. moves: how many blocks have
+    been placed.
     """
 
-    def __init__(self, blocks: _Blocks, offsets: Sequence[int], limit: int, generator: _Generator) -> None:
-        self._blocks, self._limit, self._generator = blocks, limit, generator
-        above = [offset + size > limit for offset, size in zip(offsets, blocks.sizes, strict=True)]
-        self.offsets = [UNPLACED if is_above else offset for offset, is_above in zip(offsets, above, strict=True)]
-        self.waiting = [i for i, is_above in enumerate(above) if is_above]
-        self.work = 0
-        self._weights = [1] * len(above)
+    def __init__(
+        self, blocks: _Blocks, offsets: Sequence[int], limit: int, generator: _Generator, *, largest_first: bool
+    ) -> None:
+        self._blocks, self._generator, self._largest_first = blocks, generator, largest_first
+        there, sizes = np.array(offsets, np.int64), np.array(blocks.sizes, np.int64)
+        has_place = (there != UNPLACED) & (there + sizes <= limit)
+        self.offsets: Numbers = np.where(has_place, there, FAR_BELOW)
+        self.waiting: list[int] = np.flatnonzero(~has_place).tolist()
+        self.moves = 0
+        self._last = (limit - sizes).tolist()
+        self._weights: Numbers = np.ones(len(sizes), np.int64)
 
     def place_one(self) -> None:
-        """Place a block where the blocks that it displaces have the least weight."""
-        block = self.waiting.pop(self._generator.below(len(self.waiting)))
-        conflicts = self._blocks.conflicts[block]
-        offsets = self.offsets
-        self.work += len(conflicts) + 1
-        weight, places = self._lightest(block)
-        offset = places[0]
-        if weight:
-            offset = places[self._generator.below(len(places))]
+        """Place a block that waits where the blocks that it displaces have the least weight."""
+        sizes, waiting = self._blocks.sizes, self.waiting
+        if self._largest_first:
+            number = max(range(len(waiting)), key=lambda i: (sizes[waiting[i]], i))
+        else:
+            number = self._generator.below(len(waiting))
+        block = waiting.pop(number)
+        self.moves += 1
+        others, distances = self._blocks.edges(block)
+        count = len(others) // 2
+        # Where the weight changes: at the first offset that conflicts with another block, and at the first one behind.
+        edges = np.maximum(self.offsets[others] + distances, 0)
+        changes = self._weights[others]
+        changes[count:] *= -1
+        order = edges.argsort()
+        edges_in_order, weights = edges[order], changes[order].cumsum()
+        places = self._blocks.aligned_up(block, edges_in_order)
+        is_possible = places <= self._last[block]
+        is_possible[:-1] &= places[:-1] < edges_in_order[1:]
+        places, weights = places[is_possible], weights[is_possible]
+        if not count or edges_in_order[0] > 0:
+            place, least = 0, 0
+        else:
+            least = int(weights.min())
+            lightest = places[weights == least]
+            place = int(lightest[self._generator.below(len(lightest)) if least else 0])
+        if least:
             self._weights[block] += 1
-            for other, start, end in conflicts:
-                there = offsets[other]
-                if there != UNPLACED and there + start <= offset < there + end:
-                    offsets[other] = UNPLACED
-                    self.waiting.append(other)
-        offsets[block] = offset
-
-    def _lightest(self, block: int) -> tuple[int, list[int]]:
-        """Return the least weight of blocks to displace for a block, and the lowest offsets where it is that."""
-        offsets, weights, alignment = self.offsets, self._weights, self._blocks.alignments[block]
-        last = self._limit - self._blocks.sizes[block]
-        # By offset: how the weight changes from there on.
-        changes = []
-        for other, start, end in self._blocks.conflicts[block]:
-            there = offsets[other]
-            if there != UNPLACED and there + start <= last:
-                changes.append((there + start, weights[other]))
-                changes.append((there + end, -weights[other]))
-        changes.sort()
-        changes.append((last + 1, 0))
-        weight, offset = 0, 0
-        least, places = NO_PLACE, list[int]()
-        for position, change in changes:
-            if position > offset:
-                if weight < least:
-                    least, places = weight, []
-                if weight == least:
-                    places.append(offset)
-                if position > last or not least:
-                    break
-                offset = -(-position // alignment) * alignment
-            weight += change
-        return least, places
+            displaced = others[:count][(edges[:count] <= place) & (place < edges[count:])]
+            self.offsets[displaced] = FAR_BELOW
+            self.waiting += dict.fromkeys(displaced.tolist())
+        self.offsets[block] = place
 
 
 def _lie_together(problem: RowProblem, tensor_of: Sequence[int], rows: Sequence[int]) -> bool:
@@ -256,6 +287,36 @@ class _Blocks:
             start, end = self._lives.get(part.block, (part.first, part.last))
             self._lives[part.block] = start, max(end, part.last)
         self.conflicts = _conflicts(len(self.sizes), parts, distances, gcd(*self.alignments))
+        self._edges: list[tuple[Numbers, Numbers] | None] = [None] * len(self.sizes)
+
+    def edges(self, block: int) -> tuple[Numbers, Numbers]:
+        """Return the blocks that conflict with a block, twice, and the distances from them where conflicts begin, and
+        where they end.
+        """
+        known = self._edges[block]
+        if known is None:
+            items = np.array(self.conflicts[block], np.int64).reshape(-1, 3)
+            known = np.concatenate([items[:, 0], items[:, 0]]), np.concatenate([items[:, 1], items[:, 2]])
+            self._edges[block] = known
+        return known
+
+    def aligned_up(self, block: int, offsets: Numbers) -> Numbers:
+        """Return the first offsets from some on that are multiples of a block's alignment."""
+        alignment = self.alignments[block]
+        return offsets if alignment == 1 else -(-offsets // alignment) * alignment
+
+    def offsets_in(self, packing: Packing) -> list[int]:
+        """Return the offset of each block in a packing of the same rows; UNPLACED if its rows do not lie together."""
+        offsets: list[int] = []
+        rows = iter(packing.offsets)
+        for tensor in self._problem.tensors:
+            places = [next(rows) for _ in range(tensor.rows)]
+            for i in range(0, tensor.rows, tensor.group):
+                group = places[i : i + tensor.group]
+                together = range(group[0], group[0] + len(group) * tensor.row_bytes, tensor.row_bytes or 1)
+                is_place = (len(group) == 1 or group == list(together)) and not group[0] % self.alignments[len(offsets)]
+                offsets.append(group[0] if is_place else UNPLACED)
+        return offsets + [packing.scratch[number] for number in self.operators]
 
     def first_orders(self) -> list[list[int]]:
         """Return orders of placement to start from."""
@@ -309,29 +370,45 @@ def _conflicts(
     blocks: int, parts: Sequence[_Part], distances: dict[tuple[int, int], int], unit: int
 ) -> list[list[tuple[int, int, int]]]:
     """Return what each block excludes, in multiples of a unit, from parts in the order of their first steps."""
-    found: list[dict[int, list[tuple[int, int]]]] = [{} for _ in range(blocks)]
-    live: list[_Part] = []
+    found: list[list[tuple[int, int, int]]] = [[] for _ in range(blocks)]
+    # Those of blocks with several parts, which may exclude the same.
+    several: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    counts = Counter(part.block for part in parts)
+    near: dict[int, set[int]] = {}
+    for read, written in distances:
+        near.setdefault(read, set()).add(written)
+        near.setdefault(written, set()).add(read)
+    live: list[tuple[int, int, int, int, int]] = []
     for part in parts:
-        live = [other for other in live if other.last >= part.first]
-        for other in live:
-            if other.block == part.block:
+        block, row, first, begin, end = part.block, part.row, part.first, part.begin, part.end
+        live = [other for other in live if other[0] >= first]
+        partners = near.get(row, ())
+        is_single = counts[block] == 1
+        items = found[block]
+        for _, block2, row2, begin2, end2 in live:
+            if block2 == block:
                 continue
             # The part cannot be between these distances behind the other one.
-            after, before = other.begin - part.end, other.end - part.begin
+            after, before = begin2 - end, end2 - begin
             # The row that is read must be at least the distance behind the one that is written.
-            if (part.row, other.row) in distances:
-                before = min(before, other.begin - part.begin + distances[part.row, other.row])
-            elif (other.row, part.row) in distances:
-                after = max(after, other.begin - part.begin - distances[other.row, part.row])
-            start, end = (after // unit + 1) * unit, -(-before // unit) * unit
-            if start < end:
-                found[part.block].setdefault(other.block, []).append((start, end))
-                found[other.block].setdefault(part.block, []).append((unit - end, unit - start))
-        live.append(part)
-    return [
-        [(other, start, end) for other, excluded in items.items() for start, end in _merged(excluded)]
-        for items in found
-    ]
+            if row2 in partners:
+                if (row, row2) in distances:
+                    before = min(before, begin2 - begin + distances[row, row2])
+                else:
+                    after = max(after, begin2 - begin - distances[row2, row])
+            start, stop = (after // unit + 1) * unit, -(-before // unit) * unit
+            if start >= stop:
+                continue
+            if is_single and counts[block2] == 1:
+                items.append((block2, start, stop))
+                found[block2].append((block, unit - stop, unit - start))
+            else:
+                several.setdefault((block, block2), []).append((start, stop))
+                several.setdefault((block2, block), []).append((unit - stop, unit - start))
+        live.append((part.last, block, row, begin, end))
+    for (block, block2), excluded in several.items():
+        found[block] += [(block2, start, stop) for start, stop in _merged(excluded)]
+    return found
 
 
 def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

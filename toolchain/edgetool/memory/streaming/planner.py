@@ -6,11 +6,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from edgetool.memory.problem import aligned
+from edgetool.memory.problem import aligned, never
+from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.checker import require_valid_rows
 from edgetool.memory.streaming.packing import PASSES, pack_rows
 from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import RowSchedule, best_schedule, live_bytes
+from edgetool.memory.streaming.search import improved_schedule
 
 PLACES = 2**16  # that the tables of generated code can state
 
@@ -18,6 +20,7 @@ PLACES = 2**16  # that the tables of generated code can state
 # nothing.
 TOGETHER_SHARES = (1.0, 0.8, 0.5)
 TOGETHER_PASSES = 8  # of packing, for each share
+BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
 WORD = 4  # what tensors that lie together are aligned to, and the memory is a multiple of
 ROOM = 2  # how many times the peak all offsets must be able to state, with the kernels of faster plans
 
@@ -31,31 +34,51 @@ class PlannedRows:
     cuts: tuple[int, ...]
 
 
-def plan_rows(problem: RowProblem, *, passes: int = PASSES, stopped: Callable[[], bool] = lambda: False) -> PlannedRows:
-    """Return the plan with the smallest memory.
+def plan_rows(
+    problem: RowProblem,
+    *,
+    most_weights: int | None = None,
+    passes: int = PASSES,
+    stopped: Callable[[], bool] = never,
+) -> PlannedRows:
+    """Return the plan with the smallest memory, and its lower bound.
 
     Tensors that wait between segments lie together if that costs nothing: kernels for whole tensors need it.
 
     Args:
         problem: What is to be planned.
+        most_weights: The bytes of constants of all operators in a segment at most, if it has several; None for any.
         passes: The effort for offsets; see pack_rows.
         stopped: Whether to end the search with the best plan so far.
     """
-    schedule = best_schedule(problem, stopped=stopped)
-    unit = place_unit(int(ROOM * schedule.peak_bytes))
+    segments = best_schedule(problem, most_weights=most_weights, stopped=stopped)
+    unit = place_unit(int(ROOM * segments.peak_bytes))
+    bound = row_bound(problem, [segments.steps], cut_limit=BOUND_CUTS, stop=stopped)
+    schedule = improved_schedule(problem, segments, bound, most_weights=most_weights, stopped=stopped)
     packing = pack_rows(problem, schedule.steps, schedule.peak_bytes, unit=unit, passes=passes, stopped=stopped)
+    # A lower peak does not always take less memory.
+    if schedule.peak_bytes < segments.peak_bytes < packing.memory_bytes and not stopped():
+        other = pack_rows(problem, segments.steps, segments.peak_bytes, unit=unit, passes=passes, stopped=stopped)
+        if other.memory_bytes < packing.memory_bytes:
+            schedule, packing = segments, other
     waiting = _between_segments(problem, schedule)
     for share in TOGETHER_SHARES:
         together = {tensor for tensor, live in waiting.items() if live <= share * schedule.peak_bytes}
         if together and not stopped():
             joined = _joined(problem, together)
             again = pack_rows(
-                joined, schedule.steps, packing.memory_bytes, unit=unit, passes=TOGETHER_PASSES, stopped=stopped
+                joined,
+                schedule.steps,
+                schedule.peak_bytes,
+                unit=unit,
+                passes=TOGETHER_PASSES,
+                near=packing,
+                stopped=stopped,
             )
             if again.memory_bytes <= packing.memory_bytes:
                 problem, packing = joined, again
                 break
-    plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD))
+    plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD), bound)
     require_valid_rows(problem, plan)
     return PlannedRows(problem, plan, schedule.cuts)
 
@@ -71,6 +94,13 @@ def place_unit(memory_bytes: int) -> int:
 def segments_of(cuts: Sequence[int], operators: int) -> list[int]:
     """Return the segment of each operator, counted from 0."""
     return [bisect_right(cuts, position) - 1 for position in range(operators)]
+
+
+def weights_per_row(problem: RowProblem, cuts: Sequence[int]) -> int:
+    """Return the most bytes of constants that a segment of several operators reads for each row; 0 if there is none."""
+    ends = (*cuts[1:], len(problem.operators))
+    segments = (problem.operators[start:end] for start, end in zip(cuts, ends, strict=True))
+    return max((sum(item.weight_bytes for item in items) for items in segments if len(items) > 1), default=0)
 
 
 def _joined(problem: RowProblem, tensors: Collection[int]) -> RowProblem:

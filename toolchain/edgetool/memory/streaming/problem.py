@@ -64,13 +64,15 @@ class RowOperator:
     """An operator as firings.
 
     accumulates: every firing updates the same rows, which are complete after the last one; the first one does not read
-    them. scratch_bytes: memory that each firing needs for itself, aligned to 4.
+    them. scratch_bytes: memory that each firing needs for itself, aligned to 4. weight_bytes: the constants that each
+    firing may read.
     """
 
     name: str
     firings: tuple[Firing, ...]
     scratch_bytes: int = 0
     accumulates: bool = False
+    weight_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class RowProblem:
 class RowPlan:
     """A schedule with an offset for each row and for each operator's scratch (NO_SCRATCH if it has none).
 
-    lower_bound: no schedule without recomputation takes fewer bytes.
+    lower_bound: no schedule of the same firings takes fewer bytes.
     """
 
     schedule: tuple[int, ...]

@@ -1,7 +1,8 @@
 """When each row is computed: segments of operators that run row by row, one segment after the other.
 
 Within a segment, the last operator demands rows: an operator fires when a row is missing, and first demands those that
-its own firing reads. Rows are thus computed as late as possible. Tensors between segments are complete, and a segment
+its own firing reads. Rows are thus computed as late as possible. An operator that only reads, because the application
+takes rows of an output, fires as soon as it can. Tensors between segments are complete, and a segment
 of one operator is what runtimes without rows do. Segments are chosen for the smallest peak of live bytes.
 
 Live bytes are those of rows that are needed at a step or later, of rows that the step writes, and of its scratch. A row
@@ -13,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from edgetool.memory.streaming.problem import RowProblem, steps_of
 
@@ -29,24 +31,32 @@ class RowSchedule:
 
 
 def best_schedule(
-    problem: RowProblem, order: Sequence[int] | None = None, *, stopped: Callable[[], bool] = lambda: False
+    problem: RowProblem,
+    order: Sequence[int] | None = None,
+    *,
+    most_weights: int | None = None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> RowSchedule:
     """Return the segments of an order of operators with the smallest peak, the shortest ones where peaks are equal.
 
     Args:
         problem: What is to be planned.
         order: The operators in an order in which they can run one after the other; by default, that of the problem.
+        most_weights: The bytes of constants of all operators in a segment at most, if it has several; None for any.
         stopped: Whether to return the best segments so far; those that were not tried have a single operator.
     """
     order = range(len(problem.operators)) if order is None else order
     network = _Network(problem, order)
     count = len(order)
+    weights = [0, *accumulate(problem.operators[number].weight_bytes for number in order)]
     best = [network.given_bytes] + [FOREVER] * count
     previous = list(range(-1, count))
     for end in range(1, count + 1):
         for start in range(end - 1, -1, -1):
             is_single = start == end - 1
             if not is_single and (problem.sequential or stopped()):
+                break
+            if not is_single and most_weights is not None and weights[end] - weights[start] > most_weights:
                 break
             if max(best[start], network.live[start], network.live[end]) >= best[end]:
                 continue
@@ -89,7 +99,7 @@ def live_bytes(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
         alive.update(written)
         total += new
         dying = {row for row in (*firing.reads, *firing.writes) if last[row] == step}
-        saved = max((_saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying), default=0)
+        saved = max((saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying), default=0)
         result.append(total + problem.operators[number].scratch_bytes - (saved if new else 0))
         total -= sum(sizes[row] for row in dying)
         alive -= dying
@@ -120,7 +130,13 @@ def last_steps(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
     return last
 
 
-def _saving(read: int, written: int, distance: int) -> int:
+def live_tensors(problem: RowProblem, schedule: Sequence[int], steps: Sequence[int]) -> set[int]:
+    """Return the tensors of which rows are live at some steps of a schedule."""
+    first, last, tensor_of = first_steps(problem, schedule), last_steps(problem, schedule), problem.tensor_of_rows()
+    return {tensor for row, tensor in enumerate(tensor_of) if any(first[row] <= step <= last[row] for step in steps)}
+
+
+def saving(read: int, written: int, distance: int) -> int:
     """Return the bytes that a row that is read and one that is written can share."""
     return max(0, min(read, written - max(0, distance)))
 
@@ -142,6 +158,14 @@ class _Network:
                     self.maker[row], self.firings[row] = position, number
                 for row in firing.reads:
                     self.readers[row].append(position)
+        # The position of the operator that only reads a row, if there is one.
+        self.taker = {
+            row: position
+            for position, operator in enumerate(self.operators)
+            for firing in operator.firings
+            if not firing.writes
+            for row in firing.reads
+        }
         end = len(self.operators)
         given = set(problem.given_rows())
         for row in given:
@@ -191,8 +215,10 @@ class _Segment:
         """Fire an operator once, after all that this firing needs."""
         network, done, start = self._network, self._done, self._start
         maker, firings = network.maker, network.firings
+        wanted, number = position - start, done[position - start]
         stack = [position]
-        while stack and self._peak < limit:
+        # An operator that only reads may have fired behind one of those that it needs.
+        while done[wanted] == number and self._peak < limit:
             position = stack[-1]
             for row in network.operators[position].firings[done[position - start]].reads:
                 source = maker[row]
@@ -231,9 +257,23 @@ class _Segment:
         if new and last:
             for row, distance in firing.overlaps:
                 if row in last:
-                    saved = max(saved, _saving(sizes[row], new, distance))
+                    saved = max(saved, saving(sizes[row], new, distance))
         self._live += new
         self._peak = max(self._peak, self._live + operator.scratch_bytes - saved)
         self._live -= dying
         self._done[position - self._start] = number + 1
         self.steps.append(network.order[position])
+        for row in firing.writes:
+            taker = network.taker.get(row, self._end)
+            while taker < self._end and self._can_fire(taker):
+                self._fire(taker)
+
+    def _can_fire(self, position: int) -> bool:
+        """Return whether an operator has another firing, and all that it reads is complete."""
+        network, done, start = self._network, self._done, self._start
+        firings = network.operators[position].firings
+        number = done[position - start]
+        return number < len(firings) and all(
+            network.maker[row] < start or done[network.maker[row] - start] >= network.firings[row]
+            for row in firings[number].reads
+        )

@@ -1,62 +1,9 @@
 /* SPDX-License-Identifier: 0BSD */
 #include "edgetool_conv2d_s8.h"
 
-#include "edgetool_dsp.h"
+#include "edgetool_channels.h"
 
 typedef edgetool_conv2d_s8_op conv_op;
-
-/* Channels that are computed at once, as far as there are registers. */
-#if defined(__thumb__) && !defined(__thumb2__)
-#define TOGETHER 2U
-#else
-#define TOGETHER 4U
-#endif
-
-/* Adds products of the same codes with the weights of channels, which are at these distances from the first ones. */
-static EDGETOOL_NOINLINE void add_products(const int8_t *codes, uint32_t count, const int8_t *weights,
-                                           const uint32_t *distances, int32_t *sums)
-{
-    const int8_t *end = codes + count, *second = weights + distances[1];
-    int32_t s0 = sums[0], s1 = sums[1];
-#if !defined(__thumb__) || defined(__thumb2__)
-    const int8_t *third = weights + distances[2], *fourth = weights + distances[3];
-    int32_t s2 = sums[2], s3 = sums[3];
-#endif
-#if defined(EDGETOOL_DSP)
-#define ADD(sum, weight) \
-    sum = edgetool_smlad(edgetool_sxtb16(edgetool_load_word(weight)), even, sum); \
-    sum = edgetool_smlad(edgetool_sxtb16_odd(edgetool_load_word(weight)), odd, sum); \
-    weight += 4;
-    const uintptr_t bits = (uintptr_t)weights | (uintptr_t)second | (uintptr_t)third | (uintptr_t)fourth;
-    if ((bits | (uintptr_t)codes | count) % 4 == 0) {
-        while (codes != end) {
-            const uint32_t word = edgetool_load_word(codes), even = edgetool_sxtb16(word);
-            const uint32_t odd = edgetool_sxtb16_odd(word);
-            codes += 4;
-            ADD(s0, weights)
-            ADD(s1, second)
-            ADD(s2, third)
-            ADD(s3, fourth)
-        }
-    }
-#undef ADD
-#endif
-    while (codes != end) {
-        const int32_t code = *codes++;
-        s0 += *weights++ * code;
-        s1 += *second++ * code;
-#if !defined(__thumb__) || defined(__thumb2__)
-        s2 += *third++ * code;
-        s3 += *fourth++ * code;
-#endif
-    }
-    sums[0] = s0;
-    sums[1] = s1;
-#if !defined(__thumb__) || defined(__thumb2__)
-    sums[2] = s2;
-    sums[3] = s3;
-#endif
-}
 
 /* The sums of all taps of some output channels at column x; `channel` is the first input channel of their group. */
 static void sums_of_taps(const conv_op *op, const void *const *rows, uint32_t x, const int8_t *weights,
@@ -66,13 +13,13 @@ static void sums_of_taps(const conv_op *op, const void *const *rows, uint32_t x,
     /* A column before the first one becomes a large number. */
     const uint32_t start = x * op->stride_x - op->pad_x, width = op->input_width;
     const int is_run = depth == channels && op->dilation_x == 1 && start < width && taps <= width - start;
-    for (uint32_t i = 0; i < TOGETHER; i++) {
+    for (uint32_t i = 0; i < EDGETOOL_CHANNELS; i++) {
         sums[i] = 0;
     }
     for (uint32_t ty = 0; ty < op->taps_y; ty++) {
         const int8_t *row = (const int8_t *)rows[ty];
         if (is_run && row != NULL) {
-            add_products(row + (size_t)start * channels, taps * depth, weights, distances, sums);
+            edgetool_add_products(row + (size_t)start * channels, taps * depth, weights, distances, sums);
             weights += taps * depth;
             continue;
         }
@@ -82,7 +29,7 @@ static void sums_of_taps(const conv_op *op, const void *const *rows, uint32_t x,
             if (row != NULL && column < width) {
                 pixel = row + (size_t)column * channels;
             }
-            add_products(pixel + channel, depth, weights, distances, sums);
+            edgetool_add_products(pixel + channel, depth, weights, distances, sums);
             weights += depth;
         }
     }
@@ -100,11 +47,11 @@ void edgetool_conv2d_s8(const void *descriptor, const edgetool_band *band)
         const int8_t *weights = (const int8_t *)op->weights;
         int8_t *out = (int8_t *)band->out + (size_t)pixel * op->output_channels;
         for (uint32_t channel = 0, left = filters, from = 0; channel < op->output_channels;) {
-            int32_t sums[TOGETHER];
-            uint32_t distances[TOGETHER];
-            const uint32_t count = left < TOGETHER ? left : TOGETHER;
+            int32_t sums[EDGETOOL_CHANNELS];
+            uint32_t distances[EDGETOOL_CHANNELS];
+            const uint32_t count = left < EDGETOOL_CHANNELS ? left : EDGETOOL_CHANNELS;
             /* Where a group has no more channels, its last one is computed again. */
-            for (uint32_t j = 0; j < TOGETHER; j++) {
+            for (uint32_t j = 0; j < EDGETOOL_CHANNELS; j++) {
                 distances[j] = (j < count ? j : count - 1) * taps;
             }
             sums_of_taps(op, rows, x, weights, distances, from, sums);

@@ -83,15 +83,15 @@ typedef struct {
 #define ROUNDED "smmlar r0, r0, r2, r3\n\t"
 #else
 #define BOTH(first, second, column) \
-    "ldrsb.w lr, [r0" column "\n\t" \
+    "ldrsb lr, [r0" column "\n\t" \
     "mla " first ", r2, lr, " first "\n\t" \
     "mla " second ", r3, lr, " second "\n\t"
 #define TURN \
-    "ldrsb.w r2, [r1], #4\n\t" \
-    "ldrsb.w r3, [r1, #-3]\n\t" \
+    "ldrsb r2, [r1], #4\n\t" \
+    "ldrsb r3, [r1, #-3]\n\t" \
     BOTH("r4", "r9", "], #8") BOTH("r5", "r10", ", #-7]") BOTH("r6", "r11", ", #-6]") BOTH("r8", "r12", ", #-5]") \
-    "ldrsb.w r2, [r1, #-2]\n\t" \
-    "ldrsb.w r3, [r1, #-1]\n\t" \
+    "ldrsb r2, [r1, #-2]\n\t" \
+    "ldrsb r3, [r1, #-1]\n\t" \
     BOTH("r4", "r9", ", #-4]") BOTH("r5", "r10", ", #-3]") BOTH("r6", "r11", ", #-2]") BOTH("r8", "r12", ", #-1]")
 #define TURNS \
     "mov r4, r8\n\tmov r5, r8\n\tmov r6, r8\n\tmov r9, r12\n\tmov r10, r12\n\tmov r11, r12\n" \
@@ -137,13 +137,13 @@ static EDGETOOL_NOINLINE void compute_pairs(const group *all)
         "ldrd r2, r3, [sp, #12]\n\t"
         "ldr.w lr, [sp, #20]\n\t"
         "strb r5, [r2, r3]\n\t"
-        "strb.w r6, [r2, r3, lsl #1]\n\t"
-        "strb.w r8, [r2, lr]\n\t"
-        "strb.w r4, [r2], #1\n\t"
-        "strb.w r10, [r2, r3]\n\t"
-        "strb.w r11, [r2, r3, lsl #1]\n\t"
-        "strb.w r12, [r2, lr]\n\t"
-        "strb.w r9, [r2], #1\n\t"
+        "strb r6, [r2, r3, lsl #1]\n\t"
+        "strb r8, [r2, lr]\n\t"
+        "strb r4, [r2], #1\n\t"
+        "strb r10, [r2, r3]\n\t"
+        "strb r11, [r2, r3, lsl #1]\n\t"
+        "strb r12, [r2, lr]\n\t"
+        "strb r9, [r2], #1\n\t"
         "str r2, [sp, #12]\n\t"
         "ldr r3, [sp, #24]\n\t"
         "cmp r3, r2\n\t"
@@ -428,8 +428,8 @@ static inline void compute_group(const conv_op *op, group *all, uint32_t count, 
     "sxtb16 r7, r11" rotation "\n\t" \
     "stmia r0!, {r4, r5, r6, r7}\n\t"
 #define PAIR(pair, pixel, first, second) \
-    "ldrsb.w " pair ", [" pixel first "\n\t" \
-    "ldrsb.w r8, [" pixel ", #" second "]\n\t" \
+    "ldrsb " pair ", [" pixel first "\n\t" \
+    "ldrsb r8, [" pixel ", #" second "]\n\t" \
     "pkhbt " pair ", " pair ", r8, lsl #16\n\t"
 #define PAIRS(first, second) \
     PAIR("r4", "r1", first, second) PAIR("r5", "r3", first, second) \

@@ -26,6 +26,24 @@ typedef struct {
     uint32_t groups;
 } short_groups;
 
+/*
+ * Four outputs at once that follow each other, `count` in all: products of one vector with others, and how far those of
+ * the next four are behind the ends of the vectors. The scales are those of four channels for every four outputs, or
+ * `scale_back` is the size of a block.
+ */
+typedef struct {
+    const int8_t *shared;
+    const int32_t *scales;
+    uint32_t depth;
+    int32_t count;
+    int32_t zero_point;
+    int32_t bounds[2];
+    uint32_t skip;
+    uint32_t scale_back;
+    const int8_t *others[4];
+    int8_t *out;
+} four_outputs;
+
 /* Three pixels of more taps, what is between their last taps and those of the next two channels, the channels left. */
 typedef struct {
     const int8_t *weights;
@@ -48,7 +66,8 @@ typedef struct {
     "vqrdmulh.s32 " sum ", " sum ", " scale "\n\t" \
     "vadd.i32 " sum ", " sum ", " sign "\n\t"
 
-/* Something for each of two or three vectors of sums. */
+/* Something for each of one to three vectors of sums. */
+#define ONE(what, a, b, c, ...) what(a, __VA_ARGS__)
 #define TWO(what, a, b, c, ...) what(a, __VA_ARGS__) what(b, __VA_ARGS__)
 #define ALL(what, a, b, c, ...) what(a, __VA_ARGS__) what(b, __VA_ARGS__) what(c, __VA_ARGS__)
 #define ADD(sum, other) "vadd.i32 " sum ", " sum ", " other "\n\t"
@@ -214,7 +233,11 @@ typedef struct {
     __asm__ volatile("ldrd r9, r12, %[tables]\n\t" \
                      "ldr r11, %[depth]\n\t" \
                      "add r11, r9\n" \
-                     "1:\n\t" LONG_TILE("0", "d8", "d10", "d12") LONG_TILE("8", "d9", "d11", "d13") \
+                     "1:\n\t" LONG_TILE("0", "d8", "d10", "d12") \
+                     "ldr r0, %[left]\n\t" \
+                     "cmp r0, #2\n\t" \
+                     "ble 3f\n\t" LONG_TILE("8", "d9", "d11", "d13") \
+                     "3:\n\t" \
                          CODES(ALL, product, "r12", "q4", "q5", "q6", "q0", "q1") \
                      "ldrd r1, r3, %[outs]\n\t" \
                      "ldr r5, %[third_out]\n\t" \
@@ -231,6 +254,53 @@ typedef struct {
                      "bgt 1b" \
                      : [left] "+m"(g.channels), [outs] "+m"(g.outs), [third_out] "+m"(g.outs[2]) \
                      : [pixels] "m"(g.pixels), [third] "m"(g.pixels[2]), [skip] "m"(g.skip), VALUES \
+                     : CLOBBERED)
+
+/* Four outputs at once, whose products share a vector. */
+#define FOUR_OUTPUTS(product) \
+    __asm__ volatile("ldrd r3, r5, %[others]\n\t" \
+                     "ldrd r9, r11, %[third]\n\t" \
+                     "ldr r12, %[scales]\n" \
+                     "1:\n\t" \
+                     "ldrd r0, r2, [r12]\n\t" \
+                     "ldrd r4, r6, [r12, #8]\n\t" \
+                     "ldr r1, %[shared]\n\t" \
+                     "ldr lr, %[depth]\n\t" \
+                     "dlstp.8 lr, lr\n" \
+                     "2:\n\t" \
+                     "vldrb.8 q0, [r1], #16\n\t" \
+                     "vldrb.8 q1, [r3], #16\n\t" \
+                     "vmladava.s8 r0, q0, q1\n\t" \
+                     "vldrb.8 q2, [r5], #16\n\t" \
+                     "vmladava.s8 r2, q0, q2\n\t" \
+                     "vldrb.8 q3, [r9], #16\n\t" \
+                     "vmladava.s8 r4, q0, q3\n\t" \
+                     "vldrb.8 q1, [r11], #16\n\t" \
+                     "vmladava.s8 r6, q0, q1\n\t" \
+                     "letp lr, 2b\n\t" \
+                     "ldr lr, %[skip]\n\t" \
+                     "vmov d8, r0, r2\n\t" \
+                     "add r3, lr\n\t" \
+                     "vmov d9, r4, r6\n\t" \
+                     "add r5, lr\n\t" \
+                     "add r9, lr\n\t" \
+                     "add r11, lr\n\t" CODES(ONE, product, "r12", "q4", "", "", "q0", "q1") \
+                     "ldr r0, %[scale_back]\n\t" \
+                     "sub r12, r0\n\t" \
+                     "ldr r1, %[out]\n\t" \
+                     "ldr r0, %[count]\n\t" \
+                     "vctp.32 r0\n\t" \
+                     "subs r0, #4\n\t" \
+                     "vpst\n\t" \
+                     "vstrbt.32 q4, [r1], #4\n\t" \
+                     "str r0, %[count]\n\t" \
+                     "str r1, %[out]\n\t" \
+                     "bgt 1b" \
+                     : [count] "+m"(g.count), [out] "+m"(g.out) \
+                     : [others] "m"(g.others), [third] "m"(g.others[2]), [scales] "m"(g.scales), \
+                       [shared] "m"(g.shared), [depth] "m"(g.depth), [skip] "m"(g.skip), \
+                       [scale_back] "m"(g.scale_back), [zero_point] "m"(g.zero_point), [bounds] "m"(g.bounds), \
+                       [all] "m"(g) \
                      : CLOBBERED)
 
 /* Computes whole groups. */
@@ -252,6 +322,14 @@ typedef struct {
         LONG_BLOCKS(SIGNED_PRODUCT); \
     } else { \
         LONG_BLOCKS(PRODUCT); \
+    }
+
+/* Computes all outputs. */
+#define FOURS(is_signed) \
+    if (is_signed) { \
+        FOUR_OUTPUTS(SIGNED_PRODUCT); \
+    } else { \
+        FOUR_OUTPUTS(PRODUCT); \
     }
 
 /* Copies `bytes`, at most 16, `count` times: from and to memory whose addresses have a step. */
@@ -295,6 +373,14 @@ static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from
             g.out += g.out_steps[i == each - 1 ? 2 : i]; \
         } \
     }
+#define FOURS(is_signed) \
+    for (uint32_t i = 0; i < (uint32_t)g.count; i++) { \
+        const int32_t *scales = g.scales + (g.scale_back != 0 ? 0 : i / 4 * BLOCK) + i % 4; \
+        const size_t at = i / 4 * (size_t)(((g.depth + LANES - 1) & ~(LANES - 1)) + g.skip); \
+        const int32_t sum = edgetool_dot_1x1(scales[0], g.shared, g.others[i % 4] + at, g.depth); \
+        const int32_t value = edgetool_scaled(sum, scales[4], scales[8], is_signed) + g.zero_point; \
+        g.out[i] = (int8_t)edgetool_clamp(value, g.bounds[0], g.bounds[1]); \
+    }
 #define LONG_GROUP(is_signed) \
     for (uint32_t i = 0; i < PIXELS; i++) { \
         ONE_PIXEL(g.pixels[i], g.outs[i], is_signed, g.depth) \
@@ -324,12 +410,10 @@ typedef struct {
     uint32_t pixel, first;
 } pixels;
 
-/* Sets what both kinds of groups have. */
+/* Sets what all kinds of groups have. */
 #define START_GROUPS \
-    g.weights = p->weights; \
     g.scales = p->scales; \
     g.depth = depth; \
-    g.channels = op->filters; \
     g.zero_point = op->zero_point; \
     g.bounds[0] = op->low; \
     g.bounds[1] = op->high
@@ -342,6 +426,8 @@ EDGETOOL_NOINLINE static void short_pixels(const edgetool_conv2d_vector_s8_op *o
     uint32_t rest = p->count % size;
     short_groups g;
     START_GROUPS;
+    g.weights = p->weights;
+    g.channels = op->filters;
     g.taps = p->taps;
     g.out = p->out;
     for (uint32_t i = 0; i < 3; i++) {
@@ -366,6 +452,50 @@ EDGETOOL_NOINLINE static void short_pixels(const edgetool_conv2d_vector_s8_op *o
     }
 }
 
+/* Not inline: GCC would keep a predicate of its vectors in VPR, which no list of clobbered registers can name. */
+EDGETOOL_NOINLINE static void set_others(four_outputs *g, const int8_t *first, uint32_t step, uint32_t count)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        g->others[i] = first + (i < count ? i : 0) * (size_t)step;
+    }
+    g->skip = 4 * step - ((g->depth + LANES - 1) & ~(LANES - 1));
+}
+
+/* Pixels with one output each, which follow each other in the input's order. */
+EDGETOOL_NOINLINE static void single_outputs(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p)
+{
+    const int8_t *taps = p->taps;
+    int8_t *out = p->out;
+    four_outputs g;
+    START_GROUPS;
+    g.shared = p->weights;
+    g.scale_back = BLOCK * sizeof(int32_t);
+    for (uint32_t left = p->count; left != 0;) {
+        const uint32_t count = left < 4 ? left : left & ~3U;
+        set_others(&g, taps, (uint32_t)p->step, count);
+        g.out = out;
+        g.count = (int32_t)count;
+        FOURS(op->is_signed);
+        taps += count * (size_t)(uint32_t)p->step;
+        out += count;
+        left -= count;
+    }
+}
+
+/* One pixel of more taps. */
+EDGETOOL_NOINLINE static void long_pixel(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p,
+                                         const int8_t *taps, int8_t *out)
+{
+    four_outputs g;
+    START_GROUPS;
+    g.shared = taps;
+    g.scale_back = 0;
+    set_others(&g, p->weights, depth, 4);
+    g.out = out;
+    g.count = op->filters;
+    FOURS(op->is_signed);
+}
+
 /* Pixels of more taps. Those of a group are copied to `scratch` unless it is NULL. */
 EDGETOOL_NOINLINE static void long_pixels(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p,
                                           int8_t *scratch)
@@ -374,29 +504,40 @@ EDGETOOL_NOINLINE static void long_pixels(const edgetool_conv2d_vector_s8_op *op
     const int32_t step = p->step;
     const int8_t *taps = p->taps;
     int8_t *out = p->out;
+    uint32_t left = p->count;
     long_group g;
     START_GROUPS;
+    g.weights = p->weights;
     g.skip = 2 * depth - ((depth + LANES - 1) & ~(LANES - 1));
-    for (uint32_t left = p->count; left != 0;) {
-        const uint32_t count = left < PIXELS ? left : PIXELS;
-        /* One pixel or two: those that do not exist are the last one again. */
-        const int32_t second = count > 1 ? 1 : 0, third = count > 2 ? second + 1 : second;
-        g.pixels[0] = taps;
-        g.pixels[1] = taps + second * step;
-        g.pixels[2] = taps + third * step;
-        g.outs[0] = out;
-        g.outs[1] = out + second * channels;
-        g.outs[2] = out + third * channels;
-        if (scratch != NULL) {
-            for (uint32_t i = 0; i < PIXELS; i++) {
-                g.pixels[i] = edgetool_copy_s8(scratch + i * depth, g.pixels[i], depth) - depth;
+    for (; left >= PIXELS; left -= PIXELS) {
+        for (uint32_t i = 0; i < PIXELS; i++) {
+            g.pixels[i] = taps;
+            g.outs[i] = out;
+            if (scratch != NULL) {
+                g.pixels[i] = edgetool_copy_s8(scratch + i * depth, taps, depth) - depth;
             }
+            taps += step;
+            out += channels;
         }
-        taps += (third + 1) * step;
-        out += (third + 1) * channels;
-        left -= count;
         g.channels = op->filters;
         LONG_GROUP(op->is_signed);
+    }
+    for (; left != 0; left--) {
+        long_pixel(op, depth, p, scratch != NULL ? edgetool_copy_s8(scratch, taps, depth) - depth : taps, out);
+        taps += step;
+        out += channels;
+    }
+}
+
+/* All pixels, in the kind of groups for their taps and outputs; `scratch` as for long_pixels. */
+static void compute_pixels(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p, int8_t *scratch)
+{
+    if (op->filters == 1 && op->groups == 1) {
+        single_outputs(op, depth, p);
+    } else if (depth <= 2 * LANES) {
+        short_pixels(op, depth, p);
+    } else {
+        long_pixels(op, depth, p, scratch);
     }
 }
 
@@ -456,23 +597,19 @@ EDGETOOL_NOINLINE static void compute_row(const edgetool_conv2d_vector_s8_op *op
                 copy_columns(op, rows, p, start + (int32_t)(i * op->stride_x), op->taps_x, scratch, copied + i * depth);
             }
         }
-        if (depth <= 2 * LANES) {
-            short_pixels(op, depth, p);
-        } else {
-            long_pixels(op, depth, p, NULL);
-        }
+        compute_pixels(op, depth, p, NULL);
         p->out += p->count * (uint32_t)p->out_step;
     }
 }
 
-/* A row of a pointwise convolution, in the channels of a group. */
-static void compute_pointwise(const edgetool_conv2d_vector_s8_op *op, const int8_t *row, pixels *p, int8_t *scratch)
+/* A row of which the taps of each pixel follow each other, in the channels of a group. */
+static void compute_direct(const edgetool_conv2d_vector_s8_op *op, const int8_t *row, pixels *p, int8_t *scratch)
 {
-    const uint32_t depth = op->depth, width = op->output_width;
+    const uint32_t width = op->output_width;
     const int is_apart = (uintptr_t)row - (uintptr_t)p->out >= (size_t)width * (uint32_t)p->out_step &&
-                         (uintptr_t)p->out - (uintptr_t)row >= (size_t)width * p->pixel;
+                         (uintptr_t)p->out - (uintptr_t)row >= (size_t)op->input_width * p->pixel;
     p->taps = row + p->first;
-    p->step = (int32_t)p->pixel;
+    p->step = (int32_t)(op->stride_x * p->pixel);
     p->count = width;
     if (op->descending) {
         /* There is one row. */
@@ -481,11 +618,7 @@ static void compute_pointwise(const edgetool_conv2d_vector_s8_op *op, const int8
         p->step = -p->step;
         p->out_step = -p->out_step;
     }
-    if (depth <= 2 * LANES) {
-        short_pixels(op, depth, p);
-    } else {
-        long_pixels(op, depth, p, is_apart ? NULL : scratch);
-    }
+    compute_pixels(op, op->taps_x * (uint32_t)op->depth, p, is_apart ? NULL : scratch);
 }
 
 void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band)
@@ -499,7 +632,7 @@ void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band
     p.pixel = op->groups * (uint32_t)op->depth;
     p.first = 0;
     p.out_step = (int32_t)pixel;
-    if (!op->is_pointwise) {
+    if (!op->is_direct) {
         edgetool_fill_s8(scratch, op->outside, LANES);
     }
     for (;;) {
@@ -509,8 +642,8 @@ void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band
         for (uint32_t y = 0; y < band->count; y++) {
             p.out = out;
             out += row_bytes;
-            if (op->is_pointwise) {
-                compute_pointwise(op, (const int8_t *)rows[0], &p, scratch);
+            if (op->is_direct) {
+                compute_direct(op, (const int8_t *)rows[0], &p, scratch);
             } else {
                 compute_row(op, rows, &p, scratch);
             }

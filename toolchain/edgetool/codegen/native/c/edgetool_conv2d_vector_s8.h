@@ -4,23 +4,25 @@
  * groups has `depth` input channels and `filters` output channels.
  *
  * The columns of the input that a tile of up to `tile` output columns needs are copied to scratch once, so that the
- * taps of a pixel follow each other: [tap x][tap y][input channel]. With `is_pointwise`, they do so in the input. If
- * there are at most 32 taps, a group of pixels is held in registers, else its taps are read for every two channels.
+ * taps of a pixel follow each other: [tap x][tap y][input channel]. With `is_direct`, they do so in the input: windows
+ * of one row in it, with all channels or one column. If there are at most 32 taps, a group of pixels is held in
+ * registers, else its taps are read for every two channels. A single output channel is computed for four pixels at once.
  *
  * The weights of a group are [output channel][tap x][tap y][input channel], with channels of zeros up to a multiple of
  * four. If
  * there are at most 32 for a channel, zeros follow each channel's up to a multiple of 16. Input codes are multiplied as
  * they are: the input's zero point is in the biases, and stands for taps outside the input (`outside`). Every four
- * channels have four biases, four multipliers and four shifts in `scales`. An output is the product with the multiplier
+ * channels have four biases, four multipliers and four shifts in `scales`, the only channel of all groups has its own
+ * four times. An output is the product with the multiplier
  * as edgetool_high_mul has it, less 1 for a negative sum if `is_signed`, shifted right with rounding; the shifts are
  * negative.
  *
  * Scratch: the columns of a tile behind 16 bytes, 16 + ((tile - 1) * stride_x + taps_x) * taps_y * depth, or
- * 16 + tile * taps_x * taps_y * depth with a dilation; with `is_pointwise`, three pixels if they have more than 32
- * channels, else nothing.
+ * 16 + tile * taps_x * taps_y * depth with a dilation; with `is_direct`, the taps of three pixels if they are more than
+ * 32, else nothing.
  *
  * The taps of a group of pixels are copied to scratch or registers before any output of it is written, except where
- * `is_pointwise` and the bytes of the outputs are others than those of the taps. With `descending`, pixels are computed
+ * `is_direct` and the bytes of the outputs are others than those of the taps. With `descending`, pixels are computed
  * from the last one to the first, so that the output may lie behind the input. With several groups of channels, all
  * rows of the call are complete in one of them before any tap of the next one is copied.
  */
@@ -46,7 +48,7 @@ typedef struct {
     uint16_t stride_x;
     uint16_t dilation_x;
     uint16_t pad_x;
-    uint8_t is_pointwise;
+    uint8_t is_direct;
     uint8_t is_signed;
     uint8_t descending;
     uint8_t groups;

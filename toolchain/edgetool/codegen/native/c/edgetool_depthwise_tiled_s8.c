@@ -87,9 +87,6 @@ typedef struct {
 #define SECOND(sum, from, pair, rest) \
     "smlatb " sum ", r2, " pair ", " from "\n\t" \
     "smlad " sum ", r3, " rest ", " sum "\n\t"
-#define ONLY(sum, from, pair, rest) \
-    "smlad " sum ", r2, " pair ", " from "\n\t" \
-    "smlad " sum ", r3, " rest ", " sum "\n\t"
 #define COLUMN0(row, sum, from) row(sum, from, "r4", "r5")
 #define COLUMN1(row, sum) row(sum, sum, "r6", "r7")
 #define COLUMN2(row, sum) row(sum, sum, "r8", "r9")
@@ -135,21 +132,21 @@ static int8_t code_at(const rows_of_3x3 *all, const uint32_t *data, int is_secon
     return code_of(sum, &scale, 0);
 }
 
-static void columns_in_c(const rows_of_3x3 *all, uint32_t stride, int is_double)
+static void rows_in_c(const rows_of_3x3 *all)
 {
     const uint32_t *data = all->data;
     int8_t *out = all->out;
-    const uint32_t count = (uint32_t)(all->columns_end - data) / (COLUMN * stride);
+    const uint32_t count = (uint32_t)(all->columns_end - data) / COLUMN;
     const uint32_t *const last = all->last + all->is_odd;
     for (; data != last; data++) {
         const uint32_t *column = data;
         for (uint32_t x = 0; x < count; x++) {
-            if (is_double && data != all->last) {
+            if (data != all->last) {
                 out[all->other] = code_at(all, column, 1);
             }
             out[0] = code_at(all, column, 0);
             out += all->step;
-            column += COLUMN * stride;
+            column += COLUMN;
         }
         out += all->next_bytes;
     }
@@ -157,7 +154,7 @@ static void columns_in_c(const rows_of_3x3 *all, uint32_t stride, int is_double)
 
 #endif
 
-/* Stride 1: groups of two rows, in tiles of two columns. The second row is written first, as both may be the same. */
+/* Groups of two rows, in tiles of two columns. The second row is written first, as both may be the same. */
 static EDGETOOL_NOINLINE void compute_double_rows(const rows_of_3x3 *all)
 {
 #if defined(EDGETOOL_DSP_ASSEMBLY)
@@ -219,74 +216,7 @@ static EDGETOOL_NOINLINE void compute_double_rows(const rows_of_3x3 *all)
         :
         : CLOBBERED);
 #else
-    columns_in_c(all, 1, 1);
-#endif
-}
-
-/* Stride 2: groups of one row, in tiles of three columns. */
-static EDGETOOL_NOINLINE void compute_stride_2(const rows_of_3x3 *all)
-{
-#if defined(EDGETOOL_DSP_ASSEMBLY)
-    register const rows_of_3x3 *arguments __asm__("r0") = all;
-    __asm__ volatile(
-        BEGIN("r1-r6, r8-r12")
-        LOAD_WEIGHTS
-        "lsrs r5, r5, #16\n\t"
-        "lsrs r7, r7, #16\n\t"
-        "lsr.w r9, r9, #16\n\t"
-        "b 2f\n"
-        "1:\n\t"
-        NEXT_COLUMN LOW
-        COLUMN0(ONLY, "r10", "lr")
-        NEXT_COLUMN
-        COLUMN1(ONLY, "r10")
-        NEXT_COLUMN
-        COLUMN2(ONLY, "r10") COLUMN0(ONLY, "r11", "lr")
-        NEXT_COLUMN
-        COLUMN1(ONLY, "r11")
-        NEXT_COLUMN
-        COLUMN2(ONLY, "r11") COLUMN0(ONLY, "r12", "lr")
-        NEXT_COLUMN
-        COLUMN1(ONLY, "r12")
-        SAME_COLUMN
-        COLUMN2(ONLY, "r12")
-        SCALE CODE("r10") CODE("r11") CODE("r12")
-        "ldr r3, [sp, #16]\n\t"
-        "strb.w r10, [r1]\n\t"
-        "strb.w r11, [r1, r3]\n\t"
-        "strb.w r12, [r1, r3, lsl #1]\n\t"
-        "add r1, r3\n\t"
-        "add.w r1, r1, r3, lsl #1\n"
-        "2:\n\t"
-        ENDS
-        "cmp r0, r2\n\t"
-        "bne 1b\n\t"
-        "cmp r0, r3\n\t"
-        "beq 3f\n"
-        /* The last one or two columns. */
-        "5:\n\t"
-        NEXT_COLUMN LOW
-        COLUMN0(ONLY, "r10", "lr")
-        NEXT_COLUMN
-        COLUMN1(ONLY, "r10")
-        SAME_COLUMN
-        COLUMN2(ONLY, "r10")
-        SCALE CODE("r10")
-        "ldr r3, [sp, #16]\n\t"
-        "strb.w r10, [r1]\n\t"
-        "add r1, r3\n\t"
-        ENDS
-        "cmp r0, r3\n\t"
-        "bne 5b\n"
-        "3:\n\t"
-        NEXT_GROUP
-        "4:\n\t"
-        END("44")
-        : "+r"(arguments)
-        :
-        : CLOBBERED);
-#else
-    columns_in_c(all, 2, 0);
+    rows_in_c(all);
 #endif
 }
 
@@ -619,9 +549,8 @@ static void compute_list(const depthwise_op *op, section *part, uint32_t channel
 
 static void compute_3x3(const depthwise_op *op, section *part, uint32_t channel, uint32_t channels, int8_t *out)
 {
-    const uint32_t stride = op->stride_x, width = part->width, tile = stride == 1 ? 2 : 3;
-    const uint32_t row = op->output_width * op->input_channels, single = stride == 1 ? part->count % 2 : 0;
-    const uint32_t columns = COLUMN * stride * width, tiles = columns - COLUMN * stride * (width % tile);
+    const uint32_t width = part->width, row = op->output_width * op->input_channels, single = part->count % 2;
+    const uint32_t columns = COLUMN * width, tiles = columns - COLUMN * (width % 2);
     /* A single group has the same row twice. */
     const uint32_t is_odd = part->groups > 1 ? single : 0, full = part->groups - is_odd;
     const edgetool_scale *scale = op->scales + channel;
@@ -631,7 +560,7 @@ static void compute_3x3(const depthwise_op *op, section *part, uint32_t channel,
     all->step = op->input_channels;
     all->is_odd = is_odd;
     all->back_bytes = 4 * columns - 4;
-    all->next_bytes = (stride == 1 ? 2 * row : row) - width * op->input_channels;
+    all->next_bytes = 2 * row - width * op->input_channels;
     all->weights = op->weights + 3 * (size_t)channel;
     out += channel;
     for (uint32_t i = 0; i < channels; i++) {
@@ -644,11 +573,7 @@ static void compute_3x3(const depthwise_op *op, section *part, uint32_t channel,
         all->tiles_end = data + tiles;
         all->columns_end = data + columns;
         all->last = data + full;
-        if (stride == 1) {
-            compute_double_rows(all);
-        } else {
-            compute_stride_2(all);
-        }
+        compute_double_rows(all);
         data += plane;
         all->weights++;
     }

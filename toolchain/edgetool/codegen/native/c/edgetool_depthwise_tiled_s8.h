@@ -9,9 +9,8 @@
  * output rows if `advance`, the tap rows from an output row to the next one, is 1, else one row. `groups` is how many
  * are computed at once; `advance` is 0 if output rows do not share tap rows. For each of the channels, scratch has a
  * plane with words of two tap rows each as int16: eight of them for each column, of which group g has `pairs`, from g
- * on. The two rows of a group have the same words and other weights. If is_3x3 (and strides are 1 or 2 in both
- * directions), the weights are in registers, else pairs are 2, 3 or 4. Without DSP, the kernel computes pixel by pixel
- * from a table of addresses.
+ * on. The two rows of a group have the same words and other weights. If is_3x3 (and strides are 1), the weights are in
+ * registers, else pairs are 2, 3 or 4. Without DSP, the kernel computes pixel by pixel from a table of addresses.
  *
  * The weights are [channel / 4][word][channel % 4]; channels that do not exist have weights of 0. If is_3x3, word x has
  * the taps 0, 1, 1 and 2 of column x. Else the pairs of tap rows of all columns, [tap x][tap y / 2], are two by two in

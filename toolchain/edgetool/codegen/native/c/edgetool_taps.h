@@ -35,17 +35,18 @@ static inline void edgetool_find_taps(const edgetool_window *window, const void 
     const int is_inside = start < width && last < width - start;
     for (const void *const *end = rows + window->taps_y; rows != end; rows++) {
         const int8_t *row = (const int8_t *)*rows;
-        if (row != NULL && is_inside) {
-            const int8_t *tap = row + start * channels;
+        if (is_inside || row == NULL) {
+            const int8_t *tap = row != NULL ? row + start * channels : window->outside;
+            const uint32_t step = row != NULL ? dilation * channels : 0;
             *taps++ = tap;
             for (uint32_t tx = 1; tx < taps_x; tx++) {
-                tap += dilation * channels;
+                tap += step;
                 *taps++ = tap;
             }
         } else {
             uint32_t column = start;
             for (uint32_t tx = 0; tx < taps_x; tx++) {
-                *taps++ = row != NULL && column < width ? row + column * channels : window->outside;
+                *taps++ = column < width ? row + column * channels : window->outside;
                 column += dilation;
             }
         }

@@ -50,6 +50,7 @@ class StepCall:
         starts: The address of each input's first row, modulo 4.
         output_start: That of the output's first row.
         shares_bytes: Whether the output has bytes of an input.
+        distance: The bytes from the output's first row to that of the first input if they share bytes, else None.
     """
 
     step: Step
@@ -58,6 +59,7 @@ class StepCall:
     starts: tuple[int, ...] = ()
     output_start: int = 0
     shares_bytes: bool = False
+    distance: int | None = None
 
     @cached_property
     def fields(self) -> Mapping[str, FieldValue]:
@@ -123,14 +125,18 @@ class StepCall:
 
     @property
     def form(self) -> str:
-        """The name of the form of the scales: see edgetool_scale."""
-        shift = self["shift"]
-        return {DOUBLE_ROUNDING: "double", WIDE: "wide", SIGN: "sign"}.get(shift, "line")
+        """The name of the form of the scales."""
+        return form_of(self["shift"])
 
     @property
     def is_full_range(self) -> bool:
         """Whether the fused activation clamps to nothing but int8."""
         return self["low"] == -128 and self["high"] == 127
+
+
+def form_of(shift: int) -> str:
+    """Return the name of the form of scales with a shift: see edgetool_scale."""
+    return {DOUBLE_ROUNDING: "double", WIDE: "wide", SIGN: "sign"}.get(shift, "line")
 
 
 LoopRule = Callable[[StepCall], LoopCounts]

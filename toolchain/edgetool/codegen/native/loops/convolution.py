@@ -11,6 +11,7 @@ from edgetool.codegen.native.loops.call import WORD, LoopRule, StepCall
 from edgetool.operators.loops import LoopCounts, check_steps
 
 TAPS, ASIDE = 4, 16  # which are copied at once, and the most of a row that are copied twice
+BLOCK = 8  # channels that edgetool_conv2d_lean_s8 computes at once
 
 
 def _tiled_s8(call: StepCall) -> LoopCounts:
@@ -24,11 +25,12 @@ def _tiled_s8(call: StepCall) -> LoopCounts:
     is_line = _is_line(call, pixels)
     for band in call.bands():
         count = len(band) * width
+        alignments = {y: tuple(_alignment(call, row) for row in call.tap_rows(y)) for y in band}
         for done in range(0, count, pixels):
             size = min(pixels, count - done)
             first = count - done - size if call.descending else done
             group = [(band[place // width], place % width) for place in range(first, first + size)]
-            rows = tuple(tuple(_alignment(call, row) for row in call.tap_rows(y)) for y, _ in group)
+            rows = tuple(alignments[y] for y, _ in group)
             for channel in range(0, groups * call["depth"], call["depth"]):
                 key = (*rows, *(x for _, x in group), channel % WORD)
                 if key not in copied:
@@ -182,6 +184,82 @@ def _lean_s8(call: StepCall) -> LoopCounts:
     return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items()})
 
 
+def _pixels_s8(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_conv2d_lean_s8: runs of taps of each pixel, for eight channels at once or two."""
+    groups, depth, filters, width = call["groups"], call["depth"], call["filters"], call["output_width"]
+    taps_y, taps_x = call["taps_y"], call["taps_x"]
+    run, has_words = taps_x * depth, depth % WORD == 0
+    fours = -(-taps_y * run // TAPS)
+    blocks, rest = filters // BLOCK, filters % BLOCK
+    can_run = groups == 1 and call["dilation_x"] == 1
+    starts = [x * call["stride_x"] - call["pad_x"] for x in range(width)]
+    between = sum(can_run and 0 <= start <= call["input_width"] - taps_x for start in starts)
+    check_steps(call.step.rows * taps_y)
+    loops: Counter[str] = Counter()
+    for y in range(call.step.rows):
+        rows = call.tap_rows(y)
+        is_aligned = not has_words or all(row is None or call.row_start(row) == 0 for row in rows)
+        is_slow = call.form == "double" or not is_aligned
+        if not (call.code.dsp or call.code.thumb1):
+            is_slow = call.form == "double" and not call.code.riscv
+        inside = between if rows[0] is not None and rows[-1] is not None else 0
+        loops.update(_clamps(call, y))
+        if filters < BLOCK and taps_y == 1 and inside == width:
+            loops.update(_few_channels(call, rows[0], starts))
+            continue
+        outside = width - inside
+        loops.update({"pixels": inside, "pixels outside": outside, "runs": inside * taps_y})
+        loops["more groups"] += outside * (groups - 1)
+        loops["taps outside"] += outside * groups * taps_y * taps_x
+        for pixels, runs, length in ((inside, taps_y, run), (outside * groups, taps_y * taps_x, depth)):
+            if not has_words:
+                loops["copied fours"] += pixels * runs * (length // TAPS)
+                loops["copies of codes"] += pixels * runs * (length % TAPS > 0)
+                loops["copied codes"] += pixels * runs * (length % TAPS)
+            listed, turns = (runs, length // TAPS) if has_words else (1, fours)
+            if is_slow:
+                loops["slow blocks"] += pixels * blocks
+            else:
+                loops["blocks"] += pixels * blocks
+                loops["runs of blocks"] += pixels * blocks * listed
+                loops["turns"] += pixels * blocks * fours
+                if not (call.code.riscv or call.code.thumb1):
+                    loops["double turns"] += pixels * blocks * listed * -(-turns // 2)
+            pairs = pixels * (is_slow * blocks * BLOCK // 2 + -(-rest // 2))
+            kind = "words" if call.code.dsp and is_aligned else "codes"
+            loops["pairs"] += pairs
+            loops["runs of pairs"] += pairs * listed
+            loops[f"fours of pairs in {kind}"] += pairs * fours
+            loops["codes"] += pixels * (is_slow * blocks * BLOCK + rest)
+    return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items() if times})
+
+
+def _clamps(call: StepCall, row: int) -> dict[str, int]:
+    """Return the loops that clamp the codes of an output row."""
+    if call.is_full_range:
+        return {}
+    is_word = call.code.dsp and (call.output_start + row * call.step.row_bytes) % WORD == 0
+    words = call.step.row_bytes // WORD if is_word else 0
+    return {"clamps": 1, "clamped words": words, "clamped codes": call.step.row_bytes - words * WORD}
+
+
+def _few_channels(call: StepCall, row: int | None, starts: list[int]) -> Counter[str]:
+    """Return the loops of an output row in fewer channels than a block, whose pixels each read a run of one row."""
+    assert row is not None
+    run, filters = call["taps_x"] * call["depth"], call["filters"]
+    singles = 0 if call.code.dsp else filters % 2
+    pairs = -(-filters // 2) - singles
+    loops = Counter({"pixels": len(starts), "few": len(starts), "few codes": len(starts) * filters})
+    for start in starts:
+        is_word = call.code.dsp and (call.row_start(row) + start * call["depth"]) % WORD == 0
+        for kind, count in (("pairs", pairs), ("singles", singles)):
+            loops[f"few {kind}"] += count
+            loops[f"fours of few {kind} in {'words' if is_word else 'codes'}"] += count * (run // TAPS)
+            loops[f"rests of few {kind}"] += count * (run % TAPS > 0)
+            loops[f"taps of few {kind}"] += count * (run % TAPS)
+    return loops
+
+
 def inside_taps(call: StepCall) -> int:
     """Return the number of taps inside the input, of all pixels of all batches."""
     columns = (
@@ -226,6 +304,7 @@ def _transposed(call: StepCall, *, wide: bool = False) -> LoopCounts:
 
 
 RULES: dict[str, LoopRule] = {
+    "edgetool_conv2d_lean_s8": _pixels_s8,
     "edgetool_conv2d_s16": partial(_window, double=True),
     "edgetool_conv2d_s8": _lean_s8,
     "edgetool_conv2d_tiled_s8": _tiled_s8,

@@ -13,7 +13,7 @@ from edgetool.operators.loops import LoopCounts, check_steps, combined, repeated
 CHANNELS = 4  # which are computed at once
 
 
-def _found_taps(call: StepCall) -> Counter[str]:
+def found_taps(call: StepCall) -> Counter[str]:
     """Return the loops of edgetool_find_taps for the pixels that do not have the taps of the one before."""
     taps_y, taps_x, stride = call["taps_y"], call["taps_x"], call["stride_x"]
     width, input_width, pad = call["output_width"], call["input_width"], call["pad_x"]
@@ -26,7 +26,7 @@ def _found_taps(call: StepCall) -> Counter[str]:
         there = sum(row is not None for row in call.tap_rows(y))
         kept = moved if there == taps_y else 0
         found += width - kept
-        whole += there * (sum(inside) - kept)
+        whole += there * (sum(inside) - kept) + (taps_y - there) * (width - kept)
     found, whole = found * call.step.batches, whole * call.step.batches
     return Counter(
         {
@@ -59,10 +59,12 @@ def _clamped(call: StepCall) -> Counter[str]:
 def _tiled_s8(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_depthwise_tiled_s8: sections with planes of rows with DSP, else single pixels."""
     small = bool(call["is_3x3"])
-    kind = ("3x3 stride 2" if call["stride_x"] == 2 else "3x3") if small else "any window"
+    kind = "3x3" if small else "any window"
     loops: Counter[str] = Counter()
     if not call.code.dsp:
-        return LoopCounts(kind, combined(repeated(call.step.batches, _single_pixels(call)), _clamped(call)))
+        addresses = call["taps_x"] * (call["taps_y"] if small else 2 * call["pairs"])
+        single = _single_pixels(call, call["words"], addresses)
+        return LoopCounts(kind, combined(repeated(call.step.batches, single), _clamped(call)))
     check_steps(call.step.rows * -(-call["output_width"] // call["tile"]))
     advance = call["advance"]
     for band in call.bands():
@@ -108,10 +110,9 @@ def _section(call: StepCall, rows: Sequence[tuple[int | None, ...]], x: int) -> 
             loops["bytes"] += 2 * channels * inside
     loops["channels"] = channels
     if small:
-        tile = 3 if stride == 2 else 2
         loops["groups"] = channels * groups
-        loops["tiles"] = channels * groups * (width // tile)
-        loops["last columns"] = channels * groups * (width % tile)
+        loops["tiles"] = channels * groups * (width // 2)
+        loops["last columns"] = channels * groups * (width % 2)
         return loops
     lists = [width * len(rows[row::per_group]) for row in range(per_group) if rows[row::per_group]]
     loops["listed outputs"] = sum(lists)
@@ -127,9 +128,9 @@ def _section(call: StepCall, rows: Sequence[tuple[int | None, ...]], x: int) -> 
     return loops
 
 
-def _single_pixels(call: StepCall) -> Counter[str]:
-    """Return the loops without planes of one batch: the addresses of the taps of each pixel, and its channels."""
-    width, stride, channels, words = call["output_width"], call["stride_x"], call["input_channels"], call["words"]
+def _single_pixels(call: StepCall, words: int, addresses: int) -> Counter[str]:
+    """Return the loops pixel by pixel of one batch: the addresses of the taps of each pixel, and its channels."""
+    width, stride, channels = call["output_width"], call["stride_x"], call["input_channels"]
     starts = [x * stride - call["pad_x"] for x in range(width)]
     inside = [start >= 0 and start + call["taps_x"] <= call["input_width"] for start in starts]
     # Without rows outside of the input, the same addresses serve pixels of which all taps are inside.
@@ -144,7 +145,7 @@ def _single_pixels(call: StepCall) -> Counter[str]:
             "pixels": pixels,
             "found tables": found,
             "found columns": found * call["taps_x"],
-            "found addresses": found * call["taps_x"] * (call["taps_y"] if call["is_3x3"] else 2 * call["pairs"]),
+            "found addresses": found * addresses,
             "fours": pixels * (channels // CHANNELS),
             "words of fours": pixels * (channels // CHANNELS) * words,
             "others": pixels * (channels % CHANNELS),
@@ -153,12 +154,56 @@ def _single_pixels(call: StepCall) -> Counter[str]:
     )
 
 
+def _3x3_s8(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_depthwise_3x3_s8: with DSP, the outputs of a channel together or one by one."""
+    if not call.code.dsp:
+        single = repeated(call.step.batches, _single_pixels(call, call["taps_x"], call["taps_x"] * call["taps_y"]))
+        return LoopCounts("all", combined(single, _clamped(call)))
+    width, channels, pad, loops = call["output_width"], call["input_channels"], call["pad_x"], _clamped(call)
+    check_steps(call.rows)
+    right = (width - 1) * call["stride_x"] + 2 - pad >= call["input_width"]
+    for batch in range(call.step.batches):
+        for y in range(call.step.rows):
+            spans = _spans(call, _nearest(call, batch, y))
+            loops["pixels together"] += spans
+            loops["parts of channels"] += spans * ((channels >= CHANNELS) + (channels % CHANNELS > 0))
+            loops["fours of channels"] += spans * (channels // CHANNELS)
+            loops["channels"] += spans * channels
+            loops["outputs but the last"] += channels * (width - spans)
+            loops["columns outside"] += channels * (min(pad, 1) + right)
+            loops["channels without a row"] += spans * channels * (None in call.tap_rows(y))
+    loops["rows"] = call.rows
+    return LoopCounts(f"stride {call['stride_x']}", loops)
+
+
+def _nearest(call: StepCall, batch: int, y: int) -> int | None:
+    """Return the whole pixels to the nearest tap row that shares bytes at no multiple of a pixel, None without one."""
+    if call.distance is None:
+        return None
+    item, row_bytes, channels = call.step.inputs[0], call.step.row_bytes, call["input_channels"]
+    output = (batch * call.step.rows + y) * row_bytes
+    rows = (row for row in call.tap_rows(y) if row is not None)
+    distances = (call.distance + (batch * item.rows + row) * item.row_bytes - output for row in rows)
+    found = [item for item in distances if -call.step.inputs[0].row_bytes < item < row_bytes and item % channels]
+    return min((distance // channels for distance in found), default=None)
+
+
+def _spans(call: StepCall, nearest: int | None) -> int:
+    """Return in how many parts edgetool_depthwise_3x3_s8 computes a row."""
+    spans = x = 0
+    while x < call["output_width"]:
+        first = max(0, x * call["stride_x"] - call["pad_x"])
+        x = call["output_width"] if nearest is None else x + max(1, nearest + first - x if nearest >= 0 else 1)
+        spans += 1
+    return spans
+
+
 def _s8(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_depthwise_s8: the addresses of the taps, then channels in fours or alone."""
     multiplier, channels = call["depth_multiplier"], call["input_channels"]
     usual = "words" if call.code.dsp else "bytes"
     outputs, taps = channels * multiplier, call["taps_y"] * call["taps_x"]
-    loops = _found_taps(call)
+    loops = found_taps(call)
     loops.update(_clamped(call))
     loops["rows"], loops["judged rows"] = call.rows, call.rows * call["taps_y"]
     fours = outputs // CHANNELS if multiplier == 1 or multiplier % CHANNELS == 0 else 0
@@ -205,6 +250,7 @@ def _s16(call: StepCall) -> LoopCounts:
 
 
 RULES: dict[str, LoopRule] = {
+    "edgetool_depthwise_3x3_s8": _3x3_s8,
     "edgetool_depthwise_s16": _s16,
     "edgetool_depthwise_s8": _s8,
     "edgetool_depthwise_tiled_s8": _tiled_s8,

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from edgetool.codegen.native.loops import convolution, dense, depthwise, elementwise, movement, pooling, vector
+from edgetool.codegen.native.loops import (
+    convolution,
+    dense,
+    depthwise,
+    elementwise,
+    movement,
+    pooling,
+    recompute,
+    vector,
+)
 from edgetool.codegen.native.loops.call import WORD, Code, LoopRule, StepCall, run_loops
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
@@ -13,17 +23,22 @@ from edgetool.codegen.native.program import Step
 from edgetool.operators.loops import LoopCounts, TooLongError, combined
 from edgetool.target.types import Core
 
-_MODULES = (convolution, dense, depthwise, elementwise, movement, pooling, vector)
+_MODULES = (convolution, dense, depthwise, elementwise, movement, pooling, recompute, vector)
 RULES: Mapping[str, LoopRule] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
+KNOWN_CALLS = 1024  # whose loops are counted once: plans of one model share most of them
 # The loops of kernels that read all constants in each iteration; all other kernels are taken to read them once.
 CONSTANT_READS: Mapping[str, tuple[str, ...]] = {
+    "edgetool_conv2d_lean_s8": ("pixels", "pixels outside"),
     "edgetool_conv2d_s16": ("pixels",),
     "edgetool_conv2d_s8": ("pixels",),
     "edgetool_conv2d_tiled_s8": ("groups", "groups in a line"),
-    "edgetool_conv2d_vector_s8": ("groups",),
+    "edgetool_conv2d_vector_s8": ("groups", "pixels alone"),
+    "edgetool_conv_sums_s8": ("rows of inputs",),
     "edgetool_dense_s16": ("rows",),
     "edgetool_dense_s8": ("rows",),
     "edgetool_dense_vector_s8": ("rows",),
+    # The weights of a few channels stay in a cache.
+    "edgetool_expand_depthwise_s8": ("rows of inputs",),
     "edgetool_lstm": ("steps",),
 }
 
@@ -54,8 +69,8 @@ def program_loops(program: NativeProgram, memory: NativeMemory, code: Code) -> t
     for position, step in enumerate(program.steps):
         starts = tuple(_start(program, memory, item.source) for item in step.inputs)
         output = (_start(program, memory, step.output) + step.output_offset) % WORD
-        shares = _shares_bytes(program, memory, step)
-        call = StepCall(step, code, position in memory.fields, starts, output, shares)
+        shares, distance = _shares_bytes(program, memory, step), _distance(program, memory, step)
+        call = StepCall(step, code, position in memory.fields, starts, output, shares, distance)
         try:
             counts: LoopCounts | None = step_loops(call)
         except TooLongError:
@@ -64,6 +79,7 @@ def program_loops(program: NativeProgram, memory: NativeMemory, code: Code) -> t
     return tuple(found)
 
 
+@lru_cache(maxsize=KNOWN_CALLS)
 def step_loops(call: StepCall) -> LoopCounts:
     """Return the loop counts of a step with those of edgetool_run. Raises TooLongError if there are too many steps."""
     counts = RULES.get(call.step.kernel, _output_bytes)(call)
@@ -81,6 +97,16 @@ def _shares_bytes(program: NativeProgram, memory: NativeMemory, step: Step) -> b
     sources = [item.source for item in step.inputs if isinstance(item.source, int)]
     extents = [_extent(program, memory, i) for i in sources if program.places[i].constant is None]
     return any(first < end and start < last for first, last in extents)
+
+
+def _distance(program: NativeProgram, memory: NativeMemory, step: Step) -> int | None:
+    """Return the bytes from the output of a step to its first input, None if they do not share bytes."""
+    source = step.inputs[0].source if step.inputs else None
+    if not isinstance(source, int) or program.places[source].constant is not None:
+        return None
+    start, end = _extent(program, memory, step.output)
+    first, last = _extent(program, memory, source)
+    return first - start - step.output_offset if first < end and start < last else None
 
 
 def _extent(program: NativeProgram, memory: NativeMemory, tensor: int) -> tuple[int, int]:

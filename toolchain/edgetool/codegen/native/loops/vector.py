@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from math import prod
 
 from edgetool.codegen.native.loops.call import LoopRule, StepCall
+from edgetool.codegen.native.loops.depthwise import found_taps
 from edgetool.operators.loops import LoopCounts, check_steps, repeated
 
 LANES, WORDS = 16, 4  # codes and sums of a vector
@@ -22,25 +23,38 @@ def _signed(call: StepCall) -> str:
 
 def _conv2d(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_conv2d_vector_s8: groups of pixels, whose columns are copied to scratch."""
-    width, filters = call["output_width"], call["filters"]
-    depth, pointwise = call["taps_y"] * call["taps_x"] * call["depth"], bool(call["is_pointwise"])
-    size = 3 if depth <= LANES or depth > 2 * LANES else 2
-    loops: Counter[str] = Counter({"rows": call.step.rows})
-    tiles = [width] if pointwise else [min(call["tile"], width - x) for x in range(0, width, call["tile"])]
-    groups = sum(-(-count // size) for count in tiles) * call.step.rows
-    loops["tiles"] = len(tiles) * call.step.rows
-    loops["tiles with a rest"] = sum(count % size > 0 for count in tiles) * call.step.rows
-    loops["groups"] = groups
-    loops["blocks"] = groups * -(-filters // WORDS)
-    if depth > 2 * LANES:
-        loops["vectors"] = loops["blocks"] * 2 * _vectors(depth)
-    if not pointwise:
+    width, filters, rows = call["output_width"], call["filters"], call.step.rows
+    depth, direct = call["taps_y"] * call["taps_x"] * call["depth"], bool(call["is_direct"])
+    loops: Counter[str] = Counter({"rows": rows})
+    tiles = [width] if direct else [min(call["tile"], width - x) for x in range(0, width, call["tile"])]
+    loops["tiles"] = len(tiles) * rows
+    if filters == 1 and call["groups"] == 1:
+        kind = "single"
+        loops["groups"] = sum((count >= WORDS) + (count % WORDS > 0) for count in tiles) * rows
+        loops["blocks"] = sum(-(-count // WORDS) for count in tiles) * rows
+        loops["signed blocks"] = loops["blocks"] * call["is_signed"]
+        loops["vectors"] = loops["blocks"] * _vectors(depth)
+    elif depth <= 2 * LANES:
+        kind, size = ("one vector", 3) if depth <= LANES else ("two vectors", 2)
+        loops["tiles with a rest"] = sum(count % size > 0 for count in tiles) * rows
+        loops["groups"] = sum(-(-count // size) for count in tiles) * rows
+        loops["blocks"] = loops["groups"] * -(-filters // WORDS)
+    else:
+        kind, blocks = "long", -(-filters // WORDS)
+        loops["groups"] = sum(count // 3 for count in tiles) * rows
+        loops["blocks"] = loops["groups"] * blocks
+        loops["pairs of channels"] = loops["groups"] * -(-filters // 2)
+        loops["vectors"] = loops["pairs of channels"] * _vectors(depth)
+        loops["pixels alone"] = sum(count % 3 for count in tiles) * rows
+        loops["blocks of pixels alone"] = loops["pixels alone"] * blocks
+        loops["vectors of pixels alone"] = loops["blocks of pixels alone"] * _vectors(depth)
+    if not direct:
         loops.update(_columns(call))
-    elif depth > 2 * LANES and call.shares_bytes:
-        loops["copied pixels"] = call.step.rows * width
-        loops["copied vectors"] = call.step.rows * width * _vectors(depth)
-    kind = "one vector" if depth <= LANES else "two vectors" if depth <= 2 * LANES else "long"
-    return LoopCounts(f"{kind} {_signed(call)}", repeated(call.step.batches * call["groups"], loops))
+    elif kind == "long" and call.shares_bytes:
+        loops["copied pixels"] = rows * width
+        loops["copied vectors"] = rows * width * _vectors(depth)
+    path = kind if kind == "single" else f"{kind} {_signed(call)}"
+    return LoopCounts(path, repeated(call.step.batches * call["groups"], loops))
 
 
 def _columns(call: StepCall) -> Counter[str]:
@@ -85,6 +99,15 @@ def _depthwise(call: StepCall) -> LoopCounts:
             _vectors(len(band) * call.step.row_bytes) for band in call.bands()
         )
     return LoopCounts(f"{call['vectors']} vectors {_signed(call)}", counts)
+
+
+def _lanes(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_depthwise_lanes_s8: the addresses of the taps of each pixel, then its channels."""
+    loops = found_taps(call)
+    blocks = loops["pixels"] * -(-call["input_channels"] // 8)
+    loops["rows"], loops["judged rows"] = call.rows, call.rows * call["taps_y"]
+    loops["blocks"], loops["taps of blocks"] = blocks, blocks * call["taps_y"] * call["taps_x"]
+    return LoopCounts("all", loops)
 
 
 def _pairs_of_rows(call: StepCall, band: range) -> Iterator[bool]:
@@ -179,5 +202,6 @@ RULES: dict[str, LoopRule] = {
     "edgetool_batch_matmul_vector_s8": _product,
     "edgetool_conv2d_vector_s8": _conv2d,
     "edgetool_dense_vector_s8": _dense,
+    "edgetool_depthwise_lanes_s8": _lanes,
     "edgetool_depthwise_vector_s8": _depthwise,
 }

@@ -19,6 +19,15 @@ static const void *fetch(void *user, uint32_t input, uint32_t row)
 }
 
 #endif
+#if MY_ROWOUTPUT
+/* Prints the first byte of a row. */
+static void take(void *user, uint32_t output, uint32_t row, const void *elements)
+{
+    (void)user;
+    printf("my_model output %u row %u: %u\n", (unsigned)output, (unsigned)row, (unsigned)*(const uint8_t *)elements);
+}
+
+#endif
 int main(void)
 {
     static my_model_memory memory;
@@ -37,13 +46,23 @@ int main(void)
 #endif
     }
 #endif
+#if MY_HANDED
+#if MY_ROWOUTPUT
+    result = my_model_invoke_rows(
+        &context,
 #if MY_ROWINPUT
+        fetch,
+#endif
+        take,
+        NULL);
+#else
 #if MY_INCREMENTAL
     while (result == my_model_ok && my_model_hops_missing(&context) > 0) {
         result = my_model_invoke_rows(&context, fetch, NULL);
     }
 #else
     result = my_model_invoke_rows(&context, fetch, NULL);
+#endif
 #endif
 #else
     result = my_model_invoke(&context);

@@ -118,14 +118,14 @@ my_model_result my_model_reset(my_model_context *context)
 #endif
 #if MY_ROWWISE
 #if MY_STEPS
-/* Runs the schedule until a row of an input is needed, or to its end. */
+/* Runs the schedule until a row must be handed over, or to its end. */
 static void my_model_run(my_model_context *context)
 {
     const void *rows[MY_ROWS];
-#if MY_ROWINPUT
-    while (context->at < MY_FIRINGS && my_model_schedule[context->at] >= MY_FEDCOUNT) {
+#if MY_HANDED
+    while (context->at < MY_FIRINGS && my_model_schedule[context->at] >= MY_HANDEDCOUNT) {
         const uint32_t number = my_model_schedule[context->at++];
-        edgetool_fire(&my_model_tables, number - MY_FEDCOUNT, &context->done[number], context->arena, rows);
+        edgetool_fire(&my_model_tables, number - MY_HANDEDCOUNT, &context->done[number], context->arena, rows);
     }
 #else
     while (context->at < MY_FIRINGS) {
@@ -159,20 +159,38 @@ my_model_result my_model_MY_START(my_model_context *context)
 #endif
     return my_model_ok;
 }
+#if MY_HANDED
+
+/* The number of the input or output whose row must be handed over; MY_HANDEDCOUNT if there is none. */
+static uint32_t my_model_turn(const my_model_context *context)
+{
+    const int waits = context != NULL && context->arena != NULL && context->at < MY_FIRINGS;
+    return waits ? my_model_schedule[context->at] : MY_HANDEDCOUNT;
+}
 #if MY_ROWINPUT
 
 uint32_t my_model_next_input(const my_model_context *context)
 {
-    static const uint32_t positions[] = {MY_POSITIONS};
-    const int waits = context != NULL && context->arena != NULL && context->at < MY_FIRINGS;
-    return waits ? positions[my_model_schedule[context->at]] : MY_MODEL_INPUT_COUNT;
+    static const uint32_t positions[] = {MY_FEDPOSITIONS};
+    const uint32_t number = my_model_turn(context);
+    return number < MY_FEDCOUNT ? positions[number] : MY_MODEL_INPUT_COUNT;
 }
+#endif
+#if MY_ROWOUTPUT
+
+uint32_t my_model_next_output(const my_model_context *context)
+{
+    static const uint32_t positions[] = {MY_TAKENPOSITIONS};
+    const uint32_t number = my_model_turn(context) - MY_FEDCOUNT;
+    return number < MY_TAKENCOUNT ? positions[number] : MY_MODEL_OUTPUT_COUNT;
+}
+#endif
 #if MY_FEDS
 
 uint32_t my_model_rows_left_my_position(const my_model_context *context)
 {
     const int waits = context != NULL && context->arena != NULL && context->at < MY_FIRINGS;
-    return waits ? MY_MODEL_INPUT_my_position_ROWS - (uint32_t)context->done[MY_NUMBER] : 0U;
+    return waits ? MY_MODEL_INPUT_my_position_ROWS - (uint32_t)context->done[MY_FEEDNUMBER] : 0U;
 }
 
 my_model_result my_model_feed_row_my_position(my_model_context *context, const my_type *row)
@@ -184,11 +202,11 @@ my_model_result my_model_feed_row_my_position(my_model_context *context, const m
         return my_model_error_order;
     }
 #if MY_FIRST
-    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST + context->done[MY_NUMBER]), row, MY_ROWBYTES);
+    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST + context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
 #else
-    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_NUMBER]), row, MY_ROWBYTES);
+    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
 #endif
-    context->done[MY_NUMBER]++;
+    context->done[MY_FEEDNUMBER]++;
     context->at++;
 #if MY_STEPS
     my_model_run(context);
@@ -201,16 +219,70 @@ my_model_result my_model_feed_row_my_position(my_model_context *context, const m
     return my_model_ok;
 }
 #endif
+#if MY_TAKES
 
-my_model_result my_model_invoke_rows(my_model_context *context, my_model_fetch fetch, void *user)
+uint32_t my_model_rows_to_take_my_position(const my_model_context *context)
 {
-    my_model_result result = fetch == NULL ? my_model_error_null : my_model_begin(context);
+    const int waits = context != NULL && context->arena != NULL && context->at < MY_FIRINGS;
+    return waits ? MY_MODEL_OUTPUT_my_position_ROWS - (uint32_t)context->done[MY_TAKENUMBER] : 0U;
+}
+
+my_model_result my_model_take_row_my_position(my_model_context *context, my_type *row)
+{
+    if (context == NULL || row == NULL) {
+        return my_model_error_null;
+    }
+    if (my_model_next_output(context) != my_position) {
+        return my_model_error_order;
+    }
+    memcpy(row, edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_TAKENUMBER]), MY_ROWBYTES);
+    context->done[MY_TAKENUMBER]++;
+    context->at++;
+#if MY_STEPS
+    my_model_run(context);
+#endif
+    return my_model_ok;
+}
+#endif
+
+my_model_result my_model_invoke_rows(
+    my_model_context *context,
+#if MY_ROWINPUT
+    my_model_fetch fetch,
+#endif
+#if MY_ROWOUTPUT
+    my_model_take take,
+#endif
+    void *user)
+{
+#if MY_ROWINPUT
+    if (fetch == NULL) {
+        return my_model_error_null;
+    }
+#endif
+#if MY_ROWOUTPUT
+    if (take == NULL) {
+        return my_model_error_null;
+    }
+#endif
+    my_model_result result = my_model_begin(context);
     while (result == my_model_ok && context->at < MY_FIRINGS) {
         switch (my_model_schedule[context->at]) {
 #if MY_FEDS
-        case MY_NUMBER:
+        case MY_FEEDNUMBER:
             result = my_model_feed_row_my_position(
-                context, (const my_type *)fetch(user, my_position, context->done[MY_NUMBER]));
+                context, (const my_type *)fetch(user, my_position, context->done[MY_FEEDNUMBER]));
+            break;
+#endif
+#if MY_TAKES
+        case MY_TAKENUMBER:
+            take(user, my_position, context->done[MY_TAKENUMBER],
+                 edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_TAKENUMBER]));
+            context->done[MY_TAKENUMBER]++;
+            context->at++;
+#if MY_STEPS
+            my_model_run(context);
+#endif
             break;
 #endif
         default:

@@ -93,7 +93,20 @@ my_model_result my_model_reset(my_model_context *context);
 uint32_t my_model_hops_missing(const my_model_context *context);
 
 #endif
+#if MY_HANDED
+#if MY_ROWOUTPUT
 #if MY_ROWINPUT
+/*
+ * Starts an inference, and ends the one before. Inputs that are not fed by rows must have been filled. Then feed a row of
+ * the input that next_input returns, or take a row of the output that next_output returns, until there is neither.
+ */
+#else
+/*
+ * Starts an inference on the inputs, and ends the one before. Then take a row of the output that next_output returns,
+ * until it returns MY_MODEL_OUTPUT_COUNT. The inputs are undefined afterwards: fill them each time.
+ */
+#endif
+#else
 #if MY_INCREMENTAL
 /*
  * Moves the window on by a hop. Outputs are undefined from then on, until the MY_MODEL_HOP_ROWS new rows have been fed.
@@ -105,11 +118,19 @@ uint32_t my_model_hops_missing(const my_model_context *context);
  * the input that next_input returns, until it returns MY_MODEL_INPUT_COUNT: then the outputs are ready.
  */
 #endif
+#endif
 my_model_result my_model_begin(my_model_context *context);
 
+#if MY_ROWINPUT
 /* The position of the input whose next row must be fed; MY_MODEL_INPUT_COUNT if there is none, or before begin. */
 uint32_t my_model_next_input(const my_model_context *context);
 
+#endif
+#if MY_ROWOUTPUT
+/* The position of the output whose next row must be taken; MY_MODEL_OUTPUT_COUNT if there is none, or before begin. */
+uint32_t my_model_next_output(const my_model_context *context);
+
+#endif
 #if MY_FEDS
 #define MY_MODEL_INPUT_my_position_ROWS MY_COUNT
 #define MY_MODEL_INPUT_my_position_ROW_ELEMENTS MY_ELEMENTS
@@ -124,15 +145,44 @@ my_model_result my_model_feed_row_my_position(my_model_context *context, const m
 uint32_t my_model_rows_left_my_position(const my_model_context *context);
 
 #endif
+#if MY_TAKES
+#define MY_MODEL_OUTPUT_my_position_ROWS MY_COUNT
+#define MY_MODEL_OUTPUT_my_position_ROW_ELEMENTS MY_ELEMENTS
+
+/*
+ * Copies the next row of output my_position, my_name: my_kind, to `row`. Then computes until a row must be handed over.
+ * Returns my_model_error_order if it is not the turn of this output: see next_output.
+ */
+my_model_result my_model_take_row_my_position(my_model_context *context, my_type *row);
+
+/* The number of rows of output my_position that must still be taken: 0 if there are none, or before begin. */
+uint32_t my_model_rows_to_take_my_position(const my_model_context *context);
+
+#endif
+#if MY_ROWINPUT
 /* Returns the elements of row `row` of the input at position `input`; a null pointer ends the inference. */
 typedef const void *(*my_model_fetch)(void *user, uint32_t input, uint32_t row);
 
+#endif
+#if MY_ROWOUTPUT
+/* Takes the elements of row `row` of the output at position `output`, which are valid until it returns. */
+typedef void (*my_model_take)(void *user, uint32_t output, uint32_t row, const void *elements);
+
+#endif
 #if MY_INCREMENTAL
 /* Completes a hop with rows that a function returns. It is called once for each row, when the row is needed. */
 #else
-/* Runs the model on rows that a function returns. It is called once for each row, when the row is needed. */
+/* Runs the model with functions that hand rows over. They are called once for each row, in the order of its turns. */
 #endif
-my_model_result my_model_invoke_rows(my_model_context *context, my_model_fetch fetch, void *user);
+my_model_result my_model_invoke_rows(
+    my_model_context *context,
+#if MY_ROWINPUT
+    my_model_fetch fetch,
+#endif
+#if MY_ROWOUTPUT
+    my_model_take take,
+#endif
+    void *user);
 #else
 /* Runs the model on the inputs and writes the outputs. The inputs are undefined afterwards: fill them each time. */
 my_model_result my_model_invoke(my_model_context *context);

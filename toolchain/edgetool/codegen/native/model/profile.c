@@ -23,6 +23,9 @@
  */
 #include <stddef.h>
 #include <stdint.h>
+#if MY_ROWWISE
+#include <string.h>
+#endif
 
 #include "my_model.h"
 #include "my_model_weights.h"
@@ -112,13 +115,51 @@ static uint64_t ticks_so_far(void)
     return all_ticks;
 }
 
+#if MY_FEDS
+/* A row of input my_position, which is fed again and again. */
+static my_type fed_row_my_position[MY_MODEL_INPUT_my_position_ROW_ELEMENTS];
+
+#endif
+#if MY_ROWWISE
+/* What an inference does, step by step. */
+static void run_timed(my_model_context *context)
+#else
 /* What my_model_invoke does, step by step. */
 static void run_timed(const my_model_context *context)
+#endif
 {
     const void *rows[MY_ROWS];
     for (uint32_t i = 0; i < OPERATORS; i++) {
         timed[i].now = 0;
     }
+#if MY_ROWWISE
+    memset(context->done, 0, sizeof context->done);
+    for (uint32_t at = 0; at < MY_FIRINGS; at++) {
+        const uint32_t number = my_model_schedule[at];
+        uint16_t *done = &context->done[number];
+#if MY_HANDED
+        if (number < MY_HANDEDCOUNT) {
+            /* A row is fed here, or taken. */
+#if MY_FEDS
+            if (number == MY_FEEDNUMBER) {
+#if MY_FIRST
+                memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST + *done), fed_row_my_position,
+                       sizeof fed_row_my_position);
+#else
+                memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, *done), fed_row_my_position,
+                       sizeof fed_row_my_position);
+#endif
+            }
+#endif
+            ++*done;
+            continue;
+        }
+#endif
+        const uint64_t begin = ticks_so_far();
+        edgetool_fire(&my_model_tables, number - MY_HANDEDCOUNT, done, context->arena, rows);
+        timed[step_operators[number - MY_HANDEDCOUNT]].now += ticks_so_far() - begin;
+    }
+#else
     edgetool_program step = my_model_tables;
     step.count = 1;
     for (uint32_t i = 0; i < STEPS; i++, step.steps++) {
@@ -126,6 +167,7 @@ static void run_timed(const my_model_context *context)
         edgetool_run(&step, context->arena, rows);
         timed[step_operators[i]].now += ticks_so_far() - begin;
     }
+#endif
 }
 
 /* One line of the log: its text and the CRC-16 of the text (polynomial 0x1021, initial value 0xFFFF). */
@@ -256,6 +298,9 @@ static void fill_inputs(const my_model_context *context)
 #if MY_INPUTS
     my_fill(my_model_input_my_position(context), MY_MODEL_INPUT_my_position_MY_UNITS);
 #endif
+#if MY_FEDS
+    my_fill(fed_row_my_position, MY_AMOUNT);
+#endif
 }
 
 #ifdef __cplusplus
@@ -279,7 +324,11 @@ int my_model_profile(void)
         return (int)result;
     }
     fill_inputs(&context);
+#if MY_ROWWISE
+    run_timed(&context); /* warms up the caches */
+#else
     my_model_invoke(&context); /* warms up the caches */
+#endif
     for (uint32_t i = 0; i < OPERATORS; i++) {
         timed[i].sum = 0;
         timed[i].least = UINT64_MAX;

@@ -29,6 +29,27 @@ static const void *fetch(void *user, uint32_t input, uint32_t row)
 }
 
 #endif
+#if MY_ROWOUTPUT
+#if MY_TAKES
+static uint8_t output_my_position[MY_BYTES];
+#endif
+
+static void take(void *user, uint32_t output, uint32_t row, const void *elements)
+{
+    (void)user;
+    switch (output) {
+#if MY_TAKES
+    case my_position:
+        memcpy(output_my_position + row * (MY_BYTES / MY_MODEL_OUTPUT_my_position_ROWS), elements,
+               MY_BYTES / MY_MODEL_OUTPUT_my_position_ROWS);
+        break;
+#endif
+    default:
+        break;
+    }
+}
+
+#endif
 int bare_main(void)
 {
     my_model_context context;
@@ -48,8 +69,17 @@ int bare_main(void)
         bare_read(my_model_input_my_position(&context), MY_BYTES);
 #endif
 #endif
+#if MY_HANDED
+        const my_model_result result = my_model_invoke_rows(
+            &context,
 #if MY_ROWINPUT
-        if (my_model_invoke_rows(&context, fetch, NULL) != my_model_ok) {
+            fetch,
+#endif
+#if MY_ROWOUTPUT
+            take,
+#endif
+            NULL);
+        if (result != my_model_ok) {
             return BARE_INVOKE;
         }
 #else
@@ -58,7 +88,11 @@ int bare_main(void)
         }
 #endif
 #if MY_OUTPUTS
+#if MY_TAKEN
+        bare_write(output_my_position, MY_BYTES);
+#else
         bare_write(my_model_output_my_position(&context), MY_BYTES);
+#endif
 #endif
     }
     return BARE_OK;

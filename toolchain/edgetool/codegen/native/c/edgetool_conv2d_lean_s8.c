@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: 0BSD */
+#include "edgetool_conv2d_lean_s8.h"
+
+#include "edgetool_dsp.h"
+
+typedef edgetool_conv2d_lean_s8_op conv_op;
+
+#define CHANNELS 8
+#define LINE_SHIFT 3
+
+/* What the blocks of a pixel's channels need, in the order that the assembly knows. */
+typedef struct {
+    const uint32_t *weights;
+    /* Where the codes of all taps are: runs of `length` bytes, a multiple of 4. */
+    const int8_t **runs;
+    const int8_t **runs_end;
+    uint32_t length;
+    int8_t *out;
+    /* Behind the outputs that are whole blocks of eight. */
+    const int8_t *blocks_end;
+    uint32_t is_signed;
+} pixel;
+
+#if defined(__thumb2__) && defined(__GNUC__)
+#define EDGETOOL_THUMB2_ASSEMBLY 1
+
+/* Sums are in r4 to r11, and for each pair those of lower bytes are first; codes are at r0, and weights at r1. */
+#if defined(EDGETOOL_DSP)
+#define PAIR(lower, whole) \
+    "ldrd r12, lr, [r1], #8\n\t" \
+    "smlad " whole ", r12, r2, " whole "\n\t" \
+    "sxtb16 r12, r12\n\t" \
+    "smlad " whole ", lr, r3, " whole "\n\t" \
+    "sxtb16 lr, lr\n\t" \
+    "smlad " lower ", r12, r2, " lower "\n\t" \
+    "smlad " lower ", lr, r3, " lower "\n\t"
+#define TURN \
+    "ldr.w r2, [r0], #4\n\t" \
+    "sxtb16 r3, r2, ror #8\n\t" \
+    "sxtb16 r2, r2\n\t" \
+    PAIR("r4", "r5") PAIR("r6", "r7") PAIR("r8", "r9") PAIR("r10", "r11")
+#define PRODUCT(sum) "smmla " sum ", " sum ", r2, r3\n\t"
+#define ROUNDED(sum) "smmlar " sum ", " sum ", r2, r3\n\t"
+#else
+#define PAIR(lower, whole, place) \
+    "ldrsh.w r3, [r1, #" place "]\n\t" \
+    "sxtb.w r12, r3\n\t" \
+    "mla " whole ", r3, r2, " whole "\n\t" \
+    "mla " lower ", r12, r2, " lower "\n\t"
+#define TAP(first, second, third, fourth) \
+    "ldrsb r2, [r0], #1\n\t" \
+    PAIR("r4", "r5", first) PAIR("r6", "r7", second) PAIR("r8", "r9", third) PAIR("r10", "r11", fourth)
+#define TURN \
+    TAP("0", "8", "16", "24") TAP("4", "12", "20", "28") TAP("2", "10", "18", "26") TAP("6", "14", "22", "30") \
+    "adds r1, #32\n\t"
+#define PRODUCT(sum) "smull lr, " sum ", " sum ", r2\n\tadd " sum ", r3\n\t"
+#define ROUNDED(sum) "smull lr, " sum ", " sum ", r2\n\tlsls.w lr, lr, #1\n\tadc " sum ", " sum ", r3\n\t"
+#endif
+#define SECOND(lower, whole) "subs " whole ", " whole ", " lower "\n\tasr.w " whole ", " whole ", #8\n\t"
+#define BOTH_CODES(first, second) \
+    "ldrd r2, r3, [r1], #8\n\t" PRODUCT(first) \
+    "ldrd r2, r3, [r1], #8\n\t" PRODUCT(second) \
+    "ssat " first ", #8, " first ", asr #3\n\t" \
+    "ssat " second ", #8, " second ", asr #3\n\t" \
+    "strb " first ", [r0], #1\n\t" \
+    "strb " second ", [r0], #1\n\t"
+#define SIGNED_CODE(sum) \
+    "ldrd r2, r3, [r1], #8\n\t" \
+    "asr.w r12, " sum ", #31\n\t" \
+    "lsl.w " sum ", " sum ", #1\n\t" ROUNDED(sum) \
+    "ldr.w r2, [r1], #4\n\t" \
+    "add.w " sum ", " sum ", r12\n\t" \
+    "asr.w " sum ", " sum ", r2\n\t" \
+    "ssat " sum ", #8, " sum "\n\t" \
+    "strb " sum ", [r0], #1\n\t"
+
+/* The outputs of a pixel in all blocks of eight channels. With DSP instructions, its runs are at multiples of 4. */
+static EDGETOOL_NOINLINE void compute_blocks(pixel *all)
+{
+    register pixel *arguments __asm__("r0") = all;
+    __asm__ volatile("push {r0, r7}\n\t"
+                     "sub sp, #8\n\t"
+                     "mov r12, r0\n\t"
+                     "ldr r1, [r0]\n"
+                     /* For each block. */
+                     "1:\n\t"
+                     "ldr r2, [r12, #4]\n\t"
+                     "ldm r1!, {r4, r5, r6, r7, r8, r9, r10, r11}\n"
+                     /* For each run. */
+                     "2:\n\t"
+                     "ldr r3, [r12, #12]\n\t"
+                     "ldr r0, [r2], #4\n\t"
+                     "tst r3, #4\n\t"
+                     "add r3, r0\n\t"
+                     "strd r3, r2, [sp]\n\t"
+                     "bne.w 4f\n"
+                     "3:\n\t" TURN "4:\n\t" TURN "ldr.w r12, [sp]\n\t"
+                     "cmp r0, r12\n\t"
+                     "bne.w 3b\n\t"
+                     "ldrd r2, r12, [sp, #4]\n\t"
+                     "ldr r3, [r12, #8]\n\t"
+                     "cmp r2, r3\n\t"
+                     "bne.w 2b\n\t"
+                     /* Codes. */
+                     SECOND("r4", "r5") SECOND("r6", "r7") SECOND("r8", "r9") SECOND("r10", "r11")
+                     "ldr r2, [r12, #24]\n\t"
+                     "ldr r0, [r12, #16]\n\t"
+                     "cmp r2, #0\n\t"
+                     "bne.w 5f\n\t"
+                     BOTH_CODES("r4", "r5") BOTH_CODES("r6", "r7") BOTH_CODES("r8", "r9") BOTH_CODES("r10", "r11")
+                     "6:\n\t"
+                     "str r0, [r12, #16]\n\t"
+                     "ldr r2, [r12, #20]\n\t"
+                     "cmp r0, r2\n\t"
+                     "bne.w 1b\n\t"
+                     "str r1, [r12]\n\t"
+                     "b.n 7f\n"
+                     "5:\n\t"
+                     SIGNED_CODE("r4") SIGNED_CODE("r5") SIGNED_CODE("r6") SIGNED_CODE("r7")
+                     SIGNED_CODE("r8") SIGNED_CODE("r9") SIGNED_CODE("r10") SIGNED_CODE("r11")
+                     "ldr r12, [sp, #8]\n\t"
+                     "b.n 6b\n"
+                     "7:\n\t"
+                     "add sp, #12\n\t"
+                     "pop {r7}\n\t"
+                     : "+r"(arguments)
+                     :
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+}
+
+#endif
+
+/* The number for a tap and two channels: at a multiple of 2. */
+static inline int32_t both_weights(const int8_t *from)
+{
+    int16_t both;
+#if defined(__GNUC__)
+    memcpy(&both, __builtin_assume_aligned(from, 2), sizeof both);
+#else
+    memcpy(&both, from, sizeof both);
+#endif
+    return both;
+}
+
+/* The sum of the second channel of a pair; sums of whole numbers wrap. */
+static inline int32_t second_sum(int32_t lower, uint32_t whole)
+{
+    return (int32_t)(whole - (uint32_t)lower) >> 8;
+}
+
+/* The sums of a pair of channels. */
+typedef struct {
+    int32_t lower;
+    uint32_t whole;
+} pair_sums;
+
+/*
+ * Adds the products of codes with the weights of a pair of channels, or of its first channel. `step` is the number of
+ * bytes from the weights of four taps to the next ones. Returns the end of the weights.
+ */
+static EDGETOOL_INLINE const int8_t *add_taps(const int8_t *codes, uint32_t count, const int8_t *weights, uint32_t step,
+                                              int is_pair, pair_sums *sums)
+{
+    int32_t lower = sums->lower;
+    uint32_t whole = sums->whole;
+    const int8_t *end = codes + (count & ~3U);
+#define ADD_CODE(tap, place) \
+    lower += weights[place] * codes[tap]; \
+    if (is_pair) { \
+        whole += (uint32_t)(both_weights(weights + (place)) * codes[tap]); \
+    }
+#if defined(EDGETOOL_DSP)
+#define ADD_FOUR(taps, others) \
+    const uint32_t even = edgetool_load_word(weights), odd = edgetool_load_word(weights + 4); \
+    if (is_pair) { \
+        whole = (uint32_t)edgetool_smlad(even, taps, (int32_t)whole); \
+        whole = (uint32_t)edgetool_smlad(odd, others, (int32_t)whole); \
+    } \
+    lower = edgetool_smlad(edgetool_sxtb16(even), taps, lower); \
+    lower = edgetool_smlad(edgetool_sxtb16(odd), others, lower);
+    if (edgetool_is_aligned(codes)) {
+        for (; codes != end; codes += 4) {
+            const uint32_t word = edgetool_load_word(codes);
+            const uint32_t taps = edgetool_sxtb16(word), others = edgetool_sxtb16_odd(word);
+            ADD_FOUR(taps, others)
+            weights += step;
+        }
+    } else {
+        for (; codes != end; codes += 4) {
+            const uint32_t taps = edgetool_pack_low((uint32_t)codes[0], (uint32_t)codes[2]);
+            const uint32_t others = edgetool_pack_low((uint32_t)codes[1], (uint32_t)codes[3]);
+            ADD_FOUR(taps, others)
+            weights += step;
+        }
+    }
+#else
+    for (; codes != end; codes += 4) {
+        ADD_CODE(0, 0)
+        ADD_CODE(1, 4)
+        ADD_CODE(2, 2)
+        ADD_CODE(3, 6)
+        weights += step;
+    }
+#endif
+    if (count % 4 != 0) {
+        ADD_CODE(0, 0)
+        if (count % 4 > 1) {
+            ADD_CODE(1, 4)
+        }
+        if (count % 4 > 2) {
+            ADD_CODE(2, 2)
+        }
+        weights += step;
+    }
+    sums->lower = lower;
+    sums->whole = whole;
+    return weights;
+}
+
+/* The sums of a pair of channels over all runs. Returns the end of the weights. */
+static EDGETOOL_NOINLINE const uint32_t *sums_of_pair(const pixel *all, const uint32_t *starts, const uint32_t *weights,
+                                                    uint32_t step, int32_t *sums)
+{
+    const int8_t *next = (const int8_t *)weights;
+    pair_sums pair;
+    pair.lower = (int32_t)starts[0];
+    pair.whole = starts[1];
+    for (const int8_t *const *run = all->runs; run != all->runs_end; run++) {
+        next = add_taps(*run, all->length & ~3U, next, step, 1, &pair);
+    }
+    sums[0] = pair.lower;
+    sums[1] = second_sum(pair.lower, pair.whole);
+    return (const uint32_t *)EDGETOOL_ALIGNED(next);
+}
+
+#if defined(EDGETOOL_THUMB2_ASSEMBLY)
+#define BY_PAIRS 1
+#elif defined(__thumb__) && !defined(__thumb2__) && defined(__GNUC__)
+#define BY_PAIRS 1
+#define EDGETOOL_THUMB1_ASSEMBLY 1
+
+/* Two taps of a pair of channels, whose numbers are multiplied whole and as lower bytes. */
+#define WORD(place, lower, whole) \
+    "ldr r4, [r1, " place "]\n\t" \
+    "sxth r5, r4\n\t" \
+    "muls r5, r2\n\t" \
+    "add " whole ", r5\n\t" \
+    "sxtb r5, r4\n\t" \
+    "muls r5, r2\n\t" \
+    "add " lower ", r5\n\t" \
+    "asrs r4, r4, #16\n\t" \
+    "sxtb r5, r4\n\t" \
+    "muls r4, r3\n\t" \
+    "add " whole ", r4\n\t" \
+    "muls r5, r3\n\t" \
+    "add " lower ", r5\n\t"
+
+/* The sums of a block of eight channels, of runs at multiples of 4. GCC keeps sums in memory. */
+static EDGETOOL_NOINLINE void sums_of_words(const pixel *all, int32_t *sums)
+{
+    register const pixel *arguments __asm__("r0") = all;
+    register int32_t *to __asm__("r1") = sums;
+    __asm__ volatile(".syntax unified\n\t"
+                     "push {r0, r1, r7}\n\t"
+                     "sub sp, #8\n\t"
+                     "ldr r1, [r0]\n\t"
+                     "ldmia r1!, {r2, r3, r4, r5, r6, r7}\n\t"
+                     "mov r8, r4\n\t"
+                     "mov r9, r5\n\t"
+                     "mov r10, r6\n\t"
+                     "mov r11, r7\n\t"
+                     "movs r6, r2\n\t"
+                     "movs r7, r3\n\t"
+                     "ldmia r1!, {r2, r3}\n\t"
+                     "mov r12, r2\n\t"
+                     "mov lr, r3\n\t"
+                     "ldr r5, [r0, #4]\n"
+                     /* For each run. */
+                     "1:\n\t"
+                     "ldr r4, [sp, #8]\n\t"
+                     "ldr r4, [r4, #12]\n\t"
+                     "ldmia r5!, {r0}\n\t"
+                     "adds r4, r4, r0\n\t"
+                     "str r4, [sp]\n\t"
+                     "str r5, [sp, #4]\n"
+                     /* For each four taps. */
+                     "2:\n\t"
+                     "ldr r3, [r0]\n\t"
+                     "sxtb r2, r3\n\t"
+                     "lsls r3, r3, #8\n\t"
+                     "asrs r3, r3, #24\n\t"
+                     WORD("#0", "r6", "r7") WORD("#8", "r8", "r9") WORD("#16", "r10", "r11") WORD("#24", "r12", "lr")
+                     "ldmia r0!, {r3}\n\t"
+                     "lsls r2, r3, #16\n\t"
+                     "asrs r2, r2, #24\n\t"
+                     "asrs r3, r3, #24\n\t"
+                     WORD("#4", "r6", "r7") WORD("#12", "r8", "r9") WORD("#20", "r10", "r11") WORD("#28", "r12", "lr")
+                     "adds r1, #32\n\t"
+                     "ldr r4, [sp]\n\t"
+                     "cmp r0, r4\n\t"
+                     "bne 2b\n\t"
+                     "ldr r5, [sp, #4]\n\t"
+                     "ldr r4, [sp, #8]\n\t"
+                     "ldr r4, [r4, #8]\n\t"
+                     "cmp r5, r4\n\t"
+                     "beq 3f\n\t"
+                     "b 1b\n"
+                     "3:\n\t"
+                     "ldr r0, [sp, #12]\n\t"
+                     "subs r7, r7, r6\n\t"
+                     "asrs r7, r7, #8\n\t"
+                     "stmia r0!, {r6, r7}\n\t"
+                     "mov r2, r8\n\t"
+                     "mov r3, r9\n\t"
+                     "mov r4, r10\n\t"
+                     "mov r5, r11\n\t"
+                     "mov r6, r12\n\t"
+                     "mov r7, lr\n\t"
+                     "subs r3, r3, r2\n\t"
+                     "asrs r3, r3, #8\n\t"
+                     "subs r5, r5, r4\n\t"
+                     "asrs r5, r5, #8\n\t"
+                     "subs r7, r7, r6\n\t"
+                     "asrs r7, r7, #8\n\t"
+                     "stmia r0!, {r2, r3, r4, r5, r6, r7}\n\t"
+                     "add sp, #16\n\t"
+                     "pop {r7}\n\t"
+                     : "+r"(arguments), "+r"(to)
+                     :
+                     : "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+}
+
+#endif
+
+#if defined(BY_PAIRS)
+
+/* The sums of a block of eight channels in a slower way. */
+static EDGETOOL_NOINLINE void sums_of_block(const pixel *all, int32_t *sums)
+{
+    for (uint32_t i = 0; i < CHANNELS; i += 2) {
+        sums_of_pair(all, all->weights + i, all->weights + CHANNELS + i, 4 * CHANNELS, sums + i);
+    }
+}
+
+#else
+
+/* The sums of a block of eight channels. */
+static EDGETOOL_NOINLINE void sums_of_block(const pixel *all, int32_t *sums)
+{
+    const int8_t *weights = (const int8_t *)(all->weights + CHANNELS);
+    const int32_t *starts = (const int32_t *)all->weights;
+    int32_t s0 = starts[0], s1 = starts[2], s2 = starts[4], s3 = starts[6];
+    uint32_t w0 = all->weights[1], w1 = all->weights[3], w2 = all->weights[5], w3 = all->weights[7];
+    for (const int8_t *const *run = all->runs; run != all->runs_end; run++) {
+        const int8_t *codes = *run, *end = codes + all->length;
+/* GCC has too many numbers at once otherwise. */
+#if defined(__GNUC__)
+#define IN_ORDER(lower, whole) __asm__ volatile("" : "+r"(lower), "+r"(whole) : : "memory");
+#else
+#define IN_ORDER(lower, whole)
+#endif
+#define ADD_PAIR(lower, whole, place) \
+    lower += weights[place] * code; \
+    whole += (uint32_t)(both_weights(weights + (place)) * code); \
+    IN_ORDER(lower, whole)
+#define ADD_TAP(tap, place) \
+    code = codes[tap]; \
+    ADD_PAIR(s0, w0, place) \
+    ADD_PAIR(s1, w1, (place) + 8) \
+    ADD_PAIR(s2, w2, (place) + 16) \
+    ADD_PAIR(s3, w3, (place) + 24)
+        while (codes != end) {
+            int32_t code;
+            ADD_TAP(0, 0)
+            ADD_TAP(1, 4)
+            ADD_TAP(2, 2)
+            ADD_TAP(3, 6)
+            codes += 4;
+            weights += 4 * CHANNELS;
+        }
+    }
+    sums[0] = s0;
+    sums[1] = second_sum(s0, w0);
+    sums[2] = s1;
+    sums[3] = second_sum(s1, w1);
+    sums[4] = s2;
+    sums[5] = second_sum(s2, w2);
+    sums[6] = s3;
+    sums[7] = second_sum(s3, w3);
+}
+
+#endif
+
+/* The code of a sum that is a line. */
+static inline int8_t line_code(int32_t sum, const uint32_t *numbers)
+{
+    return (int8_t)edgetool_ssat8(edgetool_smmla(sum, (int32_t)numbers[0], (int32_t)numbers[1]) >> LINE_SHIFT);
+}
+
+/* Writes the outputs of some channels; returns what is behind their numbers. */
+static EDGETOOL_NOINLINE const uint32_t *put_codes(const conv_op *op, const uint32_t *numbers, const int32_t *sum,
+                                                   int8_t *out, const int8_t *end)
+{
+    const uint32_t shift = op->shift;
+    if (shift < EDGETOOL_SIGN) {
+        for (; out != end; numbers += 2) {
+            *out++ = line_code(*sum++, numbers);
+        }
+        return numbers;
+    }
+    for (; out != end; numbers += 2) {
+        const int32_t multiplier = (int32_t)numbers[0], second = (int32_t)numbers[1];
+        int32_t code;
+        if (shift == EDGETOOL_SIGN) {
+            code = (edgetool_smmlar(*sum * 2, multiplier, second) + (*sum >> 31)) >> numbers[2];
+            numbers++;
+        } else {
+            const uint32_t shifts = numbers[1];
+            code = edgetool_plus(edgetool_multiply(*sum, multiplier, shifts >> 16, shifts & 0xFFFFU), op->zero_point);
+        }
+        sum++;
+        *out++ = (int8_t)edgetool_ssat8(code);
+    }
+    return numbers;
+}
+
+/* The outputs of a pixel in the blocks of eight channels, if those of a call are not in assembly. */
+static EDGETOOL_NOINLINE void compute_slowly(const conv_op *op, pixel *all, uint32_t words, int is_aligned)
+{
+    (void)is_aligned;
+    for (; all->out != all->blocks_end; all->out += CHANNELS) {
+        int32_t sums[CHANNELS];
+#if defined(EDGETOOL_THUMB1_ASSEMBLY)
+        if (is_aligned) {
+            sums_of_words(all, sums);
+        } else
+#endif
+        {
+            sums_of_block(all, sums);
+        }
+        all->weights = put_codes(op, all->weights + (words + 1) * CHANNELS, sums, all->out, all->out + CHANNELS);
+    }
+}
+
+/* The outputs of a pixel in the channels that are not in blocks of eight, `left` of them. */
+static EDGETOOL_NOINLINE void compute_pairs(const conv_op *op, pixel *all, uint32_t left)
+{
+    while (left != 0) {
+        const uint32_t count = left == 1 ? 1 : 2;
+        int32_t sums[2];
+        all->weights = sums_of_pair(all, all->weights, all->weights + 2, 8, sums);
+        put_codes(op, all->weights, sums, all->out, all->out + count);
+        all->weights += op->shift == EDGETOOL_SIGN ? 6 : 4;
+        all->out += count;
+        left -= count;
+    }
+}
+
+/*
+ * The outputs of a row in fewer channels than a block, if all taps of a pixel are beside each other, `count` of them.
+ * `step` and `output_step` go from one pixel to the next.
+ */
+static EDGETOOL_NOINLINE void compute_few(const conv_op *op, const int8_t *codes, uint32_t count, ptrdiff_t step,
+                                          int8_t *out, ptrdiff_t output_step)
+{
+    const int is_line = op->shift < EDGETOOL_SIGN;
+    for (uint32_t pixels = op->output_width; pixels != 0; pixels--) {
+        const uint32_t *weights = op->weights;
+        int8_t *to = out;
+        for (uint32_t left = op->filters; left != 0;) {
+            const int8_t *next = (const int8_t *)(weights + 2);
+            pair_sums pair;
+            pair.lower = (int32_t)weights[0];
+            pair.whole = weights[1];
+#if defined(EDGETOOL_DSP)
+            next = add_taps(codes, count, next, 8, 1, &pair);
+#else
+            /* A single channel needs no sum of whole numbers. */
+            next = left == 1 ? add_taps(codes, count, next, 8, 0, &pair) : add_taps(codes, count, next, 8, 1, &pair);
+#endif
+            weights = (const uint32_t *)EDGETOOL_ALIGNED(next);
+            if (is_line) {
+                *to++ = line_code(pair.lower, weights);
+                if (left > 1) {
+                    *to++ = line_code(second_sum(pair.lower, pair.whole), weights + 2);
+                }
+                weights += 4;
+            } else {
+                int32_t sums[2];
+                sums[0] = pair.lower;
+                sums[1] = second_sum(pair.lower, pair.whole);
+                put_codes(op, weights, sums, to, left > 1 ? to + 2 : to + 1);
+                weights += op->shift == EDGETOOL_SIGN ? 6 : 4;
+                to += 2;
+            }
+            left = left > 1 ? left - 2 : 0;
+        }
+        codes += step;
+        out += output_step;
+    }
+}
+
+/* The outputs of a pixel in the channels of a group. `is_aligned`: the runs are at multiples of 4. */
+static EDGETOOL_INLINE void compute_channels(const conv_op *op, pixel *all, uint32_t words, int is_aligned)
+{
+    const uint32_t filters = op->filters, whole = filters & ~(CHANNELS - 1U);
+    all->blocks_end = all->out + whole;
+    if (whole != 0) {
+#if defined(EDGETOOL_THUMB2_ASSEMBLY)
+#if defined(EDGETOOL_DSP)
+        if (is_aligned && op->shift <= EDGETOOL_SIGN) {
+#else
+        if (op->shift <= EDGETOOL_SIGN) {
+#endif
+            compute_blocks(all);
+        } else
+#endif
+        {
+            compute_slowly(op, all, words, is_aligned);
+        }
+    }
+    if (whole != filters) {
+        compute_pairs(op, all, filters - whole);
+    }
+}
+
+/* Copies bytes; returns what is behind them. */
+static inline int8_t *copy_codes(int8_t *to, const int8_t *from, uint32_t count)
+{
+    for (; count >= 4; count -= 4) {
+        to[0] = from[0];
+        to[1] = from[1];
+        to[2] = from[2];
+        to[3] = from[3];
+        from += 4;
+        to += 4;
+    }
+    for (const int8_t *end = from + count; from != end; from++) {
+        *to++ = *from;
+    }
+    return to;
+}
+
+/* Where the taps of a pixel are listed; their codes are copied to the same place if they are not whole words. */
+typedef struct {
+    const int8_t **runs;
+    int8_t *codes;
+} tap_list;
+
+/*
+ * Lists the taps of a pixel, some of which may be outside the input, or copies their codes. Those of a group begin with
+ * the input channel `channel`. Returns the end of the list.
+ */
+static EDGETOOL_NOINLINE const int8_t **list_taps(const conv_op *op, const void *const *rows, uint32_t start,
+                                                  uint32_t channel, const tap_list *list)
+{
+    const uint32_t depth = op->depth, channels = op->groups * depth, width = op->input_width;
+    const int8_t **runs = list->runs;
+    int8_t *codes = list->codes;
+    for (const void *const *end = rows + op->taps_y; rows != end; rows++) {
+        const int8_t *row = (const int8_t *)*rows;
+        uint32_t column = start;
+        for (uint32_t left = op->taps_x; left != 0; left--) {
+            const int8_t *from = (const int8_t *)op->zero_pixel;
+            /* A column before the first one is a large number. */
+            if (row != NULL && column < width) {
+                from = row + (size_t)column * channels + channel;
+            }
+            if (codes == NULL) {
+                *runs++ = from;
+            } else {
+                for (const int8_t *tap_end = from + depth; from != tap_end; from++) {
+                    *codes++ = *from;
+                }
+            }
+            column += op->dilation_x;
+        }
+    }
+    return runs;
+}
+
+/* The outputs of a row. */
+static void compute_row(const conv_op *op, const void *const *rows, int8_t *out, const tap_list *list, pixel *all)
+{
+    const uint32_t depth = op->depth, channels = op->groups * depth, taps_y = op->taps_y, run = op->taps_x * depth;
+    const uint32_t words = (taps_y * run + 3) / 4, width = op->input_width;
+    ptrdiff_t step = (ptrdiff_t)(op->groups * (uint32_t)op->filters);
+    uint32_t start = 0U - op->pad_x, stride = op->stride_x, limit = 0;
+    uintptr_t bits = 0;
+    /* Rows that do not exist are the first or the last ones. */
+    if (channels == depth && op->dilation_x == 1 && op->taps_x <= width && rows[0] != NULL && rows[taps_y - 1] != NULL) {
+        limit = width - op->taps_x + 1;
+    }
+    if (list->codes == NULL) {
+        for (uint32_t ty = 0; ty < taps_y; ty++) {
+            bits |= (uintptr_t)rows[ty];
+        }
+    }
+    if (op->descending != 0) {
+        const uint32_t last = op->output_width - 1U;
+        start += last * stride;
+        out += (ptrdiff_t)last * step;
+        stride = 0U - stride;
+        step = -step;
+    }
+    if (op->filters < CHANNELS && taps_y == 1 && start < limit && start + (op->output_width - 1U) * stride < limit) {
+        /* All taps of few channels are inside one row: there is nothing to copy. */
+        const int8_t *codes = (const int8_t *)rows[0] + (size_t)start * depth;
+        compute_few(op, codes, run, (ptrdiff_t)(int32_t)stride * (ptrdiff_t)depth, out, step);
+        return;
+    }
+    if (list->codes != NULL) {
+        all->runs[0] = list->codes;
+        all->runs_end = all->runs + 1;
+        all->length = words * 4;
+    }
+    for (uint32_t left = op->output_width; left != 0; left--) {
+        all->weights = op->weights;
+        all->out = out;
+        for (uint32_t channel = 0; channel < channels; channel += depth) {
+            int8_t *codes = list->codes;
+            const int8_t **end = list->runs + taps_y;
+            uint32_t length = run;
+            if (start < limit) {
+                const size_t offset = (size_t)start * depth;
+                for (uint32_t ty = 0; ty < taps_y; ty++) {
+                    const int8_t *from = (const int8_t *)rows[ty] + offset;
+                    if (codes == NULL) {
+                        list->runs[ty] = from;
+                    } else {
+                        codes = copy_codes(codes, from, run);
+                    }
+                }
+            } else {
+                end = list_taps(op, rows, start, channel, list);
+                length = depth;
+            }
+            if (list->codes == NULL) {
+                all->runs_end = end;
+                all->length = length;
+            }
+            compute_channels(op, all, words, bits % 4 == 0);
+        }
+        start += stride;
+        out += step;
+    }
+}
+
+void edgetool_conv2d_lean_s8(const void *descriptor, const edgetool_band *band)
+{
+    const conv_op *op = (const conv_op *)descriptor;
+    const uint32_t taps = (uint32_t)op->taps_y * op->taps_x, words = (taps * op->depth + 3) / 4;
+    const uint32_t has_words = op->depth % 4 == 0, row_codes = op->output_width * op->groups * (uint32_t)op->filters;
+    const int8_t *places[EDGETOOL_CONV2D_PLACES], *only;
+    tap_list list;
+    pixel all;
+    list.runs = places;
+    if ((has_words ? taps : words) > EDGETOOL_CONV2D_PLACES) {
+        const uintptr_t unit = has_words ? sizeof places[0] : 1;
+        list.runs = (const int8_t **)(((uintptr_t)band->scratch + unit - 1) & ~(unit - 1));
+    }
+    all.is_signed = op->shift == EDGETOOL_SIGN;
+    all.runs = list.runs;
+    list.codes = NULL;
+    if (!has_words) {
+        list.codes = (int8_t *)list.runs;
+        all.runs = &only;
+        /* What is behind the last code has weights of 0, but is read. */
+        edgetool_store_word(list.codes + 4 * (size_t)words - 4, 0);
+    }
+    for (uint32_t i = 0; i < band->count; i++) {
+        const uint32_t y = op->descending != 0 ? band->count - 1 - i : i;
+        int8_t *out = (int8_t *)band->out + (size_t)y * row_codes;
+        compute_row(op, band->rows + (size_t)y * op->taps_y, out, &list, &all);
+        edgetool_clamp_codes(out, row_codes, op->low, op->high);
+    }
+}

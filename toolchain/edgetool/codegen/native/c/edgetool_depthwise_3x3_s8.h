@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: 0BSD */
+/*
+ * DEPTHWISE_CONV_2D for int8 without depth multiplier, with windows of 3 x 3 taps that follow each other and of which
+ * at most one row and one column are outside the input on each side; the stride along a row is 1 or 2. Rows: 3 rows of
+ * the input for each output row; no scratch.
+ *
+ * Weights and scales are those of edgetool_depthwise_tiled_s8 if is_3x3, and zero_pixel holds the input's zero point
+ * once for each channel, at least four times.
+ *
+ * With DSP, the weights of a channel are in registers, and each column of the input is read once for all outputs that
+ * need it: a row is computed channel by channel. That is as good as pixel by pixel where an output channel has only
+ * bytes of the same channel of the input. If the output row has bytes of a row of taps at a distance that is no multiple
+ * of a pixel, only as many pixels are computed together as are in front of the first one that they read, or single ones.
+ * Without DSP, the kernel computes pixel by pixel. Either way, outputs may have bytes of the input as if they were
+ * written in ascending order, of four channels after all their taps have been read.
+ */
+#ifndef EDGETOOL_DEPTHWISE_3X3_S8_H
+#define EDGETOOL_DEPTHWISE_3X3_S8_H
+
+#include "edgetool_native.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    const uint32_t *weights;
+    const edgetool_scale *scales;
+    const uint32_t *zero_pixel;
+    uint16_t input_width;
+    uint16_t output_width;
+    uint16_t input_channels;
+    uint8_t taps_y;
+    uint8_t taps_x;
+    uint8_t stride_x;
+    uint8_t pad_x;
+    int8_t low;
+    int8_t high;
+} edgetool_depthwise_3x3_s8_op;
+
+void edgetool_depthwise_3x3_s8(const void *op, const edgetool_band *band);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EDGETOOL_DEPTHWISE_3X3_S8_H */

@@ -1,0 +1,350 @@
+"""Better schedules than those of segments: a search for the firings of operators around the peak, in any sequence.
+
+A window is a run of operators between two moments at which no operator is half done. Within it, the search looks for a
+sequence of firings with a lower peak of live bytes. States are the numbers of firings done; those with the lowest peak
+so far, and of these the ones with the most work done, are continued first. Two observations keep their number small,
+because live bytes are a submodular function of the firings done:
+
+- A firing that does not raise the live bytes, within the peak so far, can come at once.
+- After firings that end at no more live bytes than they started from, no other state need be continued.
+
+Firings that overlap what they read may need less in another sequence, so that the search is not exact for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import accumulate
+
+from edgetool.memory.problem import never
+from edgetool.memory.streaming.problem import RowProblem
+from edgetool.memory.streaming.schedule import RowSchedule, live_bytes, saving
+
+NODES_PER_OPERATOR = 40  # states to continue in all windows together
+NODES = 4_000  # at least
+FIRST_NODES = 200  # for one window and one peak at first
+MORE = 5  # times as many when all windows have been tried
+MAX_WINDOW = 160  # operators
+# The peaks that are allowed from the start, as shares of the distance from the present one to the bound. With the first
+# one the search is exact; the others are easier to stay below.
+SHARES = (1.0, 0.5, 0.2)
+
+
+def improved_schedule(
+    problem: RowProblem,
+    schedule: RowSchedule,
+    bound: int,
+    *,
+    most_weights: int | None = None,
+    nodes: int | None = None,
+    stopped: Callable[[], bool] = never,
+) -> RowSchedule:
+    """Return a schedule with a lower peak than one of segments; the same one if none is found.
+
+    Args:
+        problem: What is to be planned.
+        schedule: Segments of its operators, in the order of the problem.
+        bound: No schedule has a lower peak.
+        most_weights: The bytes of constants of all operators in a segment at most, if it has several; None for any.
+        nodes: The states to continue at most; by default, some for each operator.
+        stopped: Whether to return the best schedule so far.
+    """
+    if problem.sequential or not schedule.steps:
+        return schedule
+    best = schedule
+    nodes = max(NODES, NODES_PER_OPERATOR * len(problem.operators)) if nodes is None else nodes
+    needs = live_bytes(problem, schedule.steps)
+    while (peak := max(needs)) > bound and nodes > 0 and not stopped():
+        windows = _windows(problem, schedule, schedule.steps[needs.index(peak)], most_weights)
+        window, steps, used = _lower(problem, windows, bound, peak, nodes, stopped)
+        nodes -= used
+        if not steps:
+            break
+        schedule = _with_steps(problem, schedule, window, steps)
+        needs = live_bytes(problem, schedule.steps)
+        if max(needs) < best.peak_bytes:
+            best = replace(schedule, peak_bytes=max(max(needs), _given_bytes(problem)))
+    return best
+
+
+def _windows(
+    problem: RowProblem, schedule: RowSchedule, operator: int, most_weights: int | None
+) -> list[tuple[int, int]]:
+    """Return the segment of an operator, and more and more segments around it, as far as one segment may reach."""
+    ends = [*schedule.cuts[1:], len(problem.operators)]
+    segment = next(i for i, end in enumerate(ends) if operator < end)
+    windows: list[tuple[int, int]] = []
+    widened = 0
+    while not windows or windows[-1] != (0, len(problem.operators)):
+        start, end = schedule.cuts[max(0, segment - widened)], ends[min(len(ends) - 1, segment + widened)]
+        weights = sum(item.weight_bytes for item in problem.operators[start:end])
+        is_heavy = most_weights is not None and weights > most_weights
+        if windows and (is_heavy or end - start > MAX_WINDOW):
+            break
+        windows.append((start, end))
+        widened = 2 * widened + 1
+    return windows
+
+
+def _lower(
+    problem: RowProblem,
+    windows: Sequence[tuple[int, int]],
+    bound: int,
+    peak: int,
+    nodes: int,
+    stopped: Callable[[], bool],
+) -> tuple[tuple[int, int], list[int], int]:
+    """Return firings of one of the windows with a lower peak, none if none are found, and the states continued."""
+    used = 0
+    at_once = FIRST_NODES
+    waiting = [(window, _Window(problem, *window)) for window in windows]
+    while waiting and used < nodes:
+        unknown = []
+        for window, network in waiting:
+            for share in SHARES:
+                floor = peak - max(1, int(share * (peak - bound)))
+                result = network.search(floor, peak, min(at_once, nodes - used), stopped)
+                used += result.nodes
+                if result.steps:
+                    return window, result.steps, used
+                if result.is_exhausted or used >= nodes or stopped():
+                    break
+            if not result.is_exhausted:
+                unknown.append((window, network))
+            if used >= nodes or stopped():
+                return window, [], used
+        waiting = unknown
+        at_once *= MORE
+    return windows[0], [], used
+
+
+def _with_steps(
+    problem: RowProblem, schedule: RowSchedule, window: tuple[int, int], steps: Sequence[int]
+) -> RowSchedule:
+    """Return a schedule with other steps of the operators in a window."""
+    firings = [len(operator.firings) for operator in problem.operators]
+    before = sum(firings[: window[0]])
+    cuts = [cut for cut in schedule.cuts if cut <= window[0] or cut >= window[1]]
+    # A segment ends where the operators that have begun are the first ones, and complete.
+    total = accumulate(firings[window[0] : window[1]])
+    ends = {count: window[0] + i for i, count in enumerate(total, 1)}
+    highest = -1
+    for done, operator in enumerate(steps, 1):
+        highest = max(highest, operator)
+        if done < len(steps) and ends.get(done) == highest + 1:
+            cuts.append(highest + 1)
+    whole = (*schedule.steps[:before], *steps, *schedule.steps[before + len(steps) :])
+    return RowSchedule(whole, schedule.peak_bytes, tuple(sorted({*cuts})))
+
+
+def _given_bytes(problem: RowProblem) -> int:
+    sizes = problem.row_sizes()
+    return sum(sizes[row] for row in problem.given_rows())
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The operators that fire at each step, none if no better ones are found; states continued; if none is left."""
+
+    steps: list[int]
+    nodes: int
+    is_exhausted: bool
+
+
+_State = tuple[int, ...]  # how many firings of each operator are done
+_Ends = tuple[tuple[int, int], ...]  # operators, and how many of their firings must be done
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A firing.
+
+    Attributes:
+        needs: What must be done before it, besides the operator's earlier firings.
+        created: The bytes of rows that only it creates.
+        shared: The sizes of rows that others may have created before, with those that do.
+        dying: The bytes of rows whose last reader it always is.
+        last: The sizes of rows whose last reader it may be, with what must be done for that.
+        scratch: Bytes.
+        overlaps: The bytes that it saves if a row dies, the most first, and what must be done for that.
+    """
+
+    needs: _Ends
+    created: int
+    shared: tuple[tuple[int, _Ends], ...]
+    dying: int
+    last: tuple[tuple[int, _Ends], ...]
+    scratch: int
+    overlaps: tuple[tuple[int, _Ends], ...]
+
+
+class _Window:
+    """The operators from `start` up to `end`, before which all earlier ones are complete."""
+
+    def __init__(self, problem: RowProblem, start: int, end: int) -> None:
+        self._start = start
+        operators = problem.operators[start:end]
+        sizes = problem.row_sizes()
+        writers: dict[int, list[tuple[int, int, int]]] = {}  # by row: operator, the first firing and the last
+        users: dict[int, dict[int, int]] = {}  # by row: the last firing of each operator
+        for number, operator in enumerate(operators):
+            for count, firing in enumerate(operator.firings, 1):
+                for row in firing.writes:
+                    items = writers.setdefault(row, [])
+                    if items and items[-1][0] == number:
+                        items[-1] = number, items[-1][1], count
+                    else:
+                        items.append((number, count, count))
+                for row in (*firing.reads, *firing.writes):
+                    users.setdefault(row, {})[number] = count
+        given = set(problem.given_rows())
+        there = set(given)
+        there.update(row for item in problem.operators[:start] for firing in item.firings for row in firing.writes)
+        stays = {row for item in problem.operators[end:] for firing in item.firings for row in firing.reads}
+        stays.update(row for item in problem.operators[end:] for firing in item.firings for row in firing.writes)
+        stays.update(row for i, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(i))
+        self._live = sum(sizes[row] for row in there if row in stays or row in users)
+        self._full = tuple(len(operator.firings) for operator in operators)
+        self._affected: list[set[int]] = [{number} for number in range(len(operators))]
+        for row, uses in users.items():
+            for number, _, _ in writers.get(row, ()):
+                self._affected[number].update(uses)
+        self._moves: list[list[_Move]] = []
+        for number, operator in enumerate(operators):
+            moves = []
+            for count, firing in enumerate(operator.firings, 1):
+                needs: dict[int, int] = {}
+                for row in firing.reads:
+                    for other, _, last in writers.get(row, ()):
+                        if other != number and row not in given:
+                            needs[other] = max(last, needs.get(other, 0))
+                created, shared = 0, []
+                for row in firing.writes:
+                    if row in there or not any(item[:2] == (number, count) for item in writers[row]):
+                        continue
+                    others = tuple((other, first) for other, first, _ in writers[row] if other != number)
+                    if others:
+                        shared.append((sizes[row], others))
+                    else:
+                        created += sizes[row]
+                dying, last_of = 0, {}
+                for row in {*firing.reads, *firing.writes}:
+                    if row not in stays and users[row][number] == count:
+                        ends = tuple((other, at) for other, at in users[row].items() if other != number)
+                        last_of[row] = ends
+                        dying += 0 if ends else sizes[row]
+                new = created + sum(size for size, _ in shared)
+                savings = sorted(
+                    (
+                        (saving(sizes[row], new, distance), last_of[row])
+                        for row, distance in firing.overlaps
+                        if row in last_of
+                    ),
+                    key=lambda item: (-item[0], item[1]),
+                )
+                moves.append(
+                    _Move(
+                        tuple(needs.items()),
+                        created,
+                        tuple(shared),
+                        dying,
+                        tuple((sizes[row], ends) for row, ends in last_of.items() if ends),
+                        operator.scratch_bytes,
+                        tuple(item for item in savings if item[0]),
+                    )
+                )
+            self._moves.append(moves)
+
+    def search(self, floor: int, limit: int, nodes: int, stopped: Callable[[], bool]) -> _Result:
+        """Look for firings with the lowest peak, at least `floor`, below the limit."""
+        first = tuple(0 for _ in self._full)
+        fired: list[int] = []
+        ready = [number for number in range(len(first)) if self._is_ready(first, number)]
+        state, live, ready = self._eager(first, self._live, floor, ready, fired)
+        # How each state was reached: from which one, and by which firings.
+        origins: dict[_State, tuple[_State | None, list[int]]] = {state: (None, fired)}
+        waiting = [(floor, -sum(state), state, live, ready)]
+        base = live
+        count = 0
+        while waiting:
+            peak, _, state, live, ready = heappop(waiting)
+            if state == self._full:
+                return _Result(self._path(origins, state), count, False)
+            if count >= nodes or stopped():
+                return _Result([], count, False)
+            count += 1
+            if live <= base and waiting:
+                waiting.clear()
+            base = min(base, live)
+            for number in ready:
+                need, after = self._step(state, live, number)
+                if max(peak, need) >= limit:
+                    continue
+                fired = [number]
+                then = (*state[:number], state[number] + 1, *state[number + 1 :])
+                following = self._following(then, ready, number)
+                then, after, following = self._eager(then, after, max(peak, need), following, fired)
+                if then not in origins:
+                    origins[then] = state, fired
+                    heappush(waiting, (max(peak, need), -sum(then), then, after, following))
+        return _Result([], count, True)
+
+    def _path(self, origins: dict[_State, tuple[_State | None, list[int]]], state: _State) -> list[int]:
+        parts = []
+        origin: _State | None = state
+        while origin is not None:
+            origin, fired = origins[origin]
+            parts.append(fired)
+        return [self._start + number for fired in reversed(parts) for number in fired]
+
+    def _is_ready(self, state: _State, number: int) -> bool:
+        done = state[number]
+        return done < self._full[number] and all(
+            state[other] >= count for other, count in self._moves[number][done].needs
+        )
+
+    def _following(self, state: _State, ready: Sequence[int], number: int) -> list[int]:
+        """Return the operators that can fire after one has."""
+        affected = self._affected[number]
+        kept = [item for item in ready if item not in affected]
+        return kept + [item for item in affected if self._is_ready(state, item)]
+
+    def _step(self, state: _State, live: int, number: int) -> tuple[int, int]:
+        """Return the bytes that a firing needs, and those that are live after it."""
+        move = self._moves[number][state[number]]
+        new = move.created
+        for size, others in move.shared:
+            if not any(state[other] >= count for other, count in others):
+                new += size
+        saved = 0
+        if new:
+            for size, ends in move.overlaps:
+                if all(state[other] >= count for other, count in ends):
+                    saved = min(size, new)
+                    break
+        dying = move.dying
+        for size, ends in move.last:
+            if all(state[other] >= count for other, count in ends):
+                dying += size
+        return live + new + move.scratch - saved, live + new - dying
+
+    def _eager(
+        self, state: _State, live: int, peak: int, ready: list[int], fired: list[int]
+    ) -> tuple[_State, int, list[int]]:
+        """Fire, within a peak, all that does not raise the live bytes; return the state, these, and what is ready."""
+        vain = 0
+        waiting = list(ready)
+        while vain < len(waiting):
+            number = waiting[vain]
+            need, after = self._step(state, live, number)
+            if after > live or need > peak:
+                vain += 1
+                continue
+            state = (*state[:number], state[number] + 1, *state[number + 1 :])
+            live = after
+            fired.append(number)
+            waiting = self._following(state, waiting, number)
+            vain = 0
+        return state, live, waiting
