@@ -12,8 +12,9 @@ import pytest
 
 from edgetool.cli.rows_view import rows_facts, rows_picture
 from edgetool.model.writer import write_model
-from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo
+from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo, StreamInfo
 from edgetool.report.json import parse_reports
+from tests.codegen.native.stream_models import tcn
 from tests.codegen.native.test_recompute import expansion
 from tests.in_process import captured
 from tests.model.builders import residual_model
@@ -64,6 +65,56 @@ def test_the_bound_and_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
         "  Rows        900 B at 3.1 % extra multiply-accumulates; no row-wise schedule without recomputation",
         "              takes less than 1,000 B",
     ]
+
+
+def test_what_a_step_of_a_stream_computes() -> None:
+    def words(touched: int) -> str:
+        info = replace(INFO, stream=StreamInfo(2, 49, 25, 5250, touched, 100_000, 1480))
+        return " ".join(" ".join(rows_facts(info)).split())
+
+    expected = "Stream 2 of 49 rows are new in each inference; 5,250 multiply-accumulates are 5.2 % of a window's, and "
+    assert f"{expected}as many as new rows touch; rings take 1,480 B" in words(5250)
+    assert f"{expected}5.0 % more than new rows touch" in words(5000)
+
+
+STREAM = ("-t", "cortex-m4", "--runtime", "native", "--incremental", "2")
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("streams") / "tcn.tflite"
+    path.write_bytes(write_model(tcn(dilations=(1, 4))))
+    return path
+
+
+def test_the_document_describes_the_stream(stream: Path) -> None:
+    document = json.loads(captured("plan", stream, *STREAM, "--json").stdout)
+    found = document["rows"]["stream"]
+    assert (found["hop_rows"], found["window_rows"], found["window_hops"]) == (2, 40, 20)
+    assert found["step_macs"] <= 1.1 * found["touched_macs"] < 0.1 * found["window_macs"]
+    assert 0 < found["ring_bytes"] < document["arena"]["bytes"]
+
+
+def test_streams_that_are_refused(stream: Path) -> None:
+    refused = captured("plan", stream, "-t", "cortex-m4", "--incremental", "2")
+    assert (refused.returncode, "--incremental applies to native code" in refused.stderr) == (2, True)
+    refused = captured("plan", stream, *STREAM[:-1], "40")
+    assert (refused.returncode, "40 is no hop within a window of 40 rows" in refused.stderr) == (3, True)
+
+
+@pytest.mark.slow
+def test_commands_that_plan_support_streams(stream: Path, tmp_path: Path) -> None:
+    found = json.loads(captured("plan", stream, *STREAM, "--json").stdout)["rows"]["stream"]
+    estimate = json.loads(captured("estimate", stream, *STREAM, "--json").stdout)["estimate"]
+    assert estimate["macs"] == found["step_macs"]
+    assert captured("emit", stream, *STREAM, "-o", tmp_path / "out").returncode == 0
+    assert "#define TCN_HOP_ROWS 2" in (tmp_path / "out" / "tcn.h").read_text()
+    assert captured("convert", stream, *STREAM, "-o", tmp_path / "made").returncode == 0
+    assert "#define TCN_HOP_ROWS 2" in (tmp_path / "made" / "tcn.h").read_text()
+    assert captured("compare", stream, stream, *STREAM).returncode == 0
+    assert captured("check", stream, *STREAM).returncode == 0
+    fit = captured("fit", stream, *STREAM[2:], "--board", "nucleo-f4", "--json")
+    assert json.loads(fit.stdout)["provenance"]["options"]["incremental"] == 2
 
 
 def test_the_picture_has_a_line_for_each_tensor_in_the_order_of_time(monkeypatch: pytest.MonkeyPatch) -> None:

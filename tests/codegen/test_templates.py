@@ -26,7 +26,8 @@ from edgetool.model.types import DType
 from tests.codegen.c_compilers import TFLM_API
 from tests.codegen.header_specs import ALL, BLOB
 from tests.codegen.native import models as native_models
-from tests.codegen.native.row_plans import row_texts
+from tests.codegen.native.row_plans import row_texts, stream_texts
+from tests.codegen.native.stream_models import spotter
 from tests.codegen.program_specs import ALL_PROGRAMS, EVERY_TYPE_PROGRAM, STATE_PROGRAM
 
 PACKAGE = Path(templates.__file__).parent
@@ -51,6 +52,8 @@ OPERANDS = {
     **dict.fromkeys(("MY_FIRINGS", "MY_FEDPOSITIONS", "MY_TAKENPOSITIONS", "MY_TENSOR", "MY_ROWBYTES"), "4"),
     **dict.fromkeys(("MY_ELEMENTS", "MY_HANDEDCOUNT", "MY_TAKENUMBER", "MY_AMOUNT"), "4"),
     **dict.fromkeys(("MY_FEDCOUNT", "MY_TAKENCOUNT", "MY_FEEDNUMBER", "MY_WORDS"), "1"),
+    **dict.fromkeys(("MY_RINGOFFSET", "MY_KEPTBYTES", "MY_HOPBYTES"), "4"),
+    **dict.fromkeys(("MY_WINDOWROWS", "MY_HOPROWS", "MY_WINDOWHOPS"), "4"),
     "my_model_schedule": '((const uint8_t *)"")',
     "my_model_tables": "(*(const edgetool_row_tables *)NULL)",
     "MY_UNIT": "uint32_t",
@@ -220,6 +223,7 @@ def generated() -> Iterator[str]:
             yield from native_models.texts(name, profile=True).values()
     for fed, taken in (((), ()), ((0,), ()), ((), (0,)), ((0,), (0,))):
         yield from row_texts("layer", native_models.layer(), fed, taken, profile=True).values()
+    yield from stream_texts("spotter", spotter(), 2, profile=True).values()
     dense = native_models.spec_of("layer", native_models.layer())
     real = replace(dense.inputs[0], dtype=DType.FLOAT32, scale=None, zero_point=None)
     other = replace(dense, uncalibrated=True, inputs=(real,), target=replace(dense.target, core="rxv2"))

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks.kernels.cases import Case
 from benchmarks.kernels.random_network import random_network
 
-from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.lower import Stream, lower
 from edgetool.codegen.native.rows import takeable_outputs
 from edgetool.errors import FailedCheckError, TargetError, UsageError
 from edgetool.memory.planner import PlanRequest
 from edgetool.memory.problem import Effort
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
-from edgetool.pipeline import native_rows
+from edgetool.pipeline import native_rows, native_stream
 from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.compare import compare_models
 from edgetool.pipeline.native import (
@@ -31,11 +33,14 @@ from edgetool.pipeline.native import (
     verify_native,
 )
 from edgetool.pipeline.native_rows import known_sum, model_macs, operator_instructions, preferences, rows_info
+from edgetool.pipeline.native_stream import LEAST_WINDOWS, stream_samples
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.report.document import KernelChoiceInfo, OutputInfo, RowSegment, RowsInfo, RowTensorInfo
 from edgetool.report.json import documents, plain, read_reports
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
+from tests.codegen.native.host import differences, with_stream
+from tests.codegen.native.stream_models import spotter, tcn
 from tests.codegen.native.test_recompute import expansion
 from tests.codegen.native.test_scratch import ladder
 from tests.memory.account_net import Net
@@ -47,6 +52,7 @@ M4 = load_target("cortex-m4").with_overrides(runtime="native")
 SMALLEST = replace(M4, scratch_budget_bytes=0)
 FED = replace(SMALLEST, row_input=True)
 TAKEN = replace(FED, row_output=True)
+STREAM = replace(M4, incremental=2)
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +136,18 @@ def test_the_cache_of_external_flash_limits_the_weights_per_row() -> None:
     assert M4.most_weights_per_row is None
 
 
+@pytest.mark.slow
+def test_streams_share_nothing_with_whole_windows(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(write_model(spotter()))
+    source = open_tflite(path)
+    shared = SharedNative(source)
+    targets = (M4, STREAM, replace(STREAM, incremental=4))
+    figures = [_figures(shared.on(target)) for target in targets]
+    assert figures == [_figures(native_model(source, target).analysis) for target in targets]
+    assert len(set(figures)) == 3
+
+
 def _figures(analysis: Analysis) -> tuple[object, ...]:
     account, estimate = analysis.plan.account, analysis.estimate
     assert account is not None
@@ -172,6 +190,70 @@ def test_verify_runs_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", [residual_model(), branches_model()], ids=["residual", "branches"])
 def test_verify_runs_rows_of_more_models(tmp_path: Path, model: Model, target: Target) -> None:
     verify_rows(tmp_path, model, target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [spotter(), tcn()], ids=["spotter", "tcn"])
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+def test_verify_runs_streams(tmp_path: Path, model: Model, core: str) -> None:
+    verify_rows(tmp_path, model, load_target(core).with_overrides(runtime="native", incremental=2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [spotter(), tcn()], ids=["spotter", "tcn"])
+def test_each_choice_of_a_stream_computes_what_tflm_computes(tmp_path: Path, model: Model) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(write_model(model))
+    choices = native_model(open_tflite(path), STREAM).choices
+    assert len(choices) > 1
+    trial = with_stream(model, 2, 70)
+    trials = {}
+    for number, choice in enumerate(choices):
+        assert choice.rows is not None
+        rows = (choice.rows.problem, choice.rows.plan)
+        trials[f"choice {number}"] = replace(trial, program=choice.program, memory=choice.memory, rows=rows)
+    assert differences(trials) == []
+
+
+def test_a_hop_has_rows() -> None:
+    with pytest.raises(TargetError, match="--incremental 0 is no number of rows"):
+        M4.with_overrides(incremental=0)
+
+
+@pytest.mark.parametrize(
+    ("option", "more"), [("row-output", {"row_output": True}), ("max-extra-macs", {"max_extra_macs": 5})]
+)
+def test_options_that_streams_do_not_support(option: str, more: dict[str, Any]) -> None:
+    message = f"--incremental and --{option} cannot be combined"
+    with pytest.raises(TargetError, match=message):
+        M4.with_overrides(incremental=2, **more)
+    with pytest.raises(TargetError, match=message):
+        STREAM.with_overrides(**more)
+
+
+def test_a_stream_is_not_shrunk(source: Source) -> None:
+    with pytest.raises(UsageError, match="--incremental and --shrink cannot be combined"):
+        planned_on(source, STREAM, shrink=True)
+
+
+def test_a_stream_of_samples_has_windows_that_end_with_each_hop() -> None:
+    stream = Stream(3, 7, 2, {}, {0: 10}, 10, 100)
+    samples = np.arange(4 * 7 * 2).reshape(4, 1, 7, 2)
+    found = stream_samples(samples, stream)
+    assert found.hops.reshape(-1).tolist() == list(range(27 * 2))
+    assert found.hops.shape == (9, 3, 2)
+    # The first window is full after three hops, of which it has no longer the first two rows.
+    assert found.windows.shape == (7, 1, 7, 2)
+    for number, window in enumerate(found.windows):
+        end = 2 * 3 * (number + 3)
+        assert window.reshape(-1).tolist() == list(range(end - 14, end))
+
+
+def test_a_long_stream_is_cut_off() -> None:
+    stream = Stream(1, 10, 2, {}, {0: 10}, 10, native_stream.TFLM_MACS)
+    found = stream_samples(np.zeros((9, 1, 10, 2), np.int8), stream)
+    assert len(found.windows) == LEAST_WINDOWS * 10
+    assert len(found.hops) == LEAST_WINDOWS * 10 + 9
 
 
 def verify_rows(folder: Path, model: Model, target: Target) -> None:

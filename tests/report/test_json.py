@@ -42,6 +42,7 @@ from edgetool.report.document import (
     RuntimeInfo,
     SampleInfo,
     StackInfo,
+    StreamInfo,
     TargetInfo,
     VerdictInfo,
     VerifiedFile,
@@ -76,7 +77,8 @@ REPORT = Report(
     flash=FlashInfo(4000),
     stack=(StackInfo("gcc", "cortex-m7", "-O2", 120),),
     kernel_choices=(KernelChoiceInfo(32, 8, 1000, True),),
-    rows=RowsInfo(32, 30, 4, 9, ("x",), (RowSegment((0,), 0, 3),), (RowTensorInfo("x", 0, 4, 8, 2, (2, 1)),)),
+    rows=RowsInfo(32, 30, 4, 9, ("x",), (RowSegment((0,), 0, 3),), (RowTensorInfo("x", 0, 4, 8, 2, (2, 1)),),
+        stream=StreamInfo(1, 4, 4, 10, 10, 40, 24)),
 )  # fmt: skip
 
 # The names that other programs build on.
@@ -98,7 +100,7 @@ NAMES = {
     "runtime": "name nearest differs",
     "flash": "model_bytes code_bytes",
     "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs "
-    "extra_macs extra_macs_percent weights_per_row_bytes",
+    "extra_macs extra_macs_percent weights_per_row_bytes stream",
 }
 
 
@@ -122,6 +124,8 @@ def test_operators_and_tensors_have_their_names() -> None:
     )
     assert list(value["rows"]["segments"][0]) == "operators first_step last_step".split()
     assert list(value["rows"]["tensors"][0]) == "name index rows row_bytes most_rows live".split()
+    stream = "hop_rows window_rows window_hops step_macs touched_macs window_macs ring_bytes"
+    assert list(value["rows"]["stream"]) == stream.split()
 
 
 def test_the_parts_of_verify_have_their_names() -> None:

@@ -38,10 +38,8 @@ def chain(operators: int, rows: int) -> RowProblem:
 def in_memory(problem: RowProblem, schedule: tuple[int, ...]) -> list[set[int]]:
     """The rows that are in memory at each step: from the step that writes a row to the last one that reads it."""
     rows = [set(firing.reads) | set(firing.writes) for _, firing in steps_of(problem, schedule)]
-    kept, given_rows = (
-        {row for i, tensor in enumerate(problem.tensors) if pick(tensor) for row in problem.rows_of(i)}
-        for pick in (lambda tensor: tensor.kept, lambda tensor: tensor.given)
-    )
+    kept = {row for i, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(i)}
+    given_rows = set(problem.given_rows())
     touched: list[set[int]] = []
     for step in range(len(schedule)):
         before = set().union(*rows[: step + 1]) | given_rows

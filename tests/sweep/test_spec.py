@@ -152,8 +152,8 @@ def test_a_job_has_its_time(folder: Path, text: str, seconds: float) -> None:
         ),
         ('{name = "cortex-m4", label = "slow", clock = "1MHz"}, "cortex-m4"', ["slow", "cortex-m4"]),
         (
-            '"cortex-m4", {name = "cortex-m4", runtime = "native", row_input = true}',
-            ["cortex-m4", "cortex-m4 runtime native row_input"],
+            '"cortex-m4", {name = "cortex-m4", runtime = "native", row_input = true, incremental = 2}',
+            ["cortex-m4", "cortex-m4 runtime native row_input incremental 2"],
         ),
         ('{name = "cortex-m4", kernels = "reference"}', ["cortex-m4"]),
         ('"nucleo-l4r5zi", "sub/my-board.toml"', ["nucleo-l4r5zi", "my-board"]),
@@ -187,6 +187,10 @@ def test_overrides_are_read_back_from_a_store(folder: Path) -> None:
     assert (found.row_input, found.row_output) == (True, True)
     assert found.max_extra_macs == 5
     assert found.max_weights_per_row_bytes == 8192
+    streamed = 'targets = [{name = "cortex-m4", runtime = "native", incremental = 3}]'
+    (target,) = read(folder, f'model = "m.h5"\n{streamed}').targets
+    assert structured(asdict(target), TargetSpec) == target
+    assert resolved(target).incremental == 3
 
 
 @pytest.mark.parametrize(
@@ -200,6 +204,11 @@ def test_overrides_are_read_back_from_a_store(folder: Path) -> None:
         ("3", "targets[0]", "must be a name or a table"),
         ("{}", "targets[0].name", "is missing"),
         ("{name = 4}", "targets[0].name", "must be a string"),
+        (
+            '{name = "cortex-m4", runtime = "native", incremental = 0}',
+            "targets[0].incremental",
+            "0 is not a number of rows",
+        ),
         ('{name = "cortex-m4", clok = "1MHz"}', "targets[0].clok", "unknown key"),
         ('{name = "cortex-m4", max_extra_macs = "5 %"}', "targets[0].max_extra_macs", "is not a percentage"),
         ('{name = "cortex-m4", clock = "80 MB"}', "targets[0].clock", "is not a clock"),

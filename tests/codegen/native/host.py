@@ -26,9 +26,11 @@ import numpy as np
 
 from edgetool.codegen.native.emit import kernel_files
 from edgetool.codegen.native.files import native_files, row_files
+from edgetool.codegen.native.incremental import incremental_program
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import NativeMemory, place_buffers
 from edgetool.codegen.native.program import RowInput
+from edgetool.codegen.native.row_plan import smallest_rows
 from edgetool.codegen.native.rows import row_problem
 from edgetool.codegen.quantizers import C_TYPES
 from edgetool.codegen.spec import HeaderSpec, HeaderTarget, IoSpec
@@ -42,6 +44,7 @@ from edgetool.model.types import DType, Model, Tensor
 from edgetool.model.writer import write_model
 from edgetool.operators.call import zero_point
 from edgetool.operators.legality import unsupported_operators
+from edgetool.passes.time_axis import time_as_rows
 from edgetool.pipeline.targets import NATIVE
 from edgetool.target.load import load_runtime
 from tests.codegen.native import stored_rows
@@ -116,6 +119,17 @@ class Trial:
         return b"".join(np.ascontiguousarray(array[i]).tobytes() for i in range(self.count) for array in self.inputs)
 
     @property
+    def fed_samples(self) -> bytes:
+        """The bytes that the native code gets: of a stream, the rows that fill the first window, then those of hops."""
+        stream = self.program.stream
+        if stream is None:
+            return self.samples
+        (windows,) = self.inputs
+        rows = windows.reshape(len(windows), stream.window_rows, -1)
+        before = np.zeros((stream.window_hops * stream.hop_rows - stream.window_rows, rows.shape[2]), rows.dtype)
+        return b"".join(part.tobytes() for part in (before, rows[0], rows[1:, -stream.hop_rows :]))
+
+    @property
     def output_bytes(self) -> int:
         """The size of all outputs of one sample."""
         return sum(self.program.graph.tensors[index].size_bytes for index in self.program.graph.outputs)
@@ -163,6 +177,35 @@ def with_rows(
     made = plan(problem)
     require_valid_rows(problem, made)
     return replace(trial, rows=(problem, made), fed=tuple(fed), taken=tuple(taken))
+
+
+def with_stream(
+    model: Model | bytes, hop: int, windows: int = 8, seed: int = 0, *, lean: bool = False, passes: int = 20
+) -> Trial:
+    """Return a trial of a step of a stream, whose samples are windows that are a hop apart.
+
+    The stream consists of random rows, with some of the lowest and highest codes.
+    """
+    blob = write_model(model) if isinstance(model, Model) else model
+    read = read_model(blob)
+    lowered(read)  # refused before the rewrite
+    program = incremental_program(lower(time_as_rows(read), row_wise=True, lean=lean), hop)
+    assert program.stream is not None
+    rows = smallest_rows(program, program.graph.inputs, passes=passes)
+    (source,) = (read.main.tensors[index] for index in read.main.inputs)
+    generator = np.random.default_rng(seed)
+    kind = np.iinfo(numpy_dtype(source.dtype))
+    count = program.stream.window_rows
+    shape = (count + (windows - 1) * hop, source.element_count // count)
+    frames = generator.integers(kind.min, kind.max + 1, shape)
+    frames = np.where(
+        generator.random(shape) < 0.1, kind.min, np.where(generator.random(shape) < 0.1, kind.max, frames)
+    )
+    inputs = np.stack([frames[i * hop : i * hop + count] for i in range(windows)]).astype(numpy_dtype(source.dtype))
+    memory = place_buffers(program)
+    trial = Trial(blob, program, memory, (inputs.reshape(windows, *source.shape),), (rows.problem, rows.plan), (0,))
+    require_valid_rows(rows.problem, rows.plan)
+    return trial
 
 
 def lowered(
@@ -345,7 +388,7 @@ def run_group(trials: Sequence[Trial], folder: Path, start: int, build: Build) -
     except RuntimeError as error:
         return [str(error)] * len(trials)
     for number, trial in enumerate(trials):
-        (place / f"{number}.in").write_bytes(trial.samples)
+        (place / f"{number}.in").write_bytes(trial.fed_samples)
         if build.driver == "rows":
             (place / f"{number}.rows").write_bytes(stored_of(trial).file())
     results: list[bytes | str] = []
@@ -484,6 +527,13 @@ _HAND = """        if (i % 2 == 0 && {name}_invoke_rows(&context, {callbacks}, N
             }}
         }}
 """
+_STREAMED = """        if ({name}_hops_missing(&context) != (i < {first}U ? {first}U - i : 0U)) {{
+            return 8;
+        }}
+        if (i < {first}U) {{
+            continue;
+        }}
+"""
 _FETCHING = """
 static const void *{name}_fetch_row(void *user, uint32_t input, uint32_t row)
 {{
@@ -559,7 +609,7 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
                 f"        if ({call}({_address(name, kind, i, trial)}, 1, {size}, {file}) != {size}) {{\n"
                 "            return 4;\n        }\n"
                 for i, index in enumerate(indices)
-                if (size := graph.tensors[index].size_bytes)
+                if (size := io_bytes(trial, index, kind))
             )
             for kind, call, file, indices in (
                 ("input", "fread", "samples", graph.inputs),
@@ -568,12 +618,21 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
         )
         if driver == "rows":
             reads = f"        next_row = all_rows;\n{reads}"
-        fields = {"name": name, "macro": name.upper(), "count": trial.count, "prologue": prologue}
+        stream = trial.program.stream
+        count = trial.count
+        if stream is not None:
+            # Outputs are those of a whole window only when one has been fed.
+            count += stream.window_hops - 1
+            writes = _STREAMED.format(name=name, first=stream.window_hops - 1) + writes
+        fields = {"name": name, "macro": name.upper(), "count": count, "prologue": prologue}
         invoke = _INVOKE.format(name=name)
         if trial.fed or trial.taken:
             fed, taken = (
-                {position: graph.tensors[indices[position]].size_bytes for position in positions}
-                for positions, indices in ((trial.fed, graph.inputs), (trial.taken, graph.outputs))
+                {position: io_bytes(trial, indices[position], kind) for position in positions}
+                for kind, positions, indices in (
+                    ("input", trial.fed, graph.inputs),
+                    ("output", trial.taken, graph.outputs),
+                )
             )
             parts.append(_handing(name, fed, taken))
             callbacks = [f"{name}_fetch_row"] * bool(fed) + [f"{name}_take_row"] * bool(taken)
@@ -585,6 +644,12 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
     fills = ", ".join(map(str, FILLS))
     parts.append(_MAIN.format(runs=runs, fills=fills, models=len(trials), fill_count=len(FILLS)))
     return "".join(parts)
+
+
+def io_bytes(trial: Trial, index: int, kind: str) -> int:
+    """Return the size of an input or output in each sample: of the input of a stream, that of a hop."""
+    size, stream = trial.program.graph.tensors[index].size_bytes, trial.program.stream
+    return size if stream is None or kind == "output" else stream.hop_rows * stream.row_bytes
 
 
 def _address(name: str, kind: str, position: int, trial: Trial) -> str:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from random import Random
 
 from edgetool.codegen.native.files import row_files, run_source
-from edgetool.codegen.native.lower import lower
+from edgetool.codegen.native.incremental import incremental_program
+from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.rows import row_problem
 from edgetool.memory.streaming.planner import place_unit
 from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
 from edgetool.model.types import Model
+from edgetool.passes.time_axis import time_as_rows
 from tests.codegen.native.models import spec_of
 
 
@@ -61,7 +63,26 @@ def row_texts(
 
     fed, taken: the inputs to feed and the outputs to take by rows, by position. core: that of the target.
     """
-    program = lower(model, row_wise=True)
+    return _texts(name, model, lower(model, row_wise=True), fed, taken, plan, profile=profile, core=core)
+
+
+def stream_texts(name: str, model: Model, hop: int, *, profile: bool = False) -> dict[str, str]:
+    """Return all files of a step of a stream with a scattered plan by name."""
+    program = incremental_program(lower(time_as_rows(model), row_wise=True, lean=True), hop)
+    return _texts(name, model, program, (0,), profile=profile)
+
+
+def _texts(
+    name: str,
+    model: Model,
+    program: NativeProgram,
+    fed: tuple[int, ...],
+    taken: tuple[int, ...] = (),
+    plan: Callable[[RowProblem], RowPlan] = scattered_plan,
+    *,
+    profile: bool = False,
+    core: str | None = None,
+) -> dict[str, str]:
     graph = program.graph
     fed_tensors, taken_tensors = [graph.inputs[i] for i in fed], [graph.outputs[i] for i in taken]
     problem = row_problem(program, fed_tensors, taken=taken_tensors)

@@ -78,7 +78,7 @@ def _run(problem: RowProblem, plan: RowPlan, seed: int) -> Iterator[tuple[tuple[
     def addresses(rows: tuple[int, ...] | list[int]) -> list[int]:
         return [address for row in rows for address in range(plan.offsets[row], plan.offsets[row] + sizes[row])]
 
-    given = [row for index, tensor in enumerate(problem.tensors) if tensor.given for row in problem.rows_of(index)]
+    given = list(problem.given_rows())
     kept = [row for index, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(index)]
     for position, address in enumerate(addresses(given)):
         memory[address] = _mixed(position)
@@ -203,9 +203,8 @@ class SimplePlanner:
 
     def _find_lives(self, *, overlaps: bool) -> None:
         problem = self._problem
-        for index, tensor in enumerate(problem.tensors):
-            for row in problem.rows_of(index) if tensor.given else ():
-                self._first[row] = self._last[row] = -1
+        for row in problem.given_rows():
+            self._first[row] = self._last[row] = -1
         firings = []
         fired = [0] * len(problem.operators)
         for step, number in enumerate(self.schedule):

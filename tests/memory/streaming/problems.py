@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
@@ -17,16 +18,17 @@ def row_problems(
 ) -> RowProblem:
     """Chains and DAGs of windows with strides and bands, joins, accumulating and whole operators, resizing, or state.
 
-    Inputs are given or written by an operator of their own. Rows may consist of two cells that lie together. Sizes are
-    0 to 12 bytes, so that problems are small enough for brute force.
+    Inputs are given, partly or as a whole, or written by an operator of their own. Rows may consist of two cells that
+    lie together. Sizes are 0 to 12 bytes, so that problems are small enough for brute force.
     """
     network = _Network(most_rows)
     for _ in range(draw(st.integers(1, 2))):
         rows = draw(st.integers(1, most_rows))
         is_given = draw(st.booleans())
-        tensor = network.add_tensor(draw, rows, given=is_given)
-        if not is_given:
-            written = [tuple(network.row(tensor, row)) for row in range(rows)]
+        computed = draw(st.integers(0, rows - 1)) if is_given else rows
+        tensor = network.add_tensor(draw, rows, given=is_given, computed=computed)
+        if computed:
+            written = [tuple(network.row(tensor, row)) for row in range(rows - computed, rows)]
             network.add_operator(draw, "feed", [Firing((), writes) for writes in written], scratch=0)
     for _ in range(draw(st.integers(1, most_operators))):
         _add_operator(draw, network)
@@ -38,6 +40,12 @@ def row_problems(
 def minimal_problem(*tensors: RowTensor, operators: Sequence[RowOperator]) -> RowProblem:
     """Return a problem with the tensors in order."""
     return RowProblem(tensors, tuple(operators))
+
+
+def given_bytes(problem: RowProblem) -> int:
+    """Return the bytes of the rows that exist before the first step."""
+    sizes = problem.row_sizes()
+    return sum(sizes[row] for row in problem.given_rows())
 
 
 def first_schedule(problem: RowProblem) -> tuple[int, ...]:
@@ -59,14 +67,13 @@ def schedules(draw: st.DrawFn, problem: RowProblem) -> tuple[int, ...]:
 
 def ready_operators(problem: RowProblem, fired: Sequence[int]) -> list[int]:
     """Return which operators can fire next: what they read is given or complete."""
-    tensors = problem.tensor_of_rows()
     incomplete = {
         row
         for operator, count in zip(problem.operators, fired, strict=True)
         for firing in operator.firings[count:]
         for row in firing.writes
-        if not problem.tensors[tensors[row]].given
     }
+    incomplete.difference_update(problem.given_rows())
     ready = []
     for number, operator in enumerate(problem.operators):
         if fired[number] < len(operator.firings):
@@ -88,7 +95,9 @@ class _Network:
         self.operators: list[RowOperator] = []
         self._starts = [0]
 
-    def add_tensor(self, draw: st.DrawFn, rows: int, *, given: bool = False, element: int | None = None) -> int:
+    def add_tensor(
+        self, draw: st.DrawFn, rows: int, *, given: bool = False, computed: int = 0, element: int | None = None
+    ) -> int:
         cells = draw(st.sampled_from([1, 1, 1, 2]))
         size = draw(st.integers(0, 12 // cells)) if element is None else element
         self.tensors.append(
@@ -99,6 +108,7 @@ class _Network:
                 group=rows * cells if cells > 1 else draw(st.sampled_from([1, 1, rows])),
                 alignment=draw(st.sampled_from([1, 1, 1, 2, 4])),
                 given=given,
+                computed=computed * cells if given else 0,
             )
         )
         self.cells.append(cells)
@@ -147,9 +157,7 @@ class _Network:
 
 
 def _replaced(tensor: RowTensor, *, kept: bool) -> RowTensor:
-    return RowTensor(
-        tensor.name, tensor.rows, tensor.row_bytes, tensor.group, tensor.alignment, tensor.given, kept, tensor.tensor
-    )
+    return replace(tensor, kept=kept)
 
 
 def _firing(draw: st.DrawFn, reads: set[int], writes: Sequence[int]) -> Firing:

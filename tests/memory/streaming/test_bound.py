@@ -14,7 +14,14 @@ from edgetool.memory.streaming.checker import row_plan_problems
 from edgetool.memory.streaming.planner import plan_rows
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, RowTensor
 from tests.conftest import examples
-from tests.memory.streaming.problems import first_schedule, minimal_problem, ready_operators, row_problems, schedules
+from tests.memory.streaming.problems import (
+    first_schedule,
+    given_bytes,
+    minimal_problem,
+    ready_operators,
+    row_problems,
+    schedules,
+)
 
 
 def step_bytes(problem: RowProblem, fired: tuple[int, ...], operator: int) -> int:
@@ -44,7 +51,7 @@ def done(fired: tuple[int, ...], operator: int) -> tuple[int, ...]:
 
 def live_rows(problem: RowProblem, fired: tuple[int, ...]) -> set[int]:
     """The rows that exist after a given number of firings of each operator, and that are still needed."""
-    exists = {row for index, tensor in enumerate(problem.tensors) if tensor.given for row in problem.rows_of(index)}
+    exists = set(problem.given_rows())
     needed = {row for index, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(index)}
     written = {
         row
@@ -71,8 +78,7 @@ def minimum_peak(problem: RowProblem) -> int:
         ]
         return min(peaks, default=sum(sizes[row] for row in live_rows(problem, fired)))
 
-    start = sum(tensor.rows * tensor.row_bytes for tensor in problem.tensors if tensor.given)
-    return max(start, minimum((0,) * len(problem.operators)))
+    return max(given_bytes(problem), minimum((0,) * len(problem.operators)))
 
 
 def largest_group(problem: RowProblem) -> int:
@@ -102,8 +108,7 @@ def test_the_bytes_of_each_step_follow_the_definition(problem: RowProblem, data:
         expected.append(step_bytes(problem, fired, operator))
         fired = done(fired, operator)
     assert live_bytes(problem, drawn) == expected
-    inputs = sum(t.rows * t.row_bytes for t in problem.tensors if t.given)
-    assert row_bound(problem) <= max([inputs, largest_group(problem), *expected])
+    assert row_bound(problem) <= max([given_bytes(problem), largest_group(problem), *expected])
 
 
 @examples(100)

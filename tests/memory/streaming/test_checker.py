@@ -432,6 +432,22 @@ def test_given_rows_are_complete_before_they_are_written() -> None:
     assert Executor(problem).error(plan) is None
 
 
+def test_the_last_rows_of_a_ring_are_computed_before_they_are_read() -> None:
+    tensors = (RowTensor("ring", 3, 4, group=3, given=True, kept=True, computed=1), RowTensor("out", 1, 4, kept=True))
+    operators = (RowOperator("FEED", (Firing((), (2,)),)), RowOperator("READ", (Firing((1, 2), (3,)),)))
+    problem = RowProblem(tensors, operators)
+    plan = RowPlan((0, 1), (0, 4, 8, 12), (-1, -1), 16)
+    assert row_plan_problems(problem, plan) == []
+    assert Executor(problem).error(plan) is None
+    swapped = replace(plan, schedule=(1, 0))
+    assert row_plan_problems(problem, swapped) == ["step 0: READ reads row 2 of ring, which is not complete"]
+    assert Executor(problem).error(swapped) is not None
+    # The rows that the next step finds in the ring must stay, also those that nothing has read.
+    shared = replace(plan, offsets=(0, 4, 8, 0), memory_bytes=12)
+    assert row_plan_problems(problem, shared) == ["row 0 of ring, which is kept, is not there after the last step"]
+    assert Executor(problem).error(shared) is not None
+
+
 def test_rows_without_bytes_share_none() -> None:
     tensors = (RowTensor("in", 1, 4, given=True), RowTensor("out", 1, 0, kept=True))
     problem = RowProblem(tensors, (RowOperator("NONE", (Firing((0,), (1,)),)),))

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from edgetool.memory.streaming.problem import Firing, RowOperator, RowProblem, RowTensor
 from edgetool.memory.streaming.schedule import best_schedule, live_bytes, schedule_segments
-from tests.memory.streaming.problems import first_schedule, ready_operators, row_problems
+from tests.memory.streaming.problems import first_schedule, given_bytes, ready_operators, row_problems
 
 
 @settings(max_examples=60, deadline=None)
@@ -20,16 +20,14 @@ def test_every_firing_reads_complete_rows(problem: RowProblem) -> None:
 @given(row_problems())
 def test_the_peak_is_that_of_the_live_bytes(problem: RowProblem) -> None:
     schedule = best_schedule(problem)
-    given_bytes = sum(item.rows * item.row_bytes for item in problem.tensors if item.given)
-    assert schedule.peak_bytes == max([given_bytes, *live_bytes(problem, schedule.steps)])
+    assert schedule.peak_bytes == max([given_bytes(problem), *live_bytes(problem, schedule.steps)])
 
 
 @settings(max_examples=60, deadline=None)
 @given(row_problems())
 def test_it_is_not_worse_than_whole_operators(problem: RowProblem) -> None:
     whole = live_bytes(problem, first_schedule(problem))
-    given_bytes = sum(item.rows * item.row_bytes for item in problem.tensors if item.given)
-    assert best_schedule(problem).peak_bytes <= max([given_bytes, *whole])
+    assert best_schedule(problem).peak_bytes <= max([given_bytes(problem), *whole])
 
 
 @settings(max_examples=40, deadline=None)

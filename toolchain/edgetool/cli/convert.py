@@ -260,7 +260,7 @@ def command(
         key: options.pop(key)
         for key in (
             *("sram", "flash", "clock", "arena_region", "kernels", "runtime", "scratch_budget"),
-            *("row_input", "row_output", "max_extra_macs", "max_weights_per_row"),
+            *("row_input", "row_output", "max_extra_macs", "max_weights_per_row", "incremental"),
         )
     }
     device = resolve_named(target, **overrides)

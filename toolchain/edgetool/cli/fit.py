@@ -11,7 +11,15 @@ import click
 
 from edgetool.cli.check import size_limits
 from edgetool.cli.command import Command, option
-from edgetool.cli.options import PATH, SIZE, custom_operators_option, force_option, json_option, quiet_options
+from edgetool.cli.options import (
+    INCREMENTAL,
+    PATH,
+    SIZE,
+    custom_operators_option,
+    force_option,
+    json_option,
+    quiet_options,
+)
 from edgetool.cli.output import deliver, print_lines, printable, short_size, width, wrapped
 from edgetool.cli.settings import implicit_inputs
 from edgetool.cli.sweep import one_form
@@ -219,6 +227,7 @@ output_option = partial(option, group="Output")
     metavar="SIZE",
     help="Constants that native code may read for each row; by default, the cache of external flash.",
 )
+@target("--incremental", type=click.IntRange(min=1), metavar="ROWS", help=INCREMENTAL)
 @size_limits
 @custom_operators_option
 @output_option("--fits-only", is_flag=True, help="List only the boards that the model fits.")
@@ -252,6 +261,7 @@ def command(
     row_output: bool,
     max_extra_macs: float | None,
     max_weights_per_row: int | None,
+    incremental: int | None,
     custom_operators: Path | None,
     fits_only: bool,
     sort: str,
@@ -291,6 +301,7 @@ def command(
         row_output=row_output,
         max_extra_macs=max_extra_macs,
         max_weights_per_row=max_weights_per_row,
+        incremental=incremental,
         custom_operators=custom_operators,
         fits_only=fits_only,
         sort=next(name for name in SORTS if name == sort),

@@ -60,6 +60,9 @@ def stacked(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
+INCREMENTAL = "Native code for streams: each inference gets ROWS new rows of its input, and computes what they change."
+
+
 def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F]:
     """Add --target and the options that override its figures."""
     target = partial(option, group="Target")
@@ -119,6 +122,7 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             metavar="SIZE",
             help="Constants that native code may read for each row; by default, the cache of external flash.",
         ),
+        target("--incremental", type=click.IntRange(min=1), metavar="ROWS", help=INCREMENTAL),
     )
 
 

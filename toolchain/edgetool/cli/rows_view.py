@@ -37,6 +37,17 @@ def rows_facts(rows: RowsInfo) -> list[str]:
     if rows.row_outputs:
         names = ", ".join(printable(name, 40) for name in rows.row_outputs)
         lines += fact("Row output", f"the application takes row by row: {names}")
+    stream = rows.stream
+    if stream is not None:
+        share = 100 * stream.step_macs / max(1, stream.window_macs)
+        extra = 100 * (stream.step_macs / max(1, stream.touched_macs) - 1)
+        beyond = f"{extra:.1f} % more than" if stream.step_macs > stream.touched_macs else "as many as"
+        hop, window, macs = map(grouped, (stream.hop_rows, stream.window_rows, stream.step_macs))
+        text = (
+            f"{hop} of {window} rows are new in each inference; {macs} multiply-accumulates are {share:.1f} % of a "
+            f"window's, and {beyond} new rows touch; rings take {grouped(stream.ring_bytes, 'B')}"
+        )
+        lines += fact("Stream", text)
     count = len(rows.segments)
     segments = f"{grouped(count)} segment{'s' * (count != 1)}"
     text = f"{grouped(rows.steps)} steps in {segments}; its tables take {grouped(rows.table_bytes, 'B')} of flash"

@@ -204,7 +204,7 @@ MAX_STEADY_RATIO = 1.1
 # The overrides that only native code has, and those that choose it.
 NATIVE_OVERRIDES = (
     *("runtime", "kernels", "scratch_budget"),
-    *("row_input", "row_output", "max_extra_macs", "max_weights_per_row"),
+    *("row_input", "row_output", "max_extra_macs", "max_weights_per_row", "incremental"),
 )
 
 
@@ -452,6 +452,9 @@ def _as_native(target: Target, other: Target) -> Target:
         scratch_budget_bytes=other.scratch_budget_bytes,
         row_input=other.row_input,
         row_output=other.row_output,
+        max_extra_macs=other.max_extra_macs,
+        max_weights_per_row_bytes=other.max_weights_per_row_bytes,
+        incremental=other.incremental,
     )
 
 

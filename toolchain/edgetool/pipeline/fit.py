@@ -36,7 +36,8 @@ class FitRequest:
     beginning of a word, boards by a part of the profile's name, the board's name or the MCU; case is ignored.
     kernels and runtime replace those of every board. row_input, row_output: whether the application hands the inputs
     of native code over row by row, and takes its outputs so. max_extra_macs: what native code may compute again, in
-    percent. max_weights_per_row: as for resolve_named. max_rows: None for all rows.
+    percent. max_weights_per_row: as for resolve_named. incremental: the rows of its input that are new in each
+    inference, None for whole windows. max_rows: None for all rows.
     """
 
     limits: ModelLimits = field(default_factory=ModelLimits)
@@ -49,6 +50,7 @@ class FitRequest:
     row_output: bool = False
     max_extra_macs: float | None = None
     max_weights_per_row: int | None = None
+    incremental: int | None = None
     custom_operators: Path | None = None
     fits_only: bool = False
     sort: Sort = "memory"
@@ -73,6 +75,7 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
             row_output=request.row_output or None,
             max_extra_macs=request.max_extra_macs,
             max_weights_per_row_bytes=request.max_weights_per_row,
+            incremental=request.incremental,
         )
         for target in selected
         if target.bandwidth_gbps is None
@@ -248,6 +251,7 @@ def _options(request: FitRequest) -> dict[str, object]:
         "row_output": request.row_output,
         "max_extra_macs": request.max_extra_macs,
         "max_weights_per_row_bytes": request.max_weights_per_row,
+        "incremental": request.incremental,
         "custom_operators": file_name(request.custom_operators),
         "fits_only": request.fits_only,
         "sort": request.sort,

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_source
 from edgetool.codegen.native.loops.registry import code_of, program_loops
-from edgetool.codegen.native.lower import NativeProgram, lower
+from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, in_program_order, native_problem, place_buffers
 from edgetool.codegen.native.row_plan import NativeRows, rows_memory
 from edgetool.codegen.native.rows import takeable_outputs
@@ -31,12 +33,20 @@ from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.types import Model
 from edgetool.operators.legality import unsupported_operators
-from edgetool.operators.registry import operator_costs
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
-from edgetool.pipeline.native_rows import KnownRows, known_sum, model_macs, row_choices, rows_info, shrinking_budgets
+from edgetool.pipeline.native_rows import (
+    KnownRows,
+    known_sum,
+    model_macs,
+    program_costs,
+    row_choices,
+    rows_info,
+    shrinking_budgets,
+)
+from edgetool.pipeline.native_stream import LEAST_WINDOWS, stream_samples
 from edgetool.pipeline.output import check_writable, write_file, write_files
 from edgetool.pipeline.planning import Deadline, search_findings
 from edgetool.pipeline.reporting import report
@@ -45,6 +55,8 @@ from edgetool.pipeline.targets import NATIVE
 from edgetool.pipeline.verify import (
     DEFAULT_SAMPLES,
     HOST_ABI,
+    Array,
+    Samples,
     error_line,
     file_info,
     load_all_samples,
@@ -76,8 +88,8 @@ CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
 
 _Extensions = tuple[bool, ...]
 # The core, whether instructions are counted for it, whether rows of inputs and outputs are handed over, what may be
-# computed again, and the most weights per row.
-_Counts = tuple[str, bool, bool, bool, float | None, int | None]
+# computed again, the most weights per row, and the new rows of each inference.
+_Counts = tuple[str, bool, bool, bool, float | None, int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +233,20 @@ def native_model(
 
     Raises:
         UnsupportedModelError: The native runtime does not support an operator.
-        UsageError: The request has an option that only TFLM's plans have, or is to make it fit unknown memory.
+        UsageError: The request has an option that only TFLM's plans have, or is to make it fit unknown memory, or a
+            stream.
         FailedCheckError: It is to make it fit, and nothing does.
     """
     request = request or PlanRequest()
     if request.sharing is not None or request.constants_in_ram:
         option = "--sharing" if request.sharing is not None else "--constants-in-ram"
         raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
+    if request.shrink and target is not None and target.incremental is not None:
+        raise UsageError(
+            "--incremental and --shrink cannot be combined: a stream stores rows so that none is computed again",
+            where=target.name,
+            fix="omit --incremental or --shrink",
+        )
     effort = Effort(seed=request.seed) if deadline is None else deadline.effort(request.seed)
     plain = without_metadata(source.model, METADATA_NAME)
     if request.shrink:
@@ -254,14 +273,14 @@ def _shrunk(
             fix="specify a board with --target, or a size with --sram",
         )
     plans, known = _tensor_choices(model, name, target, request, effort), KnownRows()
-    choices = _with_rows(model, plans, replace(target, max_extra_macs=None), request, effort, known)
+    choices = _with_rows(model, name, plans, replace(target, max_extra_macs=None), request, effort, known)
     if choices[0].memory.arena_bytes <= capacity:
         return replace(target, max_extra_macs=None), choices
     most = float(MAX_EXTRA_MACS) if target.max_extra_macs is None else target.max_extra_macs
     fed = _fed_inputs(plans[-1].program) if target.row_input else ()
     for percent in shrinking_budgets(model, choices[0].plan.order, fed, capacity, most, effort.stop):
         tried = replace(target, max_extra_macs=percent)
-        choices = _with_rows(model, plans, tried, request, effort, known)
+        choices = _with_rows(model, name, plans, tried, request, effort, known)
         if choices[0].memory.arena_bytes <= capacity:
             return tried, choices
     smallest = choices[0]
@@ -300,7 +319,7 @@ def plan_choices(
     last has all tuned kernels. Raises UnsupportedModelError as require_native does.
     """
     plans = _tensor_choices(model, name, target, request, effort)
-    return _with_rows(model, plans, target, request, effort, {})
+    return _with_rows(model, name, plans, target, request, effort, {})
 
 
 def _tensor_choices(
@@ -322,6 +341,7 @@ def _tensor_choices(
 
 def _with_rows(
     model: Model,
+    name: str,
     plans: tuple[NativePlan, ...],
     target: Target | None,
     request: PlanRequest,
@@ -330,29 +350,36 @@ def _with_rows(
 ) -> tuple[NativePlan, ...]:
     """Return the choices that plan rows, and those that plan tensors unless rows are handed over.
 
-    known: the smallest plans of rows so far, to which new ones are added.
+    known: the smallest plans of rows so far, to which new ones are added. Raises UnsupportedModelError if the target's
+    inferences shall compute only what new rows change, and the model has no rows that stay.
     """
     order = plans[-1].plan.order
-    fed = _fed_inputs(plans[-1].program) if target is not None and target.row_input else ()
+    hop = None if target is None else target.incremental
+    fed = _fed_inputs(plans[-1].program) if target is not None and (target.row_input or hop is not None) else ()
     taken: tuple[int, ...] = ()
     if target is not None and target.row_output:
         # Where programs for tensors have views, those for rows have copies, which can be taken.
         taken = takeable_outputs(lower(model, **_extensions(target), row_wise=True))
     orders = {order} if request.order in ("original", "breadth-first", "longest-path") else {order, _file_order(model)}
-    by_rows = row_choices(
-        model,
-        sorted(orders),
-        replace(
-            _counted_target(target), max_weights_per_row_bytes=None if target is None else target.most_weights_per_row
-        ),
-        None if fed or taken else plans[0].memory.arena_bytes,
-        _extensions(target),
-        fed=fed,
-        taken=taken,
-        max_extra_macs=None if target is None else target.max_extra_macs,
-        stopped=effort.stop,
-        known=known,
-    )
+    try:
+        by_rows = row_choices(
+            model,
+            sorted(orders),
+            replace(
+                _counted_target(target),
+                max_weights_per_row_bytes=None if target is None else target.most_weights_per_row,
+            ),
+            None if fed or taken else plans[0].memory.arena_bytes,
+            _extensions(target),
+            fed=fed,
+            taken=taken,
+            hop=hop,
+            max_extra_macs=None if target is None else target.max_extra_macs,
+            stopped=effort.stop,
+            known=known,
+        )
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(error.what, where=f"{name}: {error.where}", fix=error.fix) from error
     planned = [_planned_rows(rows) for rows in by_rows]
     return tuple(planned if fed or taken else [*planned, *plans])
 
@@ -457,6 +484,7 @@ class SharedNative:
         kind = (
             *(target.core.name, is_estimated(target)),
             *(target.row_input, target.row_output, target.max_extra_macs, target.most_weights_per_row),
+            target.incremental,
         )
         if kind not in self._choices:
             choices = self._choices_on(target, request, effort)
@@ -473,7 +501,8 @@ class SharedNative:
         if extensions not in self._tensors:
             plans = _tensor_choices(self._model, self._source.name, target, request, effort)
             self._tensors[extensions] = plans
-        return _with_rows(self._model, self._tensors[extensions], target, request, effort, self._rows)
+        plans = self._tensors[extensions]
+        return _with_rows(self._model, self._source.name, plans, target, request, effort, self._rows)
 
 
 def counted_operators(planned: NativePlan, target: Target) -> tuple[CountedOperator, ...] | None:
@@ -482,7 +511,7 @@ def counted_operators(planned: NativePlan, target: Target) -> tuple[CountedOpera
         return None
     loops = program_loops(planned.program, planned.memory, code_of(target.core))
     works = [StepWork(item.operator, item.kernel, item.counts, item.constant_reads) for item in loops]
-    return count_native_operators(operator_costs(planned.program.model), works, target)
+    return count_native_operators(program_costs(planned.program), works, target)
 
 
 def smaller_findings(source: Source, target: Target) -> tuple[Finding, ...]:
@@ -729,10 +758,16 @@ def verify_native(
     report_step = progress or (lambda step: None)
     source = open_tflite(path)
     model = native_model(source, target)
-    taken = load_all_samples(source, inputs, samples, seed)
+    program = model.planned.program
+    least = 0 if program.stream is None else LEAST_WINDOWS
+    taken = load_all_samples(source, inputs, max(samples, least), seed)
+    stream = None
+    if program.stream is not None:
+        # Those of the file come first, because the end of a long stream is cut off.
+        stream = stream_samples(np.roll(taken.arrays[0], taken.info.from_file, axis=0), program.stream)
+        taken = replace(taken, arrays=(stream.windows,))
     reference = run_original(source, taken, report_step)
     spec = header_spec("model", source, model.planned.plan, target, uncalibrated=False)
-    program = model.planned.program
     rows = model.planned.rows
     if rows is None:
         files = {**native_files(spec, program, model.planned.memory), "run.c": run_source(spec, program)}
@@ -744,10 +779,10 @@ def verify_native(
     try:
         native = run_native(
             files,
-            taken.arrays,
+            taken.arrays if stream is None else (stream.hops,),
             outputs,
             cores=[core for core in MACHINES if target is None or target.core.name == core],
-            core_samples=_core_samples(source.model),
+            core_samples=_core_samples(program),
             progress=report_step,
         )
     except ConversionError as error:
@@ -758,7 +793,7 @@ def verify_native(
     else:
         size = f"{model.planned.memory.arena_bytes:,} bytes"
         text = f"the generated code compiles and runs without a report of a sanitizer in its arena of {size}"
-        compared = outputs_check(source, taken, reference.outputs, native.outputs, other="the generated code")
+        compared = _outputs_check(source, taken, reference.outputs, native.outputs, program.stream)
         checks = (CheckInfo("native-runs", True, text), compared, _cores_check(native.cores, native.core_samples))
     report_step("running the model on LiteRT")
     arena = model.planned.memory.arena_bytes
@@ -783,9 +818,23 @@ def verify_native(
     return verify_report(source, target, options, verified)
 
 
-def _core_samples(model: Model) -> int:
+def _outputs_check(
+    source: Source, taken: Samples, expected: Sequence[Array], outputs: Sequence[Array], stream: Stream | None
+) -> CheckInfo:
+    """Compare the outputs with those of TFLM; of a stream, from the first whole window on."""
+    if stream is None:
+        return outputs_check(source, taken, expected, outputs, other="the generated code")
+    count = len(taken.arrays[0])
+    windows = replace(taken, info=replace(taken.info, random=count, from_file=0))
+    whole = [array[-count:] for array in outputs]
+    check = outputs_check(source, windows, expected, whole, other="the generated code")
+    text = f"windows of {stream.window_rows:,} rows, each {stream.hop_rows:,} after the one before: {check.message}"
+    return replace(check, message=text)
+
+
+def _core_samples(program: NativeProgram) -> int:
     """Return how many samples an emulated core runs: as many as stay below CORE_MACS, and at least one."""
-    return max(1, CORE_MACS // max(1, sum(cost.macs for cost in operator_costs(model))))
+    return max(1, CORE_MACS // max(1, sum(cost.macs for cost in program_costs(program))))
 
 
 def _cores_check(runs: Sequence[CoreRun], samples: int) -> CheckInfo:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from edgetool.codegen.native.emit import constant_input
+from edgetool.codegen.native.incremental import incremental_program
 from edgetool.codegen.native.loops.registry import code_of, program_loops
-from edgetool.codegen.native.lower import NativeProgram, lower
+from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
 from edgetool.codegen.native.recompute import Pair, chosen_pairs, fusable_pairs, with_pairs
 from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, smallest_rows
@@ -17,8 +19,9 @@ from edgetool.memory.streaming.planner import segments_of, weights_per_row
 from edgetool.memory.streaming.problem import RowProblem
 from edgetool.memory.streaming.schedule import best_schedule
 from edgetool.model.types import Model
-from edgetool.operators.registry import operator_costs
-from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo
+from edgetool.operators.registry import OperatorCost, operator_costs
+from edgetool.passes.time_axis import time_as_rows
+from edgetool.report.document import RowSegment, RowsInfo, RowTensorInfo, StreamInfo
 from edgetool.report.rows_picture import in_parts, rows_live
 from edgetool.target.types import Target
 
@@ -41,6 +44,7 @@ def row_choices(
     *,
     fed: Sequence[int] = (),
     taken: Sequence[int] = (),
+    hop: int | None = None,
     max_extra_macs: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
     known: KnownRows | None = None,
@@ -55,15 +59,20 @@ def row_choices(
         extensions: Those of the core, as for lower.
         fed: The inputs that the application hands over by rows, as tensors of the main graph.
         taken: The outputs that it takes by rows; see takeable_outputs.
+        hop: How many rows of the input are new in each inference, which computes only what they change; None if an
+            inference computes the whole window. Streams support neither taken outputs nor max_extra_macs.
         max_extra_macs: What plans may compute again to take less memory, in percent of the model's.
         stopped: Whether to end the search.
         known: The smallest plans so far of this model by their rows and the most multiply-accumulates that they may
             compute again, None if no operators may be one step, to which those found here are added.
     """
-    small, rows, whole = (
-        lower(model, row_wise=row_wise, lean=lean, **extensions)
-        for row_wise, lean in ((True, True), (True, False), (False, False))
-    )
+    if hop is None:
+        small, rows, whole = (
+            lower(model, row_wise=row_wise, lean=lean, **extensions)
+            for row_wise, lean in ((True, True), (True, False), (False, False))
+        )
+    else:
+        small, rows, whole = _stream_programs(model, hop, extensions)
     known = {} if known is None else known
     ordered = [in_program_order(small, tuple(order)) for order in orders]
     most = target.most_weights_per_row
@@ -137,6 +146,17 @@ def _faster_choices(base: NativeRows, plain: RowVariants, target: Target, below:
     return choices
 
 
+def _stream_programs(model: Model, hop: int, extensions: Mapping[str, bool]) -> tuple[NativeProgram, ...]:
+    """Return the programs of a step of the stream; those for whole tensors compute no fewer rows, and are not used."""
+    by_rows = time_as_rows(model)
+    lean, tuned = (
+        incremental_program(lower(by_rows, row_wise=True, lean=lean, **extensions), hop) for lean in (True, False)
+    )
+    # The parts of tensors have the same numbers only if the steps are the same.
+    rows = tuned if tuned.places == lean.places else lean
+    return lean, rows, rows
+
+
 def _smallest(
     program: NativeProgram,
     fed: Sequence[int],
@@ -203,8 +223,26 @@ def operator_instructions(program: NativeProgram, target: Target) -> dict[int, i
     """Return the instructions of each operator in one inference; None where they are unknown."""
     loops = program_loops(program, memory_apart(program), code_of(target.core))
     works = [StepWork(item.operator, item.kernel, item.counts, item.constant_reads) for item in loops]
-    counted = count_native_operators(operator_costs(program.model), works, target)
+    counted = count_native_operators(program_costs(program), works, target)
     return {item.cost.index: item.executed.instructions for item in counted if item.cost.subgraph == 0}
+
+
+def program_costs(program: NativeProgram) -> tuple[OperatorCost, ...]:
+    """Return the costs of the operators in an inference: of a stream, in one of its steps."""
+    costs = operator_costs(program.model)
+    if program.stream is None:
+        return costs
+    macs = program.stream.macs
+    moved: dict[int, int] = {}
+    for step in program.steps:
+        read = sum(item.rows * item.row_bytes for item in step.inputs if constant_input(program, item) is None)
+        moved[step.operator] = moved.get(step.operator, 0) + read * step.batches + step.output_bytes
+    return tuple(
+        replace(item, macs=macs.get(item.index, 0), activation_bytes=moved.get(item.index, 0))
+        if item.subgraph == 0
+        else item
+        for item in costs
+    )
 
 
 def rows_info(rows: NativeRows) -> RowsInfo:
@@ -236,4 +274,19 @@ def rows_info(rows: NativeRows) -> RowsInfo:
         extra_macs=rows.extra_macs,
         extra_macs_percent=100 * rows.extra_macs / (model_macs(rows.program.model) or 1),
         weights_per_row_bytes=weights_per_row(problem, rows.cuts),
+        stream=_stream_info(rows.program.stream),
+    )
+
+
+def _stream_info(stream: Stream | None) -> StreamInfo | None:
+    if stream is None:
+        return None
+    return StreamInfo(
+        stream.hop_rows,
+        stream.window_rows,
+        stream.window_hops,
+        stream.step_macs,
+        stream.touched_macs,
+        stream.window_macs,
+        sum(ring.kept_bytes for ring in stream.rings.values()),
     )

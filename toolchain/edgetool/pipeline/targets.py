@@ -48,6 +48,7 @@ def resolve_named(
     row_output: bool | None = None,
     max_extra_macs: float | None = None,
     max_weights_per_row: int | None = None,
+    incremental: int | None = None,
 ) -> Target | None:
     """Return the target with the overrides of the command line; None if no target is named.
 
@@ -64,6 +65,8 @@ def resolve_named(
         row_output: Whether it takes the outputs row by row.
         max_extra_macs: The multiply-accumulates that native code may compute again, in percent of those of the model.
         max_weights_per_row: The bytes of constants that operators that take turns may read for each row.
+        incremental: How many rows of its input are new in each inference of native code, which computes only what they
+            change.
 
     Raises:
         TargetError: The target cannot be loaded, or overrides are specified without a target.
@@ -81,13 +84,14 @@ def resolve_named(
             row_output=row_output or None,
             max_extra_macs=max_extra_macs,
             max_weights_per_row_bytes=max_weights_per_row,
+            incremental=incremental,
         )
-    by_rows = (row_input or None, row_output or None, max_extra_macs, max_weights_per_row)
+    by_rows = (row_input or None, row_output or None, max_extra_macs, max_weights_per_row, incremental)
     values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, *by_rows)
     if any(value is not None for value in values):
         raise TargetError(
             "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget, --row-input, "
-            "--row-output, --max-extra-macs and --max-weights-per-row override a target",
+            "--row-output, --max-extra-macs, --max-weights-per-row and --incremental override a target",
             fix="add --target",
         )
     return None

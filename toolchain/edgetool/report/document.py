@@ -640,6 +640,24 @@ class RowSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """What an inference computes if the rows that no new row of the input changes are kept in rings.
+
+    hop_rows: the new rows of the input in each inference. window_rows: those of a whole window. window_hops: how many
+    inferences fill the first window. step_macs: the multiply-accumulates of an inference; touched_macs: of rows that
+    depend on new rows of the input; window_macs: of a whole window. ring_bytes: the memory of the rings.
+    """
+
+    hop_rows: int
+    window_rows: int
+    window_hops: int
+    step_macs: int
+    touched_macs: int
+    window_macs: int
+    ring_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RowsInfo:
     """A plan of rows: no schedule of rows without recomputation takes less than lower_bound_bytes; null if unknown.
 
@@ -647,6 +665,7 @@ class RowsInfo:
     names of the inputs that the application hands over row by row, and of the outputs that it takes so. extra_macs: the
     multiply-accumulates that are computed again to take less memory; extra_macs_percent: the same in percent of the
     model's. weights_per_row_bytes: the most constants that operators that run row by row together read for each row.
+    stream: null if an inference computes whole windows.
     """
 
     memory_bytes: int
@@ -660,6 +679,7 @@ class RowsInfo:
     extra_macs: int = 0
     extra_macs_percent: float = 0.0
     weights_per_row_bytes: int = 0
+    stream: StreamInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ LATER_FIELDS = frozenset(
         (Target, "row_output"),
         (Target, "max_extra_macs"),
         (Target, "max_weights_per_row_bytes"),
+        (Target, "incremental"),
         (Timing, "stall_cycles_per_byte"),
     }
 )

@@ -423,6 +423,7 @@ OVERRIDES: Mapping[str, str] = {
     "row_output": "row_output",
     "max_extra_macs": "max_extra_macs",
     "max_weights_per_row": "max_weights_per_row_bytes",
+    "incremental": "incremental",
 }
 
 
@@ -489,6 +490,8 @@ def _override(section: Section, key: str) -> bool | float | str | None:
         return value_of(section, key, _flag) or None
     if key == "max_extra_macs":
         return value_of(section, key, _percent)
+    if key == "incremental":
+        return value_of(section, key, _rows)
     return section.text(key, required=False) or None
 
 
@@ -502,6 +505,12 @@ def _percent(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     raise UsageError(f"{value!r} is not a percentage, such as 5")
+
+
+def _rows(value: object) -> int:
+    if type(value) is int and value > 0:
+        return value
+    raise UsageError(f"{value!r} is not a number of rows")
 
 
 def _clock_hz(value: object) -> int:

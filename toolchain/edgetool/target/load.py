@@ -421,6 +421,7 @@ def override_target(
     row_output: bool | None,
     max_extra_macs: float | None,
     max_weights_per_row_bytes: int | None,
+    incremental: int | None,
 ) -> Target:
     """Return the target with each value that is not None; see Target.with_overrides."""
     if clock_hz is not None:
@@ -496,7 +497,35 @@ def override_target(
                 fix="add --runtime native, or omit --max-weights-per-row",
             )
         target = replace(target, max_weights_per_row_bytes=max_weights_per_row_bytes)
+    if incremental is not None:
+        if not target.runtime.is_native:
+            raise TargetError(
+                "--incremental applies to native code: TFLM computes the whole window",
+                where=target.name,
+                fix="add --runtime native, or omit --incremental",
+            )
+        if incremental < 1:
+            raise TargetError(
+                f"--incremental {incremental} is no number of rows", where=target.name, fix="specify 1 or more"
+            )
+        target = replace(target, incremental=incremental)
+    if target.incremental is not None:
+        _require_hops(target)
     return target
+
+
+def _require_hops(target: Target) -> None:
+    """Refuse what streams do not support."""
+    for option, is_set, why in (
+        ("--row-output", target.row_output, "the output of a hop is ready as a whole"),
+        ("--max-extra-macs", target.max_extra_macs is not None, "a stream stores rows so that none is computed again"),
+    ):
+        if is_set:
+            raise TargetError(
+                f"--incremental and {option} cannot be combined: {why}",
+                where=target.name,
+                fix=f"omit --incremental or {option}",
+            )
 
 
 def _arena_region(target: Target, name: str) -> str:

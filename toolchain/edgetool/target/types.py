@@ -383,7 +383,9 @@ class Target:
     row_output: whether the application hands the inputs of native code over row by row, and takes its outputs so, so
     that they need not be in the arena. max_extra_macs: how many multiply-accumulates native code may compute again to
     take less memory, in percent of those of the model. max_weights_per_row_bytes: the most bytes of constants that
-    operators of native code may read for each row if they take turns; None leaves the choice to edgetool.
+    operators of native code may read for each row if they take turns; None leaves the choice to edgetool. incremental:
+    how many rows of its input are new in each inference of native code that computes only what these change, None if
+    each inference computes the whole window.
     """
 
     name: str
@@ -408,6 +410,7 @@ class Target:
     row_output: bool = False
     max_extra_macs: float | None = None
     max_weights_per_row_bytes: int | None = None
+    incremental: int | None = None
 
     @property
     def most_weights_per_row(self) -> int | None:
@@ -487,6 +490,7 @@ class Target:
         row_output: bool | None = None,
         max_extra_macs: float | None = None,
         max_weights_per_row_bytes: int | None = None,
+        incremental: int | None = None,
     ) -> Target:
         """Return this target with the user's values; None keeps a value.
 
@@ -510,6 +514,7 @@ class Target:
             row_output=row_output,
             max_extra_macs=max_extra_macs,
             max_weights_per_row_bytes=max_weights_per_row_bytes,
+            incremental=incremental,
         )
 
 

@@ -295,6 +295,7 @@ def model_source(
         MY_ROWWISE=False,
         MY_NULLTEXT=NULL_TEXT,
         MY_ORDERTEXT="init must be called first",
+        MY_INCREMENTAL=False,
         **source_values(name, program, memory.tensors, memory.arena_bytes, arrays),
     )
 

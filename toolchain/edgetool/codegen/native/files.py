@@ -176,7 +176,10 @@ def run_source(
     fed, taken: the positions of inputs that are fed by rows, and of outputs that are taken by rows.
     """
     graph = program.graph
-    inputs = [{**_bytes(i, graph.tensors[index]), "MY_FED": i in fed} for i, index in enumerate(graph.inputs)]
+    inputs = [
+        {"my_position": i, "MY_BYTES": _sample_bytes(program, index), "MY_FED": i in fed}
+        for i, index in enumerate(graph.inputs)
+    ]
     outputs = [{**_bytes(i, graph.tensors[index]), "MY_TAKEN": i in taken} for i, index in enumerate(graph.outputs)]
     return fill(
         "native/model/run.c",
@@ -189,6 +192,12 @@ def run_source(
         MY_FEDS=[item for item in inputs if item["MY_FED"]],
         MY_TAKES=[item for item in outputs if item["MY_TAKEN"]],
     ).encode("ascii")
+
+
+def _sample_bytes(program: NativeProgram, index: int) -> int:
+    """Return the size of an input in a sample: of all of it, or of the rows of a hop."""
+    size, stream = program.graph.tensors[index].size_bytes, program.stream
+    return size if stream is None else stream.hop_rows * stream.row_bytes
 
 
 def _bytes(position: int, tensor: Tensor) -> Mapping[str, TemplateValue]:
@@ -227,7 +236,7 @@ def _header(
 ) -> str:
     """Return the text of NAME.h. tables: those of a plan of rows."""
     name, macro = c_names.model_identifier(spec.name), c_names.model_macro(spec.name)
-    graph = program.graph
+    graph, stream = program.graph, program.stream
     inputs, outputs = (
         _accessors(specs, program, indices)
         for specs, indices in ((spec.inputs, graph.inputs), (spec.outputs, graph.outputs))
@@ -266,6 +275,12 @@ def _header(
         MY_OUTPUTCOUNT=len(spec.outputs),
         MY_SECTIONS=[{"MY_SECTION": section} for section in header.io_sections(spec, name, macro)],
         MY_STATE=bool(state_tensors(program)),
+        MY_CLEARS=bool(state_tensors(program)) or stream is not None,
+        MY_HISTORY="the state" if stream is None else "the rings",
+        MY_INCREMENTAL=stream is not None,
+        MY_WINDOWROWS=0 if stream is None else stream.window_rows,
+        MY_HOPROWS=0 if stream is None else stream.hop_rows,
+        MY_WINDOWHOPS=0 if stream is None else stream.window_hops,
         MY_UNIT=f"uint{8 * arena.alignment}_t",
         MY_INPUTS=[item for item in inputs if item["my_position"] not in fed],
         MY_OUTPUTS=[item for item in outputs if item["my_position"] not in taken],
@@ -279,11 +294,17 @@ def _header(
         MY_START="begin" if feeds or takes else "invoke",
         MY_END="the end of an inference" if feeds or takes else "an invoke",
         MY_NULLTEXT=NULL_TEXT if tables is None else null_text(tables),
-        MY_ORDERCOMMENT="init or begin must be called first, or it is not the turn of the input"
-        + " or output" * bool(takes)
-        if feeds or takes
-        else "init must be called first, and must have succeeded",
+        MY_ORDERCOMMENT=_order_comment(program, is_handed=bool(feeds or takes), is_taken=bool(takes)),
     )
+
+
+def _order_comment(program: NativeProgram, *, is_handed: bool, is_taken: bool) -> str:
+    """Return when a call is out of order."""
+    if program.stream is not None:
+        return "init or begin must be called first, a hop needs no more rows, or begin comes before its last row"
+    if is_handed:
+        return "init or begin must be called first, or it is not the turn of the input" + " or output" * is_taken
+    return "init must be called first, and must have succeeded"
 
 
 def _banner(spec: HeaderSpec) -> str:
@@ -357,6 +378,7 @@ def _main(spec: HeaderSpec, program: NativeProgram, tables: RowTables | None = N
         MY_HANDED=bool(feeds or takes),
         MY_ROWINPUT=bool(feeds),
         MY_ROWOUTPUT=bool(takes),
+        MY_INCREMENTAL=program.stream is not None,
         MY_WORDS=max((-(-feed.row_bytes // 4) for feed in feeds), default=1),
         MY_INPUTS=[item for item in _loops(spec.inputs) if item["my_position"] not in fed],
         MY_OUTPUTS=[item for item in _loops(spec.outputs) if item["my_position"] not in taken],

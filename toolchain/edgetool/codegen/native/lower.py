@@ -7,7 +7,7 @@ reason, before anything is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -64,18 +64,63 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Ring:
+    """The rows of a root tensor that a step of a stream keeps from the one before.
+
+    They are its first `kept_bytes` bytes, which were `hop_bytes` bytes further on.
+    """
+
+    kept_bytes: int
+    hop_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What a program computes in one step of a stream, when the window has moved by a hop; see incremental.py.
+
+    Attributes:
+        hop_rows: The rows of the input that are new in each step.
+        window_rows: The rows of the input in a window.
+        row_bytes: The size of a row of the input.
+        rings: Those of root tensors.
+        macs: The multiply-accumulates of each operator in a step.
+        touched_macs: Those of rows that depend on new rows of the input, or that no window had before.
+        window_macs: Those of a whole window.
+    """
+
+    hop_rows: int
+    window_rows: int
+    row_bytes: int
+    rings: Mapping[int, Ring]
+    macs: Mapping[int, int]
+    touched_macs: int
+    window_macs: int
+
+    @property
+    def step_macs(self) -> int:
+        """The multiply-accumulates of a step."""
+        return sum(self.macs.values())
+
+    @property
+    def window_hops(self) -> int:
+        """How many hops fill a window."""
+        return -(-self.window_rows // self.hop_rows)
+
+
+@dataclass(frozen=True, slots=True)
 class NativeProgram:
     """A model as steps, in the order of its operators.
 
     The main graph has another tensor for each resource variable (control.py) and for sums of rows (sums.py).
     places: the place of each tensor that a step, an input or an output refers to. initial: what init and reset write to
-    variables, by tensor; the others get their zero point.
+    variables, by tensor; the others get their zero point. stream: what the program keeps if it is a step of a stream.
     """
 
     model: Model
     steps: tuple[Step, ...]
     places: dict[int, Place]
     initial: dict[int, Constant] = field(default_factory=dict)
+    stream: Stream | None = None
 
     @property
     def graph(self) -> Graph:

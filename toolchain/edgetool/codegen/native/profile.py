@@ -64,6 +64,7 @@ def profile_source(
                 "MY_AMOUNT": feed.row_bytes // (REAL_BYTES if fills[feed.position] == "random_reals" else 1),
                 "MY_FEEDNUMBER": feed.number,
                 "MY_TENSOR": feed.tensor,
+                "MY_FIRST": feed.first,
             }
             for feed in feeds
         ],

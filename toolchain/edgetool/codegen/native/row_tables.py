@@ -33,8 +33,9 @@ class Handed:
         number: Its number in the schedule of the tables.
         position: Its position among the model's inputs or outputs.
         tensor: Its number in the tables.
-        rows: The number of its rows.
+        rows: The number of its rows that are handed over.
         row_bytes: The size of each.
+        first: The number of the first one: those before are in a ring.
     """
 
     number: int
@@ -42,6 +43,7 @@ class Handed:
     tensor: int
     rows: int
     row_bytes: int
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +219,15 @@ class _Writer:
     def _handed(self, number: int, tensors: Sequence[int]) -> Handed:
         """Return a fed input or a taken output. tensors: the inputs or outputs."""
         firing = self._problem.operators[number].firings[0]
-        tensor = self._problem.tensor_of_rows()[(*firing.reads, *firing.writes)[0]]
+        row = (*firing.reads, *firing.writes)[0]
+        tensor = self._problem.tensor_of_rows()[row]
         item = self._problem.tensors[tensor]
         places = self._program.places
         position = [places[index].root for index in tensors].index(item.tensor)
         cells = self._number(self._root(item.tensor))
-        return Handed(self._numbers[number], position, cells, item.rows, item.row_bytes)
+        first = row - self._problem.first_row(tensor)
+        rows = len(self._problem.operators[number].firings)
+        return Handed(self._numbers[number], position, cells, rows, item.row_bytes, first)
 
     def _step(self, position: int, step: Step) -> str:
         """Return a step in C."""
@@ -399,7 +404,7 @@ def _too_large(what: str, value: int, where: str) -> UnsupportedModelError:
 
 def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateValue]:
     """Return what NAME.c has for a plan of rows, besides source_values."""
-    feeds, takes = tables.feeds, tables.takes
+    feeds, takes, stream = tables.feeds, tables.takes, program.stream
     graph = program.graph
 
     def items(handed: Sequence[Handed], tensors: Sequence[int], number: str) -> list[dict[str, TemplateValue]]:
@@ -409,6 +414,7 @@ def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateV
                 "my_type": io_type(graph.tensors[tensors[item.position]]),
                 number: item.number,
                 "MY_TENSOR": item.tensor,
+                "MY_FIRST": item.first,
                 "MY_ROWBYTES": item.row_bytes,
             }
             for item in handed
@@ -422,7 +428,7 @@ def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateV
         "MY_ROWOUTPUT": bool(takes),
         "MY_START": "begin" if feeds or takes else "invoke",
         "MY_NULLTEXT": null_text(tables),
-        "MY_ORDERTEXT": _order_text(tables),
+        "MY_ORDERTEXT": order_text(program, tables),
         "MY_FIRINGS": tables.firings,
         "MY_HANDEDCOUNT": len(feeds) + len(takes),
         "MY_FEDCOUNT": len(feeds),
@@ -431,11 +437,22 @@ def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateV
         "MY_TAKENPOSITIONS": ", ".join(str(take.position) for take in takes),
         "MY_FEDS": items(feeds, graph.inputs, "MY_FEEDNUMBER"),
         "MY_TAKES": items(takes, graph.outputs, "MY_TAKENUMBER"),
+        "MY_INCREMENTAL": stream is not None,
+        "MY_RINGS": [
+            {
+                "MY_RINGOFFSET": tables.offsets[root],
+                "MY_KEPTBYTES": ring.kept_bytes,
+                "MY_HOPBYTES": ring.hop_bytes,
+            }
+            for root, ring in ({} if stream is None else stream.rings).items()
+        ],
     }
 
 
-def _order_text(tables: RowTables) -> str:
-    """Return what was called in the wrong order."""
+def order_text(program: NativeProgram, tables: RowTables) -> str:
+    """Return what else may have to come first."""
+    if program.stream is not None:
+        return "init or begin must be called first, or a hop needs more rows, or none"
     if tables.takes:
         return "init or begin must be called first, or it is the turn of another input or output, or of none"
     if tables.feeds:

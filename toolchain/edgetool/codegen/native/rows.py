@@ -13,6 +13,7 @@ from math import gcd
 
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.program import Constant, RowInput, Step
+from edgetool.errors import UnsupportedModelError
 from edgetool.memory.streaming.problem import Firing, RowOperator, RowProblem, RowTensor
 from edgetool.operators.overlap import Window, channelwise_distance, conv_distance
 
@@ -53,6 +54,8 @@ def row_problem(
     state |= {item.root for items in accesses for item in items if graph.tensors[item.root].is_variable}
     # The rows of a band lie together.
     banded = {program.places[step.output].root for step in program.steps if min(step.band, step.rows) > 1}
+    rings = {} if program.stream is None else program.stream.rings
+    fed_roots = {program.places[index].root for index in fed}
     by_root: dict[int, list[_Access]] = {root: [] for root in (*inputs, *outputs)}
     for items in accesses:
         for item in items:
@@ -62,11 +65,22 @@ def row_problem(
     first = 0
     for root, items in by_root.items():
         tensor = graph.tensors[root]
+        ring = rings.get(root)
+        kept_bytes = 0 if ring is None else ring.kept_bytes
+        is_fed = root in inputs and root in fed_roots and root not in state
+        if ring is not None:
+            items = [*items, _Access(root, kept_bytes, ring.hop_bytes, 1)]
+        if is_fed and program.stream is not None:
+            items = [*items, _Access(root, kept_bytes, program.stream.row_bytes, 1)]
         size, together = _cell(tensor.size_bytes, items)
-        is_fed = root in inputs and root in fed and root not in state
-        is_kept = root in state or (root in outputs and root not in taken_roots)
+        is_kept = root in state or (root in outputs and root not in taken_roots) or ring is not None
         together |= is_kept or root in complete or root in banded
         together |= root in inputs and not is_fed
+        if kept_bytes % max(1, size):
+            raise UnsupportedModelError(
+                f"a plan of rows has room for {MAX_CELLS:,} rows of a tensor, and {tensor.name!r} has more",
+                fix="omit --incremental",
+            )
         rows = tensor.size_bytes // size if size else 0
         element = max(1, tensor.dtype.bits // 8)
         tensors.append(
@@ -76,19 +90,18 @@ def row_problem(
                 row_bytes=size,
                 group=max(1, rows) if together else 1,
                 alignment=max(element, WORD if together or rows == 1 else gcd(size, WORD)),
-                given=root in state or (root in inputs and not is_fed),
+                given=root in state or (root in inputs and not is_fed) or ring is not None,
                 kept=is_kept,
                 tensor=root,
+                computed=0 if ring is None else rows - kept_bytes // size,
             )
         )
         cells[root] = _Cells(first, size)
         first += rows
     operators = [
-        RowOperator(
-            FEED, tuple(Firing((), (row,)) for row in range(cells[root].first, cells[root].first + tensor.rows))
-        )
+        RowOperator(FEED, tuple(Firing((), (row,)) for row in _rows_to_feed(cells[root].first, tensor)))
         for root, tensor in zip(by_root, tensors, strict=True)
-        if root in inputs and not tensor.given
+        if root in inputs and (tensor.computed or not tensor.given)
     ]
     last = {program.places[step.output].root: position for position, step in enumerate(program.steps)}
     for position, step in enumerate(program.steps):
@@ -98,6 +111,11 @@ def row_problem(
                 start = cells[root].first
                 operators.append(RowOperator(TAKE, tuple(Firing((start + i,), ()) for i in range(rows_of_root.rows))))
     return RowProblem(tuple(tensors), tuple(operators), sequential=bool(state))
+
+
+def _rows_to_feed(first: int, tensor: RowTensor) -> range:
+    """Return the rows of a tensor that is fed: all, or those behind its ring."""
+    return range(first + (tensor.rows - tensor.computed if tensor.given else 0), first + tensor.rows)
 
 
 def step_numbers(problem: RowProblem) -> list[int]:

@@ -128,8 +128,9 @@ class _Network:
         self._sizes = problem.row_sizes()
         self._tensor_of = problem.tensor_of_rows()
         self._tensors = problem.tensors
+        self._given = frozenset(problem.given_rows())
         self.fixed_bytes = max(
-            sum(tensor.rows * tensor.row_bytes for tensor in problem.tensors if tensor.given),
+            sum(self._sizes[row] for row in self._given),
             sum(tensor.rows * tensor.row_bytes for tensor in problem.tensors if tensor.kept),
             # Rows that lie together have addresses of their own, whenever they are live.
             *(min(tensor.rows, tensor.group) * tensor.row_bytes for tensor in problem.tensors),
@@ -171,7 +172,7 @@ class _Network:
         completed_by: dict[int, dict[int, int]] = defaultdict(dict)
         for index, number in enumerate(self._operator_of):
             for row in self._firing(index).writes:
-                if not self._tensors[self._tensor_of[row]].given:
+                if row not in self._given:
                     completed_by[row][number] = index
         result = []
         for index in range(len(self._operator_of)):
@@ -203,7 +204,7 @@ class _Network:
         sizes: dict[tuple[int, tuple[int, ...]], int] = defaultdict(int)
         for row, size in enumerate(self._sizes):
             tensor, writer = self._tensors[self._tensor_of[row]], self._writer[row]
-            if not size or (writer == GIVEN and not tensor.given):
+            if not size or (writer == GIVEN and row not in self._given):
                 continue
             last = {self._operator_of[index]: index for index in self._readers[row] if index != writer}.values()
             readers = tuple(index for index in last if not any(self._comes_before(index, other) for other in last))

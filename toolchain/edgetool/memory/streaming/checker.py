@@ -69,7 +69,7 @@ class _Execution:
         self._sizes = problem.row_sizes()
         self._owner: npt.NDArray[np.int64] = np.full(plan.memory_bytes, NOTHING)
         self._fired = [0] * len(problem.operators)
-        self._given = [row for i, tensor in enumerate(problem.tensors) if tensor.given for row in problem.rows_of(i)]
+        self._given = list(problem.given_rows())
         self._kept = [row for i, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(i)]
         # How many firings have yet to write a row, and which rows have been written. Given rows are always complete.
         self._missing = Counter(row for item in problem.operators for firing in item.firings for row in firing.writes)

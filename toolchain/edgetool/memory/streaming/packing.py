@@ -272,7 +272,7 @@ class _Blocks:
                     self.sizes.append(min(tensor.group, tensor.rows - i) * tensor.row_bytes)
                     self.alignments.append(max(unit, tensor.alignment))
                 begin = inside * tensor.row_bytes
-                if first[row] <= last[row] or tensor.given:
+                if first[row] <= last[row]:
                     end = begin + tensor.row_bytes
                     parts.append(_Part(len(self.sizes) - 1, row, first[row], max(first[row], last[row]), begin, end))
         self.operators = sorted(scratch_steps)

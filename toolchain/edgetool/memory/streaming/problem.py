@@ -30,6 +30,8 @@ class RowTensor:
         given: Whether its rows exist before the first step: an input that the application writes as a whole, or state.
         kept: Whether its rows must exist after the last step: an output, or state.
         tensor: The index in the model's main graph, -1 for one that only the plan has.
+        computed: How many of the last rows of a given tensor do not exist before the first step, but are computed: the
+            first ones are what a stream keeps from the step before.
     """
 
     name: str
@@ -40,6 +42,7 @@ class RowTensor:
     given: bool = False
     kept: bool = False
     tensor: int = -1
+    computed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,12 @@ class RowProblem:
     def rows_of(self, tensor: int) -> range:
         """Return the numbers of a tensor's rows."""
         return range(self._starts[tensor], self._starts[tensor + 1])
+
+    def given_rows(self) -> Iterator[int]:
+        """Yield the numbers of the rows that exist before the first step."""
+        for index, tensor in enumerate(self.tensors):
+            if tensor.given:
+                yield from self.rows_of(index)[: tensor.rows - tensor.computed]
 
     def tensor_of_rows(self) -> list[int]:
         """Return the tensor of each row."""

@@ -90,8 +90,7 @@ def live_bytes(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
     """Return the bytes that are live at each step of a schedule."""
     sizes = problem.row_sizes()
     last = last_steps(problem, schedule)
-    given = (row for index, tensor in enumerate(problem.tensors) if tensor.given for row in problem.rows_of(index))
-    alive = {row for row in given if last[row] >= 0}
+    alive = {row for row in problem.given_rows() if last[row] >= 0}
     total = sum(sizes[row] for row in alive)
     result = []
     for step, (number, firing) in enumerate(steps_of(problem, tuple(schedule))):
@@ -109,7 +108,9 @@ def live_bytes(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
 
 def first_steps(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
     """Return the first step that writes each row; -1 for rows that are given, the number of steps for others."""
-    first = [-1 if tensor.given else len(schedule) for tensor in problem.tensors for _ in range(tensor.rows)]
+    first = [len(schedule)] * problem.row_count
+    for row in problem.given_rows():
+        first[row] = -1
     for step, (_, firing) in enumerate(steps_of(problem, tuple(schedule))):
         for row in firing.writes:
             first[row] = min(first[row], step)
@@ -166,14 +167,13 @@ class _Network:
             for row in firing.reads
         }
         end = len(self.operators)
-        given = set()
+        given = set(problem.given_rows())
+        for row in given:
+            self.maker[row] = -1
         for index, tensor in enumerate(problem.tensors):
-            for row in problem.rows_of(index):
-                if tensor.kept:
+            if tensor.kept:
+                for row in problem.rows_of(index):
                     self.readers[row].append(end)
-                if tensor.given:
-                    given.add(row)
-                    self.maker[row] = -1
         self.given_bytes = sum(self.sizes[row] for row in given)
         # The bytes that are live between positions; inputs that nothing reads are gone at the first step.
         change = [0] * (end + 2)

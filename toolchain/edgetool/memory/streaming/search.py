@@ -140,7 +140,8 @@ def _with_steps(
 
 
 def _given_bytes(problem: RowProblem) -> int:
-    return sum(tensor.rows * tensor.row_bytes for tensor in problem.tensors if tensor.given)
+    sizes = problem.row_sizes()
+    return sum(sizes[row] for row in problem.given_rows())
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,6 @@ class _Window:
         self._start = start
         operators = problem.operators[start:end]
         sizes = problem.row_sizes()
-        tensor_of = problem.tensor_of_rows()
         writers: dict[int, list[tuple[int, int, int]]] = {}  # by row: operator, the first firing and the last
         users: dict[int, dict[int, int]] = {}  # by row: the last firing of each operator
         for number, operator in enumerate(operators):
@@ -199,7 +199,8 @@ class _Window:
                         items.append((number, count, count))
                 for row in (*firing.reads, *firing.writes):
                     users.setdefault(row, {})[number] = count
-        there = {row for i, tensor in enumerate(problem.tensors) if tensor.given for row in problem.rows_of(i)}
+        given = set(problem.given_rows())
+        there = set(given)
         there.update(row for item in problem.operators[:start] for firing in item.firings for row in firing.writes)
         stays = {row for item in problem.operators[end:] for firing in item.firings for row in firing.reads}
         stays.update(row for item in problem.operators[end:] for firing in item.firings for row in firing.writes)
@@ -217,7 +218,7 @@ class _Window:
                 needs: dict[int, int] = {}
                 for row in firing.reads:
                     for other, _, last in writers.get(row, ()):
-                        if other != number and not problem.tensors[tensor_of[row]].given:
+                        if other != number and row not in given:
                             needs[other] = max(last, needs.get(other, 0))
                 created, shared = 0, []
                 for row in firing.writes:

@@ -47,15 +47,23 @@ int main(void)
     }
 #endif
 #if MY_HANDED
+#if MY_ROWOUTPUT
     result = my_model_invoke_rows(
         &context,
 #if MY_ROWINPUT
         fetch,
 #endif
-#if MY_ROWOUTPUT
         take,
-#endif
         NULL);
+#else
+#if MY_INCREMENTAL
+    while (result == my_model_ok && my_model_hops_missing(&context) > 0) {
+        result = my_model_invoke_rows(&context, fetch, NULL);
+    }
+#else
+    result = my_model_invoke_rows(&context, fetch, NULL);
+#endif
+#endif
 #else
     result = my_model_invoke(&context);
 #endif

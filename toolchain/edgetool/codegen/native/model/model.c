@@ -50,13 +50,51 @@ my_model_result my_model_init(my_model_context *context, void *memory, size_t by
 #if MY_ROWWISE
     context->at = MY_FIRINGS;
 #endif
+#if MY_INCREMENTAL
+    return my_model_reset(context);
+#else
 #if MY_STATE
     return my_model_reset(context);
 #else
     return my_model_ok;
 #endif
+#endif
 }
 
+#if MY_INCREMENTAL
+my_model_result my_model_reset(my_model_context *context)
+{
+    if (context == NULL) {
+        return my_model_error_null;
+    }
+    if (context->arena == NULL) {
+        return my_model_error_order;
+    }
+#if MY_RINGS
+    memset(context->arena + MY_RINGOFFSET, 0, MY_KEPTBYTES + MY_HOPBYTES);
+#endif
+    context->at = MY_FIRINGS;
+    context->missing = MY_MODEL_WINDOW_HOPS;
+    return my_model_ok;
+}
+
+uint32_t my_model_hops_missing(const my_model_context *context)
+{
+    return context == NULL || context->arena == NULL ? MY_MODEL_WINDOW_HOPS : context->missing;
+}
+
+/* Moves bytes of a ring by a hop to its beginning. */
+static void my_model_move(uint8_t *ring, size_t bytes, size_t hop)
+{
+    while (bytes > 0) {
+        const size_t count = bytes < hop ? bytes : hop;
+        memcpy(ring, ring + hop, count);
+        ring += count;
+        bytes -= count;
+    }
+}
+
+#else
 #if MY_STATE
 my_model_result my_model_reset(my_model_context *context)
 {
@@ -76,6 +114,7 @@ my_model_result my_model_reset(my_model_context *context)
     return my_model_ok;
 }
 
+#endif
 #endif
 #if MY_ROWWISE
 #if MY_STEPS
@@ -105,6 +144,14 @@ my_model_result my_model_MY_START(my_model_context *context)
     if (context->arena == NULL) {
         return my_model_error_order;
     }
+#if MY_INCREMENTAL
+    if (context->at < MY_FIRINGS) {
+        return my_model_error_order;
+    }
+#if MY_RINGS
+    my_model_move(context->arena + MY_RINGOFFSET, MY_KEPTBYTES, MY_HOPBYTES);
+#endif
+#endif
     context->at = 0;
     memset(context->done, 0, sizeof context->done);
 #if MY_STEPS
@@ -154,11 +201,20 @@ my_model_result my_model_feed_row_my_position(my_model_context *context, const m
     if (my_model_next_input(context) != my_position) {
         return my_model_error_order;
     }
+#if MY_FIRST
+    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST + context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
+#else
     memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
+#endif
     context->done[MY_FEEDNUMBER]++;
     context->at++;
 #if MY_STEPS
     my_model_run(context);
+#endif
+#if MY_INCREMENTAL
+    if (context->at == MY_FIRINGS && context->missing > 0) {
+        context->missing--;
+    }
 #endif
     return my_model_ok;
 }

@@ -35,6 +35,9 @@ extern "C" {
 typedef struct {
     uint8_t *arena;
     uint32_t at;
+#if MY_INCREMENTAL
+    uint32_t missing;
+#endif
     uint16_t done[MY_OPERATORCOUNT];
 } my_model_context;
 #else
@@ -61,13 +64,35 @@ typedef enum {
 
 const char *my_model_result_text(my_model_result result);
 
-#if MY_STATE
-/* Uses `memory` as the arena until the next init, and clears the state in it. */
+#if MY_CLEARS
+/* Uses `memory` as the arena until the next init, and clears MY_HISTORY in it. */
 #else
 /* Uses `memory` as the arena until the next init. Nothing is read or written before the first MY_START. */
 #endif
 my_model_result my_model_init(my_model_context *context, void *memory, size_t bytes);
 
+#if MY_INCREMENTAL
+/*
+ * A window of MY_MODEL_WINDOW_ROWS rows moves along a stream, by MY_MODEL_HOP_ROWS rows from one result to the next.
+ * Rings in the arena keep what has not changed. MY_MODEL_WINDOW_HOPS hops fill a window.
+ */
+#define MY_MODEL_WINDOW_ROWS MY_WINDOWROWS
+#define MY_MODEL_HOP_ROWS MY_HOPROWS
+#define MY_MODEL_WINDOW_HOPS MY_WINDOWHOPS
+
+/*
+ * Forgets all rows, also those of a hop that has not been completed. Call it when rows of the stream were lost: results
+ * are of a window without gaps. Returns my_model_error_order before init, which has the same effect.
+ */
+my_model_result my_model_reset(my_model_context *context);
+
+/*
+ * How many hops must still be completed until an output is the result of a whole window: 0 if it is. Earlier outputs are
+ * undefined.
+ */
+uint32_t my_model_hops_missing(const my_model_context *context);
+
+#endif
 #if MY_HANDED
 #if MY_ROWOUTPUT
 #if MY_ROWINPUT
@@ -82,10 +107,17 @@ my_model_result my_model_init(my_model_context *context, void *memory, size_t by
  */
 #endif
 #else
+#if MY_INCREMENTAL
+/*
+ * Moves the window on by a hop. Outputs are undefined from then on, until the MY_MODEL_HOP_ROWS new rows have been fed.
+ * Returns my_model_error_order, and changes nothing, if the hop before has not been completed: feed its rows, or reset.
+ */
+#else
 /*
  * Starts an inference, and ends the one before. Inputs that are not fed by rows must have been filled. Then feed a row of
  * the input that next_input returns, until it returns MY_MODEL_INPUT_COUNT: then the outputs are ready.
  */
+#endif
 #endif
 my_model_result my_model_begin(my_model_context *context);
 
@@ -137,7 +169,11 @@ typedef const void *(*my_model_fetch)(void *user, uint32_t input, uint32_t row);
 typedef void (*my_model_take)(void *user, uint32_t output, uint32_t row, const void *elements);
 
 #endif
+#if MY_INCREMENTAL
+/* Completes a hop with rows that a function returns. It is called once for each row, when the row is needed. */
+#else
 /* Runs the model with functions that hand rows over. They are called once for each row, in the order of its turns. */
+#endif
 my_model_result my_model_invoke_rows(
     my_model_context *context,
 #if MY_ROWINPUT

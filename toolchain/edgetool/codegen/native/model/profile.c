@@ -142,8 +142,13 @@ static void run_timed(const my_model_context *context)
             /* A row is fed here, or taken. */
 #if MY_FEDS
             if (number == MY_FEEDNUMBER) {
+#if MY_FIRST
+                memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST + *done), fed_row_my_position,
+                       sizeof fed_row_my_position);
+#else
                 memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, *done), fed_row_my_position,
                        sizeof fed_row_my_position);
+#endif
             }
 #endif
             ++*done;
