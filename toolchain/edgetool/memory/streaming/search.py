@@ -207,6 +207,7 @@ class _Window:
         stays.update(row for i, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(i))
         self._live = sum(sizes[row] for row in there if row in stays or row in users)
         self._full = tuple(len(operator.firings) for operator in operators)
+        self._taking = {i for i, item in enumerate(operators) if not any(firing.writes for firing in item.firings)}
         self._affected: list[set[int]] = [{number} for number in range(len(operators))]
         for row, uses in users.items():
             for number, _, _ in writers.get(row, ()):
@@ -263,8 +264,9 @@ class _Window:
         fired: list[int] = []
         ready = [number for number in range(len(first)) if self._is_ready(first, number)]
         state, live, ready = self._eager(first, self._live, floor, ready, fired)
-        # How each state was reached: from which one, and by which firings.
+        # How each state was reached with the lowest peak: from which one, and by which firings.
         origins: dict[_State, tuple[_State | None, list[int]]] = {state: (None, fired)}
+        peaks = {state: floor}
         waiting = [(floor, -sum(state), state, live, ready)]
         base = live
         count = 0
@@ -272,10 +274,15 @@ class _Window:
             peak, _, state, live, ready = heappop(waiting)
             if state == self._full:
                 return _Result(self._path(origins, state), count, False)
+            if peak > peaks[state]:
+                continue
             if count >= nodes or stopped():
                 return _Result([], count, False)
             count += 1
             if live <= base and waiting:
+                # They may be reached again from this state.
+                for item in waiting:
+                    peaks.pop(item[2], None)
                 waiting.clear()
             base = min(base, live)
             for number in ready:
@@ -285,10 +292,11 @@ class _Window:
                 fired = [number]
                 then = (*state[:number], state[number] + 1, *state[number + 1 :])
                 following = self._following(then, ready, number)
-                then, after, following = self._eager(then, after, max(peak, need), following, fired)
-                if then not in origins:
-                    origins[then] = state, fired
-                    heappush(waiting, (max(peak, need), -sum(then), then, after, following))
+                highest = max(peak, need)
+                then, after, following = self._eager(then, after, highest, following, fired)
+                if then not in peaks or highest < peaks[then]:
+                    origins[then], peaks[then] = (state, fired), highest
+                    heappush(waiting, (highest, -sum(then), then, after, following))
         return _Result([], count, True)
 
     def _path(self, origins: dict[_State, tuple[_State | None, list[int]]], state: _State) -> list[int]:
@@ -308,8 +316,10 @@ class _Window:
     def _following(self, state: _State, ready: Sequence[int], number: int) -> list[int]:
         """Return the operators that can fire after one has."""
         affected = self._affected[number]
-        kept = [item for item in ready if item not in affected]
-        return kept + [item for item in affected if self._is_ready(state, item)]
+        able = [item for item in affected if self._is_ready(state, item)]
+        # What the application takes, it takes at once.
+        taking = [item for item in able if item in self._taking]
+        return [*taking, *(item for item in ready if item not in affected), *(i for i in able if i not in taking)]
 
     def _step(self, state: _State, live: int, number: int) -> tuple[int, int]:
         """Return the bytes that a firing needs, and those that are live after it."""
