@@ -32,7 +32,8 @@ Integers = npt.NDArray[np.int64]
 DOUBLE_ROUNDING, WIDE, SIGN = 255, 254, 253  # EDGETOOL_DOUBLE_ROUNDING, EDGETOOL_WIDE, EDGETOOL_SIGN
 # Multipliers around the real scale that are tried for a line.
 TRIED_MULTIPLIERS = 9
-KNOWN = 256  # layers that are computed once for all programs of a model
+# Layers and channels that are computed once for all programs of a model.
+KNOWN, KNOWN_MULTIPLIERS = 256, 2**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Multiplier:
         return max(-self.shift, 0)
 
 
+@lru_cache(maxsize=KNOWN_MULTIPLIERS)
 def quantize_multiplier(real: float) -> Multiplier:
     """Return the fixed-point form of a real multiplier, as QuantizeMultiplier does (double rounding).
 
