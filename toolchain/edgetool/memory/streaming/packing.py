@@ -16,7 +16,6 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from math import gcd
 
 import numpy as np
@@ -169,8 +168,8 @@ class _Generator:
 class _Displacing:
     """A search for offsets below a limit.
 
-    offsets: those of blocks, FAR_BELOW for blocks without a place. waiting: these blocks. moves: how many blocks have
-    been placed.
+    offsets: those of blocks, FAR_BELOW for blocks without a place. waiting: these, behind their sizes and the order in
+    which they lost their places; sorted if the largest comes first. moves: how many blocks have been placed.
     """
 
     def __init__(
@@ -180,18 +179,19 @@ class _Displacing:
         there, sizes = np.array(offsets, np.int64), np.array(blocks.sizes, np.int64)
         has_place = (there != UNPLACED) & (there + sizes <= limit)
         self.offsets: Numbers = np.where(has_place, there, FAR_BELOW)
-        # With the keys to sort them by, the next one last: of the largest, the one that has waited least.
         self.waiting: list[tuple[int, int, int]] = []
-        self._keys = count()
+        self._waited = 0
         self.moves = 0
         self._last = (limit - sizes).tolist()
         self._weights: Numbers = np.ones(len(sizes), np.int64)
         self._wait(np.flatnonzero(~has_place).tolist())
 
     def _wait(self, displaced: Sequence[int]) -> None:
+        """Add blocks that have no place to those that wait."""
         sizes = self._blocks.sizes
         for block in displaced:
-            item = (sizes[block], next(self._keys), block)
+            self._waited += 1
+            item = (sizes[block], self._waited, block)
             if self._largest_first:
                 insort(self.waiting, item)
             else:
