@@ -19,6 +19,7 @@ from zero), the thresholds are exact integers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import frexp, isfinite
 from typing import Any
 
@@ -31,6 +32,8 @@ Integers = npt.NDArray[np.int64]
 DOUBLE_ROUNDING, WIDE, SIGN = 255, 254, 253  # EDGETOOL_DOUBLE_ROUNDING, EDGETOOL_WIDE, EDGETOOL_SIGN
 # Multipliers around the real scale that are tried for a line.
 TRIED_MULTIPLIERS = 9
+# Layers and channels that are computed once for all programs of a model.
+KNOWN, KNOWN_MULTIPLIERS = 256, 2**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Multiplier:
         return max(-self.shift, 0)
 
 
+@lru_cache(maxsize=KNOWN_MULTIPLIERS)
 def quantize_multiplier(real: float) -> Multiplier:
     """Return the fixed-point form of a real multiplier, as QuantizeMultiplier does (double rounding).
 
@@ -152,6 +156,22 @@ def layer_scales(
         low: The lowest output code.
         high: The highest output code.
     """
+    arrays = (np.asarray(item, np.int64).tobytes() for item in (offsets, reach.low, reach.high))
+    return _layer_scales(tuple(multipliers), *arrays, zero_point, low, high)
+
+
+@lru_cache(maxsize=KNOWN)
+def _layer_scales(
+    known: tuple[Multiplier, ...],
+    offset_bytes: bytes,
+    low_bytes: bytes,
+    high_bytes: bytes,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> Scales:
+    offsets, lowest, highest = (np.frombuffer(data, np.int64) for data in (offset_bytes, low_bytes, high_bytes))
+    multipliers, reach = list(known), Reach(lowest, highest)
     lines = find_lines(multipliers, reach.low + offsets, reach.high + offsets, zero_point, low, high)
     if lines is None:
         return sign_scales(multipliers, offsets, reach) or double_rounding_scales(multipliers, offsets)

@@ -14,9 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from edgetool.codegen.native.fixed_point import Integers, Reach, Scales
+from edgetool.codegen.native.fixed_point import KNOWN, Integers, Reach, Scales
 
-KNOWN = 256  # layers that are computed once for all programs of a model
 # Slopes around the real one that are tried.
 TRIED = sorted(range(-4, 5), key=abs)
 

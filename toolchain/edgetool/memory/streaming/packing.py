@@ -12,6 +12,7 @@ go round in circles.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -167,8 +168,8 @@ class _Generator:
 class _Displacing:
     """A search for offsets below a limit.
 
-    offsets: those of blocks, FAR_BELOW for blocks without a place. waiting: these blocks. moves: how many blocks have
-    been placed.
+    offsets: those of blocks, FAR_BELOW for blocks without a place. waiting: these, behind their sizes and the order in
+    which they lost their places; sorted if the largest comes first. moves: how many blocks have been placed.
     """
 
     def __init__(
@@ -178,43 +179,53 @@ class _Displacing:
         there, sizes = np.array(offsets, np.int64), np.array(blocks.sizes, np.int64)
         has_place = (there != UNPLACED) & (there + sizes <= limit)
         self.offsets: Numbers = np.where(has_place, there, FAR_BELOW)
-        self.waiting: list[int] = np.flatnonzero(~has_place).tolist()
+        self.waiting: list[tuple[int, int, int]] = []
+        self._waited = 0
         self.moves = 0
         self._last = (limit - sizes).tolist()
         self._weights: Numbers = np.ones(len(sizes), np.int64)
+        self._wait(np.flatnonzero(~has_place).tolist())
+
+    def _wait(self, displaced: Sequence[int]) -> None:
+        """Add blocks that have no place to those that wait."""
+        sizes = self._blocks.sizes
+        for block in displaced:
+            self._waited += 1
+            item = (sizes[block], self._waited, block)
+            if self._largest_first:
+                insort(self.waiting, item)
+            else:
+                self.waiting.append(item)
 
     def place_one(self) -> None:
         """Place a block that waits where the blocks that it displaces have the least weight."""
-        sizes, waiting = self._blocks.sizes, self.waiting
-        if self._largest_first:
-            number = max(range(len(waiting)), key=lambda i: (sizes[waiting[i]], i))
-        else:
-            number = self._generator.below(len(waiting))
-        block = waiting.pop(number)
+        number = -1 if self._largest_first else self._generator.below(len(self.waiting))
+        block = self.waiting.pop(number)[-1]
         self.moves += 1
-        others, distances = self._blocks.edges(block)
-        count = len(others) // 2
+        others, distances, signs = self._blocks.edges(block)
         # Where the weight changes: at the first offset that conflicts with another block, and at the first one behind.
-        edges = np.maximum(self.offsets[others] + distances, 0)
-        changes = self._weights[others]
-        changes[count:] *= -1
+        edges = self.offsets.take(others)
+        edges += distances
+        np.maximum(edges, 0, out=edges)
         order = edges.argsort()
-        edges_in_order, weights = edges[order], changes[order].cumsum()
+        edges_in_order = edges.take(order)
+        if not len(others) or edges_in_order[0] > 0:
+            self.offsets[block] = 0
+            return
+        weights = (self._weights.take(others) * signs).take(order).cumsum()
         places = self._blocks.aligned_up(block, edges_in_order)
         is_possible = places <= self._last[block]
         is_possible[:-1] &= places[:-1] < edges_in_order[1:]
         places, weights = places[is_possible], weights[is_possible]
-        if not count or edges_in_order[0] > 0:
-            place, least = 0, 0
-        else:
-            least = int(weights.min())
-            lightest = places[weights == least]
-            place = int(lightest[self._generator.below(len(lightest)) if least else 0])
+        least = int(weights.min())
+        lightest = places[weights == least]
+        place = int(lightest[self._generator.below(len(lightest)) if least else 0])
         if least:
             self._weights[block] += 1
-            displaced = others[:count][(edges[:count] <= place) & (place < edges[count:])]
+            half = len(others) // 2
+            displaced = others[:half][(edges[:half] <= place) & (place < edges[half:])]
             self.offsets[displaced] = FAR_BELOW
-            self.waiting += dict.fromkeys(displaced.tolist())
+            self._wait(list(dict.fromkeys(displaced.tolist())))
         self.offsets[block] = place
 
 
@@ -286,24 +297,26 @@ class _Blocks:
         for part in parts:
             start, end = self._lives.get(part.block, (part.first, part.last))
             self._lives[part.block] = start, max(end, part.last)
-        self.conflicts = _conflicts(len(self.sizes), parts, distances, gcd(*self.alignments))
-        self._edges: list[tuple[Numbers, Numbers] | None] = [None] * len(self.sizes)
+        self._unit = gcd(*self.alignments)  # of all offsets at which conflicts begin or end
+        self.conflicts = _conflicts(len(self.sizes), parts, distances, self._unit)
+        self._edges: list[tuple[Numbers, Numbers, Numbers] | None] = [None] * len(self.sizes)
 
-    def edges(self, block: int) -> tuple[Numbers, Numbers]:
-        """Return the blocks that conflict with a block, twice, and the distances from them where conflicts begin, and
-        where they end.
+    def edges(self, block: int) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the blocks that conflict with a block, twice, the distances from them where conflicts begin, and where
+        they end, and the sign of what changes there.
         """
         known = self._edges[block]
         if known is None:
-            items = np.array(self.conflicts[block], np.int64).reshape(-1, 3)
-            known = np.concatenate([items[:, 0], items[:, 0]]), np.concatenate([items[:, 1], items[:, 2]])
+            others, starts, ends = np.array(self.conflicts[block], np.int64).reshape(-1, 3).T
+            ones = np.ones(len(others), np.int64)
+            known = np.tile(others, 2), np.concatenate([starts, ends]), np.concatenate([ones, -ones])
             self._edges[block] = known
         return known
 
     def aligned_up(self, block: int, offsets: Numbers) -> Numbers:
-        """Return the first offsets from some on that are multiples of a block's alignment."""
+        """Return the first offsets from some on, multiples of the unit, that are multiples of a block's alignment."""
         alignment = self.alignments[block]
-        return offsets if alignment == 1 else -(-offsets // alignment) * alignment
+        return offsets if alignment == self._unit else -(-offsets // alignment) * alignment
 
     def offsets_in(self, packing: Packing) -> list[int]:
         """Return the offset of each block in a packing of the same rows; UNPLACED if its rows do not lie together."""
@@ -334,12 +347,14 @@ class _Blocks:
         """Place blocks in an order, each at the lowest offset that is free; return the offset of each."""
         offsets = [UNPLACED] * len(self.sizes)
         for i in order:
-            offset = 0
-            for start, end in sorted(
+            taken = [
                 (there + start, there + end)
                 for other, start, end in self.conflicts[i]
                 if (there := offsets[other]) != UNPLACED
-            ):
+            ]
+            taken.sort()
+            offset = 0
+            for start, end in taken:
                 if offset < start:
                     break
                 if offset < end:

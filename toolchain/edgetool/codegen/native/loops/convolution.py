@@ -16,46 +16,65 @@ BLOCK = 8  # channels that edgetool_conv2d_lean_s8 computes at once
 
 def _tiled_s8(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_conv2d_tiled_s8: groups of pixels, whose taps are copied to scratch."""
+    check_steps(call.step.rows * call["output_width"])
+    # Bands differ in what the alignments of their rows are.
+    bands: dict[tuple[object, ...], tuple[range, int]] = {}
+    for band in call.bands():
+        address = (call.output_start + band[0] * call.step.row_bytes) % WORD
+        key = (address, *(_alignments(call, y) for y in band))
+        bands[key] = band, bands.get(key, (band, 0))[1] + 1
+    copied: dict[tuple[object, ...], Counter[str]] = {}
+    loops: Counter[str] = Counter()
+    for band, times in bands.values():
+        for name, count in _tiled_band(call, band, copied).items():
+            loops[name] += times * count
+    return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items()})
+
+
+def _tiled_band(call: StepCall, band: range, copied: dict[tuple[object, ...], Counter[str]]) -> Counter[str]:
+    """Return the loops of one band. copied: those that copy groups of pixels, to which new ones are added."""
     loops: Counter[str] = Counter()
     width, groups, filters = call["output_width"], call["groups"], call["filters"]
     channels, pixels = groups * filters, 2 if call.code.thumb1 else 4
     turns = -(-call["taps_y"] * call["taps_x"] * call["depth"] // TAPS) * 2
-    check_steps(call.step.rows * width)
-    copied: dict[tuple[object, ...], Counter[str]] = {}
     is_line = _is_line(call, pixels)
-    for band in call.bands():
-        count = len(band) * width
-        alignments = {y: tuple(_alignment(call, row) for row in call.tap_rows(y)) for y in band}
-        for done in range(0, count, pixels):
-            size = min(pixels, count - done)
-            first = count - done - size if call.descending else done
-            group = [(band[place // width], place % width) for place in range(first, first + size)]
-            rows = tuple(alignments[y] for y, _ in group)
-            for channel in range(0, groups * call["depth"], call["depth"]):
-                key = (*rows, *(x for _, x in group), channel % WORD)
-                if key not in copied:
-                    copied[key] = _copies(call, group, channel, pixels)
-                loops.update(copied[key])
-            loops["groups in a line" if is_line and size == pixels else "groups"] += 1
-            loops["more groups of channels"] += groups - 1
-            pairs = groups * -(-filters // 2)
-            if size > pixels // 2 and call.form != "double":
-                loops["pairs"] += pairs
-                loops["pairs of one channel"] += groups * (filters % 2)
-                loops["turns"] += pairs * turns
-                if call.code.dsp:
-                    loops["eight turns"] += pairs * -(-(turns - 1) // 8)
-            else:
-                loops["pixels alone"] += size * groups
-                loops["pairs alone"] += size * pairs
-                loops["turns alone"] += size * pairs * turns
-        if not call.is_full_range:
-            address = call.output_start + band[0] * call.step.row_bytes
-            words = count * channels // WORD if call.code.dsp and address % WORD == 0 else 0
-            loops["clamps"] += 1
-            loops["clamped words"] += words
-            loops["clamped codes"] += count * channels - words * WORD
-    return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items()})
+    count = len(band) * width
+    alignments = {y: _alignments(call, y) for y in band}
+    for done in range(0, count, pixels):
+        size = min(pixels, count - done)
+        first = count - done - size if call.descending else done
+        group = [(band[place // width], place % width) for place in range(first, first + size)]
+        rows = tuple(alignments[y] for y, _ in group)
+        for channel in range(0, groups * call["depth"], call["depth"]):
+            key = (*rows, *(x for _, x in group), channel % WORD)
+            if key not in copied:
+                copied[key] = _copies(call, group, channel, pixels)
+            loops.update(copied[key])
+        loops["groups in a line" if is_line and size == pixels else "groups"] += 1
+        loops["more groups of channels"] += groups - 1
+        pairs = groups * -(-filters // 2)
+        if size > pixels // 2 and call.form != "double":
+            loops["pairs"] += pairs
+            loops["pairs of one channel"] += groups * (filters % 2)
+            loops["turns"] += pairs * turns
+            if call.code.dsp:
+                loops["eight turns"] += pairs * -(-(turns - 1) // 8)
+        else:
+            loops["pixels alone"] += size * groups
+            loops["pairs alone"] += size * pairs
+            loops["turns alone"] += size * pairs * turns
+    if not call.is_full_range:
+        address = call.output_start + band[0] * call.step.row_bytes
+        words = count * channels // WORD if call.code.dsp and address % WORD == 0 else 0
+        loops["clamps"] += 1
+        loops["clamped words"] += words
+        loops["clamped codes"] += count * channels - words * WORD
+    return loops
+
+
+def _alignments(call: StepCall, y: int) -> tuple[int | None, ...]:
+    """Return the alignment of each input row that an output row needs."""
+    return tuple(_alignment(call, row) for row in call.tap_rows(y))
 
 
 def _alignment(call: StepCall, row: int | None) -> int | None:
