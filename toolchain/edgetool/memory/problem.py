@@ -122,14 +122,20 @@ class Effort:
 
     This package reads no clock: the caller passes `stop`, which is called every few milliseconds, and which must keep
     returning True once it has (a deadline, or Ctrl-C). node_limit: search nodes (placements tried) until the search
-    ends; None means no limit. stop_order ends the search for operator orders, which must leave time for their layouts;
-    by default, it is `stop`.
+    ends; None means no limit. stop_order ends the search for operator orders, which must leave time for their layouts,
+    and stop_rows that for plans of rows, whose effort is limited anyway; by default, they are `stop`.
     """
 
     seed: int = 0
     node_limit: int | None = 300_000
     stop: Callable[[], bool] = never
     stop_order: Callable[[], bool] | None = None
+    stop_rows: Callable[[], bool] | None = None
+
+    @property
+    def stops_rows(self) -> Callable[[], bool]:
+        """What ends the search for plans of rows."""
+        return self.stop if self.stop_rows is None else self.stop_rows
 
     @property
     def for_order(self) -> Effort:

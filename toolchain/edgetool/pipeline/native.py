@@ -278,7 +278,7 @@ def _shrunk(
         return replace(target, max_extra_macs=None), choices
     most = float(MAX_EXTRA_MACS) if target.max_extra_macs is None else target.max_extra_macs
     fed = _fed_inputs(plans[-1].program) if target.row_input else ()
-    for percent in shrinking_budgets(model, choices[0].plan.order, fed, capacity, most, effort.stop):
+    for percent in shrinking_budgets(model, choices[0].plan.order, fed, capacity, most, effort.stops_rows):
         tried = replace(target, max_extra_macs=percent)
         choices = _with_rows(model, name, plans, tried, request, effort, known)
         if choices[0].memory.arena_bytes <= capacity:
@@ -375,7 +375,7 @@ def _with_rows(
             taken=taken,
             hop=hop,
             max_extra_macs=None if target is None else target.max_extra_macs,
-            stopped=effort.stop,
+            stopped=effort.stops_rows,
             known=known,
         )
     except UnsupportedModelError as error:

@@ -45,6 +45,8 @@ TICK_SECONDS = 0.2
 
 # The fraction of the time limit at which the search for an order ends, and the search for its layout begins.
 ORDER_SHARE = 0.8
+# The same for plans of rows, whose search takes the same steps in any time: only a slow machine shall not wait forever.
+ROWS_SHARE = 4
 
 
 class Deadline:
@@ -70,7 +72,13 @@ class Deadline:
         """Return the effort of a search that ends at the deadline."""
         if self._time_limit is None:
             return Effort(seed=seed, stop=self._stop)
-        return Effort(seed=seed, node_limit=None, stop=self._stop, stop_order=lambda: self._stop(ORDER_SHARE))
+        return Effort(
+            seed=seed,
+            node_limit=None,
+            stop=self._stop,
+            stop_order=lambda: self._stop(ORDER_SHARE),
+            stop_rows=lambda: self._stop(ROWS_SHARE),
+        )
 
     def _stop(self, share: float = 1) -> bool:
         now = time.monotonic()
