@@ -180,7 +180,8 @@ def drawn(count: int, numbers: int) -> list[host.Trial]:
     groups.append({name: test_recompute.trial_of(model) for name, model in test_recompute.drawn(0, 5 * numbers)})
     trials = [trial for group in groups for trial in group.values()]
     layers = [*depthwises(), *convolutions()]
-    return trials + [host.prepare(model, 1, vector=vector) for model in layers for vector in (False, True)]
+    kinds = ({}, {"vector": True}, {"lean": True}, {"plain": True})
+    return trials + [host.prepare(model, 1, **kind) for model in layers for kind in kinds]
 
 
 def main() -> int:

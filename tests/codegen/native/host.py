@@ -145,6 +145,7 @@ def prepare(
     vector: bool = False,
     dsp: bool = True,
     lean: bool = False,
+    plain: bool = False,
     place: Callable[[NativeProgram], NativeMemory] = place_buffers,
 ) -> Trial:
     """Lower and place a model, and draw its samples: random ones, and those of extremes().
@@ -154,7 +155,7 @@ def prepare(
     """
     blob = write_model(model) if isinstance(model, Model) else model
     read = read_model(blob)
-    program = lowered(read, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean)
+    program = lowered(read, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean, plain=plain)
     if inputs is None:
         drawn = random_inputs(read, samples, seed)
         inputs = [
@@ -209,7 +210,13 @@ def with_stream(
 
 
 def lowered(
-    model: Model, *, row_wise: bool = False, vector: bool = False, dsp: bool = True, lean: bool = False
+    model: Model,
+    *,
+    row_wise: bool = False,
+    vector: bool = False,
+    dsp: bool = True,
+    lean: bool = False,
+    plain: bool = False,
 ) -> NativeProgram:
     """Return the native program of a model that TFLM's reference kernels accept.
 
@@ -218,7 +225,7 @@ def lowered(
     """
     for item in unsupported_operators(model, load_runtime(NATIVE), kernels="reference"):
         raise UnsupportedModelError(f"TFLM cannot run {item.operator.label}: {item.why}")
-    return lower(model, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean)
+    return lower(model, row_wise=row_wise, vector=vector, dsp=dsp, lean=lean, plain=plain)
 
 
 def extremes(tensor: Tensor, drawn: Array) -> Array:

@@ -270,6 +270,15 @@ def convolutions() -> list[Model]:
     ]
 
 
+@pytest.mark.parametrize(("driver", "every"), [("run", 12), pytest.param("bands", 1, marks=pytest.mark.slow)])
+def test_kernels_for_all_shapes_compute_what_tflm_computes(driver: Literal["run", "bands"], every: int) -> None:
+    models = [*depthwises(), *convolutions()][::every]
+    trials = [prepare(model, samples=1, row_wise=driver == "bands", plain=True) for model in models]
+    kernels = {step.kernel for trial in trials for step in trial.program.steps}
+    assert kernels == {"edgetool_conv2d_s8", "edgetool_depthwise_s8"}
+    assert compare_all(trials, Build(driver=driver)) == [None] * len(trials)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
 @pytest.mark.parametrize("lean", [False, True])
