@@ -315,6 +315,9 @@ class _Memory:
         if any(self.segment.count(self.segment[position]) > 1 for position in positions):
             return None
         moments = [step for position in positions for step in self._steps[position]]
+        if moments != list(range(moments[0], moments[0] + len(moments))):
+            # What comes between them may end the life of rows whose memory the later ones need.
+            return None
         result = []
         for step in steps:
             if not self._can_be_whole(step, moments, single=len(steps) == len(positions) == 1):
