@@ -75,6 +75,8 @@ SEEDS = "inputs: normally distributed codes of seed 0"
 LEAN, LEAN_EVERY, LEAN_ROOMS = "lean/", 2, ("convolution", "depthwise")
 # Layers whose rows stay apart, as far as they add up rows.
 ROWS, ROWS_LAYERS = "rows/", {"mean": 40, "pooling": 200}
+# Layers with the kernels for all shapes, which few models need.
+PLAIN, PLAIN_LAYERS = "plain/", ("convolution", "depthwise")
 # Pairs of layers that are one step.
 FUSED, FUSED_CASES = "fused/", {"expansion": (expansion, 140), "sums": (summed_convolution, 70)}
 Key = tuple[str, str]  # kernel, path
@@ -98,6 +100,8 @@ def models() -> Iterator[tuple[str, Model]]:
         yield from ((f"{LEAN}layer/{kind}/{i}", layer(kind, i)) for i in range(0, number, LEAN_EVERY))
     for kind, number in ROWS_LAYERS.items():
         yield from ((f"{ROWS}layer/{kind}/{i}", layer(kind, i)) for i in range(number))
+    for kind in PLAIN_LAYERS:
+        yield from ((f"{PLAIN}layer/{kind}/{i}", layer(kind, i)) for i in range(0, LAYERS[kind][1], LEAN_EVERY))
     for kind, (make, number) in FUSED_CASES.items():
         yield from ((f"{FUSED}{kind}/{i}", make(Random(f"layer/{kind}/{i}"))) for i in range(number))
     for room in rooms():
@@ -138,6 +142,7 @@ def trial_of(
     vector: bool,
     dsp: bool = True,
     lean: bool = False,
+    plain: bool = False,
     row_wise: bool = False,
     fused: bool = False,
 ) -> host.Trial | None:
@@ -147,11 +152,11 @@ def trial_of(
     """
     try:
         blob = write_model(model) if isinstance(model, Model) else model
-        options = {"row_wise": row_wise or fused, "vector": vector, "dsp": dsp, "lean": lean}
+        options = {"row_wise": row_wise or fused, "vector": vector, "dsp": dsp, "lean": lean, "plain": plain}
         trial = host.prepare(blob, inputs=inputs_of(read_model(blob)), **options)
         if fused:
-            plain = lower(read_model(blob), row_wise=True, lean=True, plain=True)
-            program = with_pairs(trial.program, fusable_pairs(plain))
+            unfused = lower(read_model(blob), row_wise=True, lean=True, plain=True)
+            program = with_pairs(trial.program, fusable_pairs(unfused))
             trial = replace(trial, program=program, memory=place_buffers(program))
     except EdgetoolError:
         return None
@@ -167,7 +172,7 @@ def trials(
     found = {}
     for name, model in named:
         row_wise = name.startswith(ROWS)
-        kinds = {"lean": name.startswith(LEAN), "fused": name.startswith(FUSED)}
+        kinds = {"lean": name.startswith(LEAN), "plain": name.startswith(PLAIN), "fused": name.startswith(FUSED)}
         trial = trial_of(model, vector=vector, dsp=dsp, row_wise=row_wise, **kinds)
         if trial is not None and row_wise and not any(step.accumulates for step in trial.program.steps):
             continue
