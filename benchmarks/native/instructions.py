@@ -451,7 +451,8 @@ def main() -> int:
     if options.verb in ("count", "all"):
         count(options.only, options.kernels, subjects)
     if options.verb in ("fit", "all"):
-        fit_all(options.only, subjects)
+        # The tables have all kernels, whichever were counted.
+        fit_all(options.only, for_cores(options.only, list(models()), []) if options.kernels else subjects)
     if options.verb in ("quality", "all"):
         quality(options.only, options.kernels, subjects)
     return 0
