@@ -71,7 +71,7 @@ checks: $(VENV)/.test-installed
 COVERED := tests/attacks tests/memory/test_checker.py \
 	$(addprefix tests/model/test_,checks.py flatbuffer.py flexbuffer.py reader.py rules.py schema.py writer.py)
 coverage: $(VENV)/.test-installed
-	$(BIN)/coverage run -m pytest -q -k "not fast" $(COVERED)
+	$(BIN)/coverage run -m pytest -q $(COVERED)
 	$(BIN)/coverage report
 
 CHECK_PYTHON = "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -27,7 +27,7 @@ with contextlib.suppress(ImportError):
 settings.register_profile(
     "thorough", settings.default, max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("quick", settings.get_profile("thorough"), max_examples=16)
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=12)
 settings.load_profile("quick")
 
 
