@@ -181,6 +181,7 @@ def test_outputs_that_are_views_of_tensors_are_taken_by_rows(tmp_path: Path) -> 
     assert rows.taken == tuple(model.main.outputs)
 
 
+@pytest.mark.slow
 def test_verify_runs_rows(tmp_path: Path) -> None:
     verify_rows(tmp_path, ladder(), TAKEN)
 

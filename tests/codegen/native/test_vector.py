@@ -57,6 +57,7 @@ def test_random_networks_compute_what_tflm_computes(build: Build) -> None:
     assert differences(trials, build) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row_wise", [False, True])
 def test_outputs_are_right_at_the_stated_distance(row_wise: bool) -> None:
     trials = trials_of(cases(TYPES, range(500, 500 + QUICK)), vector=True, row_wise=row_wise)
