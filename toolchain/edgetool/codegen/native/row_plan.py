@@ -315,7 +315,7 @@ class _Memory:
         if any(self.segment.count(self.segment[position]) > 1 for position in positions):
             return None
         moments = [step for position in positions for step in self._steps[position]]
-        if moments != list(range(moments[0], moments[0] + len(moments))):
+        if moments != list(range(min(moments, default=0), max(moments, default=-1) + 1)):
             # What comes between them may end the life of rows whose memory the later ones need.
             return None
         result = []
