@@ -12,13 +12,12 @@ import click
 from edgetool.cli.check import size_limits
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import (
-    INCREMENTAL,
     PATH,
-    SIZE,
     custom_operators_option,
     force_option,
     json_option,
     quiet_options,
+    row_options,
 )
 from edgetool.cli.output import deliver, print_lines, printable, short_size, width, wrapped
 from edgetool.cli.settings import implicit_inputs
@@ -205,29 +204,7 @@ output_option = partial(option, group="Output")
     metavar="NAME",
     help="TFLM version that the firmware links, or native for generated C without a runtime.",
 )
-@target(
-    "--row-input",
-    is_flag=True,
-    help="Native code that the application hands the inputs row by row, so that it need not store them.",
-)
-@target(
-    "--row-output",
-    is_flag=True,
-    help="Native code from which the application takes the outputs row by row, so that it need not store them.",
-)
-@target(
-    "--max-extra-macs",
-    type=float,
-    metavar="PERCENT",
-    help="Multiply-accumulates that native code may compute again to take less memory, in percent of the model's.",
-)
-@target(
-    "--max-weights-per-row",
-    type=SIZE,
-    metavar="SIZE",
-    help="Constants that native code may read for each row; by default, the cache of external flash.",
-)
-@target("--incremental", type=click.IntRange(min=1), metavar="ROWS", help=INCREMENTAL)
+@row_options
 @size_limits
 @custom_operators_option
 @output_option("--fits-only", is_flag=True, help="List only the boards that the model fits.")
@@ -257,8 +234,8 @@ def command(
     max_latency: float | None,
     kernels: str | None,
     runtime: str | None,
-    row_input: bool,
-    row_output: bool,
+    row_input: bool | None,
+    row_output: bool | None,
     max_extra_macs: float | None,
     max_weights_per_row: int | None,
     incremental: int | None,
@@ -297,8 +274,8 @@ def command(
         boards=board,
         kernels=kernels,
         runtime=runtime,
-        row_input=row_input,
-        row_output=row_output,
+        row_input=bool(row_input),
+        row_output=bool(row_output),
         max_extra_macs=max_extra_macs,
         max_weights_per_row=max_weights_per_row,
         incremental=incremental,

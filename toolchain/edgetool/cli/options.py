@@ -60,7 +60,44 @@ def stacked(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
-INCREMENTAL = "Native code for streams: each inference gets ROWS new rows of its input, and computes what they change."
+# How native code gets its inputs and hands over its outputs, and what its plans of rows may cost.
+row_options = stacked(
+    option(
+        "--row-input",
+        group="Target",
+        is_flag=True,
+        default=None,
+        help="Native code that the application hands the inputs row by row, so that it need not store them.",
+    ),
+    option(
+        "--row-output",
+        group="Target",
+        is_flag=True,
+        default=None,
+        help="Native code from which the application takes the outputs row by row, so that it need not store them.",
+    ),
+    option(
+        "--max-extra-macs",
+        group="Target",
+        type=float,
+        metavar="PERCENT",
+        help="Multiply-accumulates that native code may compute again to take less memory, in percent of the model's.",
+    ),
+    option(
+        "--max-weights-per-row",
+        group="Target",
+        type=SIZE,
+        metavar="SIZE",
+        help="Constants that native code may read for each row; by default, the cache of external flash.",
+    ),
+    option(
+        "--incremental",
+        group="Target",
+        type=click.IntRange(min=1),
+        metavar="ROWS",
+        help="Native code for streams: each inference gets ROWS new rows of its input, and computes what they change.",
+    ),
+)
 
 
 def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F]:
@@ -97,32 +134,7 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             metavar="SIZE",
             help="How much larger faster kernels may make the arena of native code; by default, edgetool chooses.",
         ),
-        target(
-            "--row-input",
-            is_flag=True,
-            default=None,
-            help="Native code that the application hands the inputs row by row, so that it need not store them.",
-        ),
-        target(
-            "--row-output",
-            is_flag=True,
-            default=None,
-            help="Native code from which the application takes the outputs row by row, so that it need not store them.",
-        ),
-        target(
-            "--max-extra-macs",
-            type=float,
-            metavar="PERCENT",
-            help="Multiply-accumulates that native code may compute again to take less memory, in percent of the "
-            "model's.",
-        ),
-        target(
-            "--max-weights-per-row",
-            type=SIZE,
-            metavar="SIZE",
-            help="Constants that native code may read for each row; by default, the cache of external flash.",
-        ),
-        target("--incremental", type=click.IntRange(min=1), metavar="ROWS", help=INCREMENTAL),
+        row_options,
     )
 
 
