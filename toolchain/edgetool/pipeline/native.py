@@ -278,7 +278,9 @@ def _shrunk(
         return replace(target, max_extra_macs=None), choices
     most = float(MAX_EXTRA_MACS) if target.max_extra_macs is None else target.max_extra_macs
     fed = _fed_inputs(plans[-1].program) if target.row_input else ()
-    for percent in shrinking_budgets(model, choices[0].plan.order, fed, capacity, most, effort.stops_rows):
+    taken = () if choices[0].rows is None else choices[0].rows.taken
+    order = choices[0].plan.order
+    for percent in shrinking_budgets(model, order, fed, taken, capacity, most, effort.stops_rows):
         tried = replace(target, max_extra_macs=percent)
         choices = _with_rows(model, name, plans, tried, request, effort, known)
         if choices[0].memory.arena_bytes <= capacity:

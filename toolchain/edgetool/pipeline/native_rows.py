@@ -93,7 +93,13 @@ def row_choices(
 
 
 def shrinking_budgets(
-    model: Model, order: Sequence[int], fed: Sequence[int], capacity: int, most: float, stopped: Callable[[], bool]
+    model: Model,
+    order: Sequence[int],
+    fed: Sequence[int],
+    taken: Sequence[int],
+    capacity: int,
+    most: float,
+    stopped: Callable[[], bool],
 ) -> Iterator[float]:
     """Yield growing percentages of extra multiply-accumulates with which rows may fit a capacity, and `most`.
 
@@ -102,8 +108,8 @@ def shrinking_budgets(
     lean = lower(model, row_wise=True, lean=True, plain=True)
     program, pairs, macs = in_program_order(lean, tuple(order)), fusable_pairs(lean), model_macs(model)
     for percent in (*(item for item in BUDGETS if item < most), most):
-        chosen = chosen_pairs(program, pairs, fed, int(percent / 100 * macs), stopped=stopped)
-        peak = best_schedule(row_problem(with_pairs(program, chosen), fed), stopped=stopped).peak_bytes
+        chosen = chosen_pairs(program, pairs, fed, int(percent / 100 * macs), taken=taken, stopped=stopped)
+        peak = best_schedule(row_problem(with_pairs(program, chosen), fed, taken=taken), stopped=stopped).peak_bytes
         if peak <= capacity or percent == most:
             yield percent
 
@@ -188,7 +194,7 @@ def _smallest_with_pairs(
     """
     key = row_problem(program, plain.fed, taken=plain.taken), limit, most
     if key not in known:
-        chosen = chosen_pairs(program, pairs, plain.fed, limit, stopped=stopped)
+        chosen = chosen_pairs(program, pairs, plain.fed, limit, taken=plain.taken, stopped=stopped)
         known[key] = plain
         if chosen:
             fused = with_pairs(program, chosen)

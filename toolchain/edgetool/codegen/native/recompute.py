@@ -178,6 +178,7 @@ def chosen_pairs(
     fed: Collection[int],
     limit: int,
     *,
+    taken: Collection[int] = (),
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[Pair, ...]:
     """Return the pairs with which schedules of a program's rows have the smallest peak.
@@ -190,18 +191,19 @@ def chosen_pairs(
         pairs: The pairs to choose from.
         fed: The inputs that the application hands over row by row.
         limit: The most multiply-accumulates that the pairs may add in all.
+        taken: The outputs that it takes row by row.
         stopped: Whether to end the search with the best pairs so far.
     """
     chosen: tuple[Pair, ...] = ()
-    best, current = chosen, _needs(program, chosen, fed)
+    best, current = chosen, _needs(program, chosen, fed, taken)
     least = current.bytes[:1]
     while not stopped():
         left = limit - sum(pair.extra_macs for pair in chosen)
         allowed = [pair for pair in pairs if pair not in chosen and pair.extra_macs <= left]
         at_peak = [pair for pair in allowed if pair.tensor in current.at_peak]
-        found = _smallest(program, chosen, at_peak, fed, stopped)
+        found = _smallest(program, chosen, at_peak, fed, taken, stopped)
         if found is None or found[0].bytes >= current.bytes:
-            found = _smallest(program, chosen, [pair for pair in allowed if pair not in at_peak], fed, stopped)
+            found = _smallest(program, chosen, [pair for pair in allowed if pair not in at_peak], fed, taken, stopped)
             if found is None or found[0].bytes[:1] >= current.bytes[:1]:
                 break
         current, chosen = found[0], (*chosen, found[1])
@@ -218,8 +220,8 @@ class _Needs:
     at_peak: frozenset[int]
 
 
-def _needs(program: NativeProgram, pairs: Collection[Pair], fed: Collection[int]) -> _Needs:
-    problem = row_problem(with_pairs(program, pairs), fed)
+def _needs(program: NativeProgram, pairs: Collection[Pair], fed: Collection[int], taken: Collection[int]) -> _Needs:
+    problem = row_problem(with_pairs(program, pairs), fed, taken=taken)
     schedule = best_schedule(problem).steps
     live = live_bytes(problem, schedule)
     most = [0] * len(problem.operators)
@@ -234,6 +236,7 @@ def _smallest(
     chosen: tuple[Pair, ...],
     pairs: Sequence[Pair],
     fed: Collection[int],
+    taken: Collection[int],
     stopped: Callable[[], bool],
 ) -> tuple[_Needs, Pair] | None:
     """Return the pair with which the steps that need the most memory need the least; None without pairs."""
@@ -241,7 +244,7 @@ def _smallest(
     for pair in pairs:
         if stopped():
             break
-        needs = _needs(program, (*chosen, pair), fed)
+        needs = _needs(program, (*chosen, pair), fed, taken)
         if best is None or (needs.bytes, pair.extra_macs) < (best[0].bytes, best[1].extra_macs):
             best = needs, pair
     return best
