@@ -299,3 +299,15 @@ def test_constants_of_types_without_a_width_stay_as_they_are() -> None:
     rows = tradeoffs(replace(model, subgraphs=(replace(main, tensors=texts),)), board(SRAM, FLASH)).rows
     held = sum(len(data) for data in model.data if data)
     assert {row.parameter_bytes for row in rows} == {held}
+
+
+def test_activations_of_types_without_a_width_are_counted_in_other_types_only() -> None:
+    """A resource as an activation: the file states no bytes for it, the other precisions do."""
+    model = network(DType.INT8)
+    (main,) = model.subgraphs
+    output = main.operators[0].outputs[0]
+    resources = tuple(replace(t, dtype=DType.RESOURCE) if t.index == output else t for t in main.tensors)
+    changed = tradeoffs(replace(model, subgraphs=(replace(main, tensors=resources),)), board(SRAM, FLASH))
+    whole = tradeoffs(model, board(SRAM, FLASH))
+    assert changed.as_is.activation_bytes < whole.as_is.activation_bytes
+    assert changed.rows[0].live_bytes == whole.rows[0].live_bytes

@@ -201,12 +201,12 @@ def test_verify_runs_streams(tmp_path: Path, model: Model, core: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [spotter(), tcn()], ids=["spotter", "tcn"])
-def test_each_choice_of_a_stream_computes_what_tflm_computes(tmp_path: Path, model: Model) -> None:
+@pytest.mark.parametrize(("model", "least"), [(spotter(), 2), (tcn(), 1)], ids=["spotter", "tcn"])
+def test_each_choice_of_a_stream_computes_what_tflm_computes(tmp_path: Path, model: Model, least: int) -> None:
     path = tmp_path / "net.tflite"
     path.write_bytes(write_model(model))
     choices = native_model(open_tflite(path), STREAM).choices
-    assert len(choices) > 1
+    assert len(choices) >= least
     trial = with_stream(model, 2, 70)
     trials = {}
     for number, choice in enumerate(choices):

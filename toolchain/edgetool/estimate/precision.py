@@ -285,7 +285,10 @@ class _PrecisionModel:
             return buffer.size_bytes
         tensor = tensors[buffer.tensor]
         dtype = self.changed(buffer.subgraph, tensor, name)
-        return buffer.size_bytes if dtype is None else buffer.size_bytes * _bytes(tensor, dtype) // tensor.size_bytes
+        if dtype is None:
+            return buffer.size_bytes
+        whole_bytes = _bytes(tensor, dtype)
+        return buffer.size_bytes * whole_bytes // tensor.size_bytes if tensor.size_bytes else whole_bytes
 
     def bytes_moved(self, sizes: Mapping[tuple[int, int], int]) -> int:
         """Return the bytes of the tensors that operators access, each once per run."""
