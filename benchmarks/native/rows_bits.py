@@ -9,7 +9,8 @@ the call reads, and after it at those that it has completed. Number N of a seed 
 of files have the smallest plan, and one with faster kernels whose inputs and outputs are handed over by rows.
 
 Results are added to build/native/rows_bits after each chunk: the command continues where it was interrupted, unless
-code has changed since. --again ignores what is there.
+code has changed since. --again ignores what is there. Random blocks of expansion, depthwise convolution and projection,
+of which the first two are one step that computes rows again, are compared anew in each run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import hashlib
 import resource
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields
 from itertools import count, islice
 from pathlib import Path
 from random import Random
@@ -30,6 +31,7 @@ from benchmarks.native.cores import kernels_note
 from benchmarks.native.stack import version
 from tests.codegen.native import host
 from tests.codegen.native.test_networks import aborts, is_computed
+from tests.codegen.native.test_recompute import drawn, trial_of
 from tests.codegen.native.test_row_plan import Kind, kinds, with_kind
 
 from edgetool.errors import InternalError, UnsupportedModelError
@@ -42,6 +44,7 @@ WORK = host.ROOT / "build" / "native" / "rows_bits"
 SOURCES = [host.ROOT / "toolchain" / "edgetool" / name for name in ("codegen/native", "memory/streaming")]
 CHUNK = 40
 SAMPLES = 3  # random ones; five extreme ones are added
+PAIRS = 200
 MODEL_SAMPLES = 2  # of a file: all its rows in each sample can be many megabytes
 MODEL_KINDS = (Kind(None, fed=False, taken=False), Kind(1.1, fed=True, taken=True))
 EQUAL = "equal"
@@ -99,13 +102,13 @@ def _prepared(model: Model, number: int) -> host.Trial | None:
         return None
 
 
-def compare(trials: Sequence[tuple[int, Kind, host.Trial]]) -> list[Graph]:
-    """Return the results of networks with their plans."""
+def compare(trials: Sequence[tuple[int, str, host.Trial]]) -> list[Graph]:
+    """Return the results of networks with their plans, each with its number and the kind of its plan."""
     results = host.compare_all([trial for _, _, trial in trials], BUILD)
     return [_graph(*item, result or EQUAL) for item, result in zip(trials, results, strict=True)]
 
 
-def _graph(number: int, kind: Kind, trial: host.Trial, result: str) -> Graph:
+def _graph(number: int, kind: str, trial: host.Trial, result: str) -> Graph:
     assert trial.rows is not None
     stored, (problem, plan) = host.stored_of(trial), trial.rows
     rows = list(stored.rows)
@@ -113,7 +116,7 @@ def _graph(number: int, kind: Kind, trial: host.Trial, result: str) -> Graph:
     turns = sum(a != b for a, b in zip(plan.schedule, plan.schedule[1:], strict=False))
     return Graph(
         number,
-        kind.name,
+        kind,
         result,
         len(trial.program.graph.operators),
         len(stored.calls),
@@ -150,10 +153,18 @@ def compare_model(path: Path) -> list[Graph]:
     trial = host.prepare(blob, inputs=inputs, row_wise=True, lean=True)
     found = []
     for number, kind in enumerate(MODEL_KINDS):
-        (graph,) = compare([(number, kind, with_kind(trial, kind))])
-        found.append(replace(graph, kind=f"{path.stem}, {graph.kind}"))
-        print(f"{found[-1].kind}: {graph.result}, {_cpu_seconds():.0f} s of CPU", flush=True)
+        found += compare([(number, f"{path.stem}, {kind.name}", with_kind(trial, kind))])
+        print(f"{found[-1].kind}: {found[-1].result}, {_cpu_seconds():.0f} s of CPU", flush=True)
     return found
+
+
+def compare_pairs(seed: int, count: int) -> list[Graph]:
+    """Return the results of random blocks in which two operators are one step, half of them with row input."""
+    trials = [
+        (number, "pairs of operators" + ", row input" * (number % 2), trial_of(model, fed=number % 2 == 1))
+        for number, (_, model) in enumerate(drawn(seed, count))
+    ]
+    return [graph for first in range(0, count, CHUNK) for graph in compare(trials[first : first + CHUNK])]
 
 
 def sources_hash() -> str:
@@ -195,7 +206,7 @@ def run(wanted: int, seed: int, work: Path) -> list[Graph]:
         for position, (number, trial) in enumerate(islice(waiting, min(CHUNK, wanted - len(graphs))), len(graphs)):
             kind = every[position % len(every)]
             try:
-                chunk.append((number, kind, with_kind(trial, kind)))
+                chunk.append((number, kind.name, with_kind(trial, kind)))
             except InternalError as error:
                 operators = len(trial.program.graph.operators)
                 found.append(Graph(number, kind.name, f"no plan: {error}", operators, 0, 0, 0, 0, False))
@@ -261,7 +272,13 @@ def main() -> int:
     if options.again:
         work.unlink(missing_ok=True)
     graphs = run(options.graphs, options.seed, work)
-    rows = summary([*graphs, *(graph for path in options.models for graph in compare_model(path))])
+    rows = summary(
+        [
+            *graphs,
+            *compare_pairs(options.seed, PAIRS),
+            *(graph for path in options.models for graph in compare_model(path)),
+        ]
+    )
     for row in rows:
         print(f"{row.kind:<60} {row.equal:>5} of {row.graphs:>5} equal, {row.rows:>9,} rows")
     if options.into is not None:
