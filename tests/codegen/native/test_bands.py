@@ -14,7 +14,7 @@ from tests.codegen.native.host import Build, differences
 from tests.codegen.native.test_networks import cases, networks, supported, supported_types
 
 BANDS = Build(driver="bands")
-QUICK, MANY = 10, 100
+QUICK, MANY = 10, 60
 # Numbers of the models of each operator, by whether their rows stay apart.
 CASES = {False: (100,), True: (101, 102)}
 

@@ -27,7 +27,7 @@ from tests.codegen.native.test_networks import networks, supported
 
 ROWS = Build(driver="rows")
 KEYWORDS = Path(__file__).parents[3] / "examples" / "keyword_spotting" / "keyword_spotting.tflite"
-QUICK, MANY = 8, 120
+QUICK, MANY = 8, 80
 PASSES = 10
 FASTER = (1.0, 1.1, 1.5)  # limits, as multiples of the smallest plan
 

@@ -28,7 +28,7 @@ KERNELS = Path(templates.__file__).parent / "native" / "c"
 HELIUM = Path(__file__).with_name("helium.c")
 CODES = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "ADD")
 TYPES = [(code, "int8") for code in CODES]
-QUICK, MANY = 10, 60
+QUICK, MANY = 10, 40
 BANDS = Build(driver="bands")
 
 
