@@ -6,27 +6,31 @@ import shutil
 import subprocess
 from collections import Counter
 from itertools import product
+from math import prod
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks.kernels.cases import Case
 from benchmarks.native import cores
 
 from edgetool.codegen import templates
+from edgetool.codegen.native.elementwise import CODES as ALL_CODES
 from edgetool.codegen.native.lower import lower, lowering_of
 from edgetool.execute.cores import MACHINES
 from edgetool.model.types import DType, Model
 from tests.codegen.boards import BOARDS, build, run
 from tests.codegen.c_compilers import FLAGS
-from tests.codegen.native.host import Build, Driver, compare_all, prepare
+from tests.codegen.native.host import Build, Driver, Trial, compare_all, prepare
 from tests.codegen.native.test_networks import cases, differences, networks, supported
 from tests.codegen.native.test_overlaps import check, detected, trials_of
 from tests.memory.account_net import Net
 
 KERNELS = Path(templates.__file__).parent / "native" / "c"
 HELIUM = Path(__file__).with_name("helium.c")
-CODES = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "ADD")
+CODES = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "ADD", "MUL")
 TYPES = [(code, "int8") for code in CODES]
 QUICK, MANY = 10, 40
 BANDS = Build(driver="bands")
@@ -36,7 +40,7 @@ BANDS = Build(driver="bands")
 def test_random_layers_compute_what_tflm_computes(build: Build) -> None:
     trials = supported(cases(TYPES, range(300, 300 + QUICK)), None, Counter(), vector=True, row_wise=build is BANDS)
     used = Counter(step.kernel for trial in trials.values() for step in trial.program.steps)
-    names = ("conv2d", "dense", "batch_matmul")
+    names = ("conv2d", "dense", "batch_matmul", "mul")
     assert {name for name in used if "_vector_" in name} >= {f"edgetool_{name}_vector_s8" for name in names}
     assert differences(trials, build) == []
 
@@ -157,6 +161,51 @@ def test_products_have_the_kernel_of_other_cores_if_they_must_do_without_scratch
     (tuned,), (lean,) = (lower(model, vector=True, lean=lean).steps for lean in (False, True))
     assert (tuned.kernel, tuned.scratch_bytes) == ("edgetool_batch_matmul_vector_s8", 4 * 8 + 40)
     assert (lean.kernel, lean.scratch_bytes) == ("edgetool_batch_matmul_s8", 0)
+
+
+def _products(random: Random) -> Trial:
+    """Return a product of all pairs of codes, with scales and zero points drawn at random."""
+    net = Net()
+    scales = [2.0 ** random.uniform(-8, 0) for _ in range(2)]
+    zeros = [random.choice((-128, 127, 0, random.randint(-128, 127))) for _ in range(3)]
+    a, b = (net.arena(1, 65536, scale=scale, zero_point=zero) for scale, zero in zip(scales, zeros[:2], strict=True))
+    # Powers of two have products half way between two codes.
+    scale = prod(scales) * 2.0 ** (random.randint(1, 14) if random.random() < 0.3 else random.uniform(1, 14))
+    activation = random.choice(("NONE", "RELU", "RELU6"))
+    y = net.op("MUL", [a, b], 1, 65536, scale=scale, zero_point=zeros[2], fused_activation_function=activation)
+    net.end_graph([a, b], [y])
+    first, second = (codes.reshape(1, 1, -1).astype(np.int8) for codes in np.meshgrid(ALL_CODES, ALL_CODES))
+    return prepare(net.whole(), inputs=[first, second], vector=True)
+
+
+@pytest.mark.parametrize("count", [4, pytest.param(MANY, marks=pytest.mark.slow)])
+def test_products_of_all_codes_are_those_of_tflm(count: int) -> None:
+    trials = [_products(Random(number)) for number in range(count)]
+    assert {kernel for trial in trials for kernel in trial.program.kernels} == {"edgetool_mul_vector_s8"}
+    assert compare_all(trials) == [None] * count
+
+
+def _product(first: tuple[int, ...], second: tuple[int, ...], factor: float = 64.0) -> Model:
+    net = Net()
+    a, b = net.arena(*first, scale=0.05, zero_point=-3), net.arena(*second, scale=0.03, zero_point=7)
+    shape = tuple(map(max, first, second))
+    net.end_graph([a, b], [net.op("MUL", [a, b], *shape, scale=0.0015 * factor, zero_point=5)])
+    return net.whole()
+
+
+@pytest.mark.parametrize("row_wise", [False, True])
+def test_products_are_broadcast(row_wise: bool) -> None:
+    shape = (2, 3, 5, 7)
+    others = ((1, 1, 1, 7), (2, 1, 1, 7), (2, 3, 5, 1), (2, 3, 1, 1), (1, 1, 5, 7))
+    pairs = [pair for other in others for pair in ((shape, other), (other, shape))] + [((2, 3, 5, 1), (2, 3, 1, 7))]
+    trials = {str(pair): prepare(_product(*pair), vector=True, row_wise=row_wise) for pair in pairs}
+    assert {kernel for trial in trials.values() for kernel in trial.program.kernels} == {"edgetool_mul_vector_s8"}
+    assert differences(trials, BANDS if row_wise else Build()) == []
+
+
+def test_products_scaled_by_one_half_or_more_have_the_kernel_of_other_cores() -> None:
+    kernels = [lower(_product((1, 9), (1, 9), factor), vector=True).kernels for factor in (2.1, 1.9)]
+    assert kernels == [("edgetool_mul_vector_s8",), ("edgetool_mul_s8",)]
 
 
 def test_other_operators_have_one_lowering() -> None:

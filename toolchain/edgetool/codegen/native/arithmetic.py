@@ -152,6 +152,11 @@ def _add(site: Site) -> Iterator[Lowered]:
     yield from binary_step(site, "edgetool_add_s8", addition.of, **fields)
 
 
+def product_multiplier(site: Site) -> Multiplier:
+    """Return what MUL scales products of quantized numbers with (mul_common.cc)."""
+    return quantize_multiplier(scale(site.input(0)) * scale(site.input(1)) / scale(site.output()))
+
+
 def _mul(site: Site) -> Iterator[Lowered]:
     dtype = site.output().dtype
     if dtype is DType.INT32:
@@ -159,7 +164,7 @@ def _mul(site: Site) -> Iterator[Lowered]:
         return
     site.require(dtype in (DType.INT8, DType.INT16), f"{dtype.name} is not supported")
     site.require(scale(site.output()) > 0, "its output has no scale")
-    multiplier = quantize_multiplier(scale(site.input(0)) * scale(site.input(1)) / scale(site.output()))
+    multiplier = product_multiplier(site)
     zeros = zero_point(site.input(0)), zero_point(site.input(1))
     zero = zero_point(site.output())
     low, high = fused_range(site, site.output())

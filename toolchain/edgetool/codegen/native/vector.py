@@ -389,9 +389,26 @@ def _vector_add(step: Step) -> Step:
     return replace(step, kernel="edgetool_add_vector_s8", op=describe("edgetool_add_vector_s8", count=run, **values))
 
 
+def _mul(site: Site) -> Iterator[Lowered]:
+    for item in arithmetic.LOWERINGS["MUL"](site):
+        yield _vector_mul(site, item) if isinstance(item, Step) and item.kernel == "edgetool_mul_s8" else item
+
+
+def _vector_mul(site: Site, step: Step) -> Step:
+    """Return the step of a multiplication with the kernel for vectors if its scale is below one half."""
+    multiplier = arithmetic.product_multiplier(site)
+    if not multiplier.right:
+        return step
+    fields = dict(step.op.values)
+    values = {name: fields[name] for name in ("loops", "zero_points", "zero_point", "low", "high")}
+    scale = {"multiplier": multiplier.value, "shift": -multiplier.right}
+    return replace(step, kernel="edgetool_mul_vector_s8", op=describe("edgetool_mul_vector_s8", **scale, **values))
+
+
 LOWERINGS: dict[str, Lowering] = {
     "ADD": _add,
     "CONV_2D": _conv_2d,
     "DEPTHWISE_CONV_2D": _depthwise_conv_2d,
+    "MUL": _mul,
     "SUB": _add,
 }

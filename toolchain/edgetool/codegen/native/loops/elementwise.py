@@ -8,7 +8,7 @@ from edgetool.codegen.native.loops.call import WORD, LoopRule, StepCall
 from edgetool.operators.loops import LoopCounts, count_near_largest, repeated
 
 
-def _runs(call: StepCall, operands: int) -> tuple[int, int, tuple[int, ...]]:
+def runs_of(call: StepCall, operands: int) -> tuple[int, int, tuple[int, ...]]:
     """Return the runs of a row, their elements, and the step of each operand in a run: see edgetool_broadcast.h."""
     count, run, *rest = call.numbers("loops")
     steps, loops = tuple(rest[:operands]), rest[operands:]
@@ -16,14 +16,14 @@ def _runs(call: StepCall, operands: int) -> tuple[int, int, tuple[int, ...]]:
 
 
 def _broadcast(call: StepCall, path: str, operands: int = 2) -> LoopCounts:
-    runs, run, _ = _runs(call, operands)
+    runs, run, _ = runs_of(call, operands)
     loops = {"rows": call.rows, "runs": call.rows * runs, "elements": call.rows * runs * run}
     return LoopCounts(path, loops)
 
 
 def _add_s8(call: StepCall) -> LoopCounts:
     """Return the loops of ADD and SUB of int8: with three roundings, or with a line, four at once if possible."""
-    runs, run, steps = _runs(call, 2)
+    runs, run, steps = runs_of(call, 2)
     if call.form == "double":
         return _broadcast(call, "roundings")
     if steps != (1, 1) or not call.is_full_range:

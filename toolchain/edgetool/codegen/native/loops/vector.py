@@ -8,6 +8,7 @@ from math import prod
 
 from edgetool.codegen.native.loops.call import LoopRule, StepCall
 from edgetool.codegen.native.loops.depthwise import found_taps
+from edgetool.codegen.native.loops.elementwise import runs_of
 from edgetool.operators.loops import LoopCounts, check_steps, repeated
 
 LANES, WORDS = 16, 4  # codes and sums of a vector
@@ -197,6 +198,13 @@ def _add(call: StepCall) -> LoopCounts:
     return LoopCounts("line", {"rows": call.rows, "vectors": call.rows * -(-call["count"] // WORDS)})
 
 
+def _mul(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_mul_vector_s8: runs of codes by codes, or by a single code."""
+    runs, run, steps = runs_of(call, 2)
+    kind = "vectors by one code" if 0 in steps else "vectors"
+    return LoopCounts("all", {"rows": call.rows, "runs": call.rows * runs, kind: call.rows * runs * -(-run // WORDS)})
+
+
 RULES: dict[str, LoopRule] = {
     "edgetool_add_vector_s8": _add,
     "edgetool_batch_matmul_vector_s8": _product,
@@ -204,4 +212,5 @@ RULES: dict[str, LoopRule] = {
     "edgetool_dense_vector_s8": _dense,
     "edgetool_depthwise_lanes_s8": _lanes,
     "edgetool_depthwise_vector_s8": _depthwise,
+    "edgetool_mul_vector_s8": _mul,
 }
