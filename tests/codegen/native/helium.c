@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: 0BSD */
-/* Prints a checksum of the results of every function of edgetool_helium.h and edgetool_scale_vector.h. */
+/* Prints a checksum of the results of every function of edgetool_helium.h and of the headers that are based on it. */
 #include "edgetool_scale_vector.h"
+#include "edgetool_sums_vector.h"
 
 #ifdef __arm__
 #include "board.h"
@@ -83,6 +84,29 @@ static block stored(void)
     return b;
 }
 
+static block largest(void)
+{
+    edgetool_s8x16 vector = edgetool_largest_lanes(edgetool_all_s8(-100), bytes, 3, count, count / 3);
+    edgetool_store_first_s8(target, vector, count / 3);
+    return stored();
+}
+
+static block sums(void)
+{
+    edgetool_sums four = {edgetool_all_s32(words[0]), edgetool_all_s32(words[1])};
+    four = edgetool_add_lanes(four, bytes, 3, count, count / 7);
+    memcpy(target, &four, sizeof four);
+    return stored();
+}
+
+static block codes(void)
+{
+    edgetool_sums results;
+    memcpy(&results, words, sizeof results);
+    edgetool_store_codes(target, results, bytes[0], -100, 90, count / 7);
+    return stored();
+}
+
 int main(void)
 {
     CHECK("all", fill(), edgetool_all_s8(bytes[0]), edgetool_s8x16);
@@ -92,6 +116,10 @@ int main(void)
     CHECK("dot_1x1", fill(), edgetool_dot_1x1(words[0] >> 8, bytes, bytes + 64, count), int32_t);
     CHECK("copy", (fill(), edgetool_copy_s8(target, bytes, count)), stored(), block);
     CHECK("fill", (fill(), edgetool_fill_s8(target, bytes[0], count)), stored(), block);
+    CHECK("min", fill(), edgetool_min_s8(edgetool_all_s8(bytes[0]), edgetool_all_s8(bytes[1])), edgetool_s8x16);
+    CHECK("largest", fill(), largest(), block);
+    CHECK("sums", fill(), sums(), block);
+    CHECK("store_codes", fill(), codes(), block);
     CHECK("scaled", fill(), edgetool_scaled(words[0], words[1], shifts[0], turn & 1), int32_t);
     board_exit(0);
     return 0;

@@ -30,7 +30,8 @@ from tests.memory.account_net import Net
 
 KERNELS = Path(templates.__file__).parent / "native" / "c"
 HELIUM = Path(__file__).with_name("helium.c")
-CODES = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "ADD", "MUL")
+LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "ADD")
+CODES = (*LAYERS, "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D")
 TYPES = [(code, "int8") for code in CODES]
 QUICK, MANY = 10, 40
 BANDS = Build(driver="bands")
@@ -38,9 +39,10 @@ BANDS = Build(driver="bands")
 
 @pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
 def test_random_layers_compute_what_tflm_computes(build: Build) -> None:
-    trials = supported(cases(TYPES, range(300, 300 + QUICK)), None, Counter(), vector=True, row_wise=build is BANDS)
+    drawn = cases(TYPES[: len(LAYERS)], range(300, 300 + QUICK))
+    trials = supported(drawn, None, Counter(), vector=True, row_wise=build is BANDS)
     used = Counter(step.kernel for trial in trials.values() for step in trial.program.steps)
-    names = ("conv2d", "dense", "batch_matmul", "mul")
+    names = ("conv2d", "dense", "batch_matmul")
     assert {name for name in used if "_vector_" in name} >= {f"edgetool_{name}_vector_s8" for name in names}
     assert differences(trials, build) == []
 
@@ -206,6 +208,39 @@ def test_products_are_broadcast(row_wise: bool) -> None:
 def test_products_scaled_by_one_half_or_more_have_the_kernel_of_other_cores() -> None:
     kernels = [lower(_product((1, 9), (1, 9), factor), vector=True).kernels for factor in (2.1, 1.9)]
     assert kernels == [("edgetool_mul_vector_s8",), ("edgetool_mul_s8",)]
+
+
+def _pool(code: str, sides: tuple[int, int], taps: tuple[int, int], channels: int, activation: str = "NONE") -> Model:
+    """Return pooling with strides of 2 whose windows hang over the border."""
+    net = Net()
+    x = net.arena(2, *sides, channels, scale=0.05, zero_point=-3)
+    values = {"filter_height": taps[0], "filter_width": taps[1], "stride_h": 2, "stride_w": 2}
+    shape = [-(-side // 2) for side in sides]
+    values |= {"padding": "SAME", "fused_activation_function": activation}
+    y = net.op(code, [x], 2, *shape, channels, scale=0.05, zero_point=-3, **values)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+@pytest.mark.parametrize("row_wise", [False, True])
+def test_windows_of_all_sizes_and_numbers_of_channels_compute_what_tflm_computes(row_wise: bool) -> None:
+    windows: list[tuple[tuple[int, int], tuple[int, int], int, str]] = [
+        ((5, 7), (1, 1), 31, "NONE"),
+        ((5, 7), (2, 3), 8, "RELU"),
+        ((5, 7), (3, 2), 17, "RELU6"),
+        ((5, 7), (5, 7), 3, "NONE"),
+        ((2, 300), (2, 290), 1, "NONE"),
+    ]
+    kinds = [(code, *window) for code in ("AVERAGE_POOL_2D", "MAX_POOL_2D") for window in windows]
+    trials = {str(kind): prepare(_pool(*kind), 2, vector=True, row_wise=row_wise) for kind in kinds}
+    kernels = {kernel for trial in trials.values() for kernel in trial.program.kernels}
+    assert kernels == {"edgetool_average_pool_vector_s8", "edgetool_max_pool_vector_s8"}
+    assert differences(trials, BANDS if row_wise else Build()) == []
+
+
+def test_averages_of_too_many_codes_have_the_kernel_of_other_cores() -> None:
+    kernels = [lower(_pool("AVERAGE_POOL_2D", sides, sides, 3), vector=True).kernels for sides in ((32, 64), (1, 2049))]
+    assert kernels == [("edgetool_average_pool_vector_s8",), ("edgetool_average_pool_s8",)]
 
 
 def test_other_operators_have_one_lowering() -> None:

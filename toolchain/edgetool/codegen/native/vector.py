@@ -6,17 +6,17 @@ if all negative results are clamped to the zero point, as with RELU.
 
 What the kernels do not cover has those of other cores: convolutions with more than 255 groups, multipliers of one half
 or more, weights of convolutions that are computed, depthwise convolutions with several outputs for each of several
-inputs, additions with broadcasting or without a line.
+inputs, additions with broadcasting or without a line, averages of more than 2048 codes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgetool.codegen.native import arithmetic, convolution
+from edgetool.codegen.native import arithmetic, convolution, pooling
 from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, Multiplier, quantize_multiplier, reach_of_weights
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import Array, Lowered, Lowering, Site, fused_range
@@ -27,6 +27,7 @@ from edgetool.operators.overlap import Window, banded_distance, channelwise_dist
 WORDS, LANES, BYTES = 4, 8, 16  # lanes of a vector
 PIXELS, GROUP = 3, 6  # which edgetool_conv2d_vector_s8 computes at once, and what its tiles are best multiples of
 MAX_VECTORS = 4  # of a window of edgetool_depthwise_vector_s8
+MAX_AVERAGED = 2048  # codes, of edgetool_average_pool_vector_s8
 TILE_BYTES, LEAN_BYTES = 3072, 512  # the most scratch of a tile, of tuned and of lean kernels
 
 
@@ -373,12 +374,17 @@ def product_scales(site: Site, multiplier: Multiplier) -> dict[str, FieldValue] 
     return {"scales": _words(np.stack([scales.multipliers, scales.shifts]), "multipliers and shifts")}
 
 
-def _add(site: Site) -> Iterator[Lowered]:
-    for item in arithmetic.LOWERINGS[site.operator.code](site):
-        yield _vector_add(item) if isinstance(item, Step) and item.kernel == "edgetool_add_s8" else item
+def _instead(plain: Lowering, kernel: str, vector: Callable[[Site, Step], Step]) -> Lowering:
+    """Return a lowering with other steps for those with one of its kernels."""
+
+    def lowering(site: Site) -> Iterator[Lowered]:
+        for item in plain(site):
+            yield vector(site, item) if isinstance(item, Step) and item.kernel == kernel else item
+
+    return lowering
 
 
-def _vector_add(step: Step) -> Step:
+def _vector_add(_: Site, step: Step) -> Step:
     """Return the step of an addition with the kernel for vectors if it has a line and operands without broadcasting."""
     fields = dict(step.op.values)
     assert isinstance(fields["loops"], Constant)
@@ -387,11 +393,6 @@ def _vector_add(step: Step) -> Step:
         return step
     values = {name: fields[name] for name in ("numbers", "shift", "low", "high")}
     return replace(step, kernel="edgetool_add_vector_s8", op=describe("edgetool_add_vector_s8", count=run, **values))
-
-
-def _mul(site: Site) -> Iterator[Lowered]:
-    for item in arithmetic.LOWERINGS["MUL"](site):
-        yield _vector_mul(site, item) if isinstance(item, Step) and item.kernel == "edgetool_mul_s8" else item
 
 
 def _vector_mul(site: Site, step: Step) -> Step:
@@ -405,10 +406,28 @@ def _vector_mul(site: Site, step: Step) -> Step:
     return replace(step, kernel="edgetool_mul_vector_s8", op=describe("edgetool_mul_vector_s8", **scale, **values))
 
 
+def _vector_average(site: Site, step: Step) -> Step:
+    """Return the step of pooling with the kernel for vectors if its windows have few enough pixels inside the image."""
+    _, height, width, _ = site.input(0).shape
+    rows, columns = min(site.option("filter_height", 0), height), min(site.option("filter_width", 0), width)
+    return _with_kernel(step, "edgetool_average_pool_vector_s8") if rows * columns <= MAX_AVERAGED else step
+
+
+def _vector_max(_: Site, step: Step) -> Step:
+    return _with_kernel(step, "edgetool_max_pool_vector_s8")
+
+
+def _with_kernel(step: Step, kernel: str) -> Step:
+    """Return a step with another kernel, whose descriptor has the same fields."""
+    return replace(step, kernel=kernel, op=describe(kernel, **dict(step.op.values)))
+
+
 LOWERINGS: dict[str, Lowering] = {
-    "ADD": _add,
+    "ADD": _instead(arithmetic.LOWERINGS["ADD"], "edgetool_add_s8", _vector_add),
+    "AVERAGE_POOL_2D": _instead(pooling.LOWERINGS["AVERAGE_POOL_2D"], "edgetool_average_pool_s8", _vector_average),
     "CONV_2D": _conv_2d,
     "DEPTHWISE_CONV_2D": _depthwise_conv_2d,
-    "MUL": _mul,
-    "SUB": _add,
+    "MAX_POOL_2D": _instead(pooling.LOWERINGS["MAX_POOL_2D"], "edgetool_max_pool_s8", _vector_max),
+    "MUL": _instead(arithmetic.LOWERINGS["MUL"], "edgetool_mul_s8", _vector_mul),
+    "SUB": _instead(arithmetic.LOWERINGS["SUB"], "edgetool_add_s8", _vector_add),
 }

@@ -115,6 +115,29 @@ static inline void edgetool_clamp_s8(int8_t *codes, uint32_t count, int8_t low, 
     }
 }
 
+static inline edgetool_s8x16 edgetool_min_s8(edgetool_s8x16 a, edgetool_s8x16 b)
+{
+    return vminq_s8(a, b);
+}
+
+/* The largest codes of `largest` and of `count` > 0 vectors, `step` apart, of which only `lanes` lanes are read. */
+static inline edgetool_s8x16 edgetool_largest_lanes(edgetool_s8x16 largest, const int8_t *codes, size_t step,
+                                                    uint32_t count, uint32_t lanes)
+{
+    __asm__("vctp.8 %[lanes]\n\t"
+            "dls lr, %[count]\n"
+            "1:\n\t"
+            "vpst\n\t"
+            "vldrbt.8 q0, [%[codes]]\n\t"
+            "add %[codes], %[codes], %[step]\n\t"
+            "vmax.s8 %q[largest], %q[largest], q0\n\t"
+            "le lr, 1b"
+            : [largest] "+w"(largest), [codes] "+r"(codes)
+            : [count] "r"(count), [step] "r"(step), [lanes] "r"(lanes)
+            : "lr", "p0", "q0", "memory");
+    return largest;
+}
+
 #else /* EDGETOOL_HELIUM */
 
 typedef struct {
@@ -179,6 +202,26 @@ static inline void edgetool_clamp_s8(int8_t *codes, uint32_t count, int8_t low, 
     for (const int8_t *end = codes + count; codes != end; codes++) {
         *codes = (int8_t)edgetool_clamp(*codes, low, high);
     }
+}
+
+static inline edgetool_s8x16 edgetool_min_s8(edgetool_s8x16 a, edgetool_s8x16 b)
+{
+    for (int i = 0; i < 16; i++) {
+        a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i];
+    }
+    return a;
+}
+
+static inline edgetool_s8x16 edgetool_largest_lanes(edgetool_s8x16 largest, const int8_t *codes, size_t step,
+                                                    uint32_t count, uint32_t lanes)
+{
+    for (; count != 0; count--) {
+        for (uint32_t i = 0; i < 16 && i < lanes; i++) {
+            largest.lane[i] = codes[i] > largest.lane[i] ? codes[i] : largest.lane[i];
+        }
+        codes += step;
+    }
+    return largest;
 }
 
 #endif /* EDGETOOL_HELIUM */

@@ -13,7 +13,7 @@ from edgetool.operators.loops import LoopCounts, check_steps, repeated
 MAX_PAIRS = 256  # EDGETOOL_MAX_PAIRS
 
 
-def _columns(call: StepCall) -> list[int]:
+def pool_columns(call: StepCall) -> list[int]:
     """Return the number of input columns of each output column."""
     width, pad, taps = call["input_width"], call["pad_x"], call["taps_x"]
     check_steps(call["output_width"])
@@ -23,7 +23,7 @@ def _columns(call: StepCall) -> list[int]:
 
 def _pool(call: StepCall, *, average: bool) -> LoopCounts:
     """Return the loops of pooling of int8: four channels at once, or one."""
-    channels, columns = call["channels"], _columns(call)
+    channels, columns = call["channels"], pool_columns(call)
     fours, rest = channels // WORD, channels % WORD
     loops: Counter[str] = Counter()
     for y in range(call.step.rows):
@@ -56,7 +56,7 @@ def _pool(call: StepCall, *, average: bool) -> LoopCounts:
 
 def _pool_s16(call: StepCall) -> LoopCounts:
     """Return the loops of pooling of int16: one channel after the other."""
-    columns = _columns(call)
+    columns = pool_columns(call)
     there = sum(sum(row is not None for row in call.tap_rows(y)) for y in range(call.step.rows)) * call.step.batches
     outputs = call.rows * len(columns) * call["channels"]
     return LoopCounts(

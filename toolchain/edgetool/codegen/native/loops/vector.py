@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from math import prod
 
 from edgetool.codegen.native.loops.call import LoopRule, StepCall
 from edgetool.codegen.native.loops.depthwise import found_taps
 from edgetool.codegen.native.loops.elementwise import runs_of
+from edgetool.codegen.native.loops.pooling import pool_columns
 from edgetool.operators.loops import LoopCounts, check_steps, repeated
 
 LANES, WORDS = 16, 4  # codes and sums of a vector
+SUM_LANES, SUM_CODES = 8, 256  # EDGETOOL_SUM_LANES and EDGETOOL_SUM_CODES
 
 
 def _vectors(count: int) -> int:
@@ -205,12 +208,46 @@ def _mul(call: StepCall) -> LoopCounts:
     return LoopCounts("all", {"rows": call.rows, "runs": call.rows * runs, kind: call.rows * runs * -(-run // WORDS)})
 
 
+def _pool(call: StepCall, *, lanes: int) -> Counter[str]:
+    """Return the loops of pooling of one batch: vectors of channels of each window."""
+    columns, vectors = pool_columns(call), -(-call["channels"] // lanes)
+    loops: Counter[str] = Counter()
+    for y in range(call.step.rows):
+        rows = sum(row is not None for row in call.tap_rows(y))
+        loops["rows of taps"] += call["taps_y"]
+        loops["columns"] += len(columns)
+        loops["vectors"] += len(columns) * vectors
+        loops["tap rows"] += len(columns) * vectors * rows
+        loops["taps"] += sum(columns) * vectors * rows
+        if lanes == SUM_LANES:
+            loops["parts of rows"] += sum(-(-count // SUM_CODES) for count in columns) * vectors * rows
+    return loops
+
+
+def _max_pool(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_max_pool_vector_s8."""
+    return LoopCounts("all", repeated(call.step.batches, _pool(call, lanes=LANES)))
+
+
+def _average_pool(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_average_pool_vector_s8, which divides again if the number of pixels changes."""
+    loops, columns = _pool(call, lanes=SUM_LANES), pool_columns(call)
+    inside = sum(a != b for a, b in pairwise(columns))
+    for band in call.bands():
+        rows = [sum(row is not None for row in call.tap_rows(y)) for y in band]
+        between = sum(a * columns[-1] != b * columns[0] for a, b in pairwise(rows))
+        loops["reciprocals"] += 1 + between + len(rows) * inside
+    return LoopCounts("all", repeated(call.step.batches, loops))
+
+
 RULES: dict[str, LoopRule] = {
     "edgetool_add_vector_s8": _add,
+    "edgetool_average_pool_vector_s8": _average_pool,
     "edgetool_batch_matmul_vector_s8": _product,
     "edgetool_conv2d_vector_s8": _conv2d,
     "edgetool_dense_vector_s8": _dense,
     "edgetool_depthwise_lanes_s8": _lanes,
     "edgetool_depthwise_vector_s8": _depthwise,
+    "edgetool_max_pool_vector_s8": _max_pool,
     "edgetool_mul_vector_s8": _mul,
 }
