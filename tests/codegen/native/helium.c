@@ -91,6 +91,19 @@ static block largest(void)
     return stored();
 }
 
+static block multiplied(void)
+{
+    edgetool_s32x4 four;
+    const int32_t shift = shifts[0] + 4;
+    for (int i = 0; i < 4; i++) {
+        words[i] = shift > 0 ? words[i] >> 5 : words[i];
+    }
+    memcpy(&four, words, sizeof four);
+    four = edgetool_multiply_lanes(four, words[4] & INT32_MAX, shift);
+    memcpy(target, &four, sizeof four);
+    return stored();
+}
+
 static block sums(void)
 {
     edgetool_sums four = {edgetool_all_s32(words[0]), edgetool_all_s32(words[1])};
@@ -120,6 +133,7 @@ int main(void)
     CHECK("largest", fill(), largest(), block);
     CHECK("sums", fill(), sums(), block);
     CHECK("store_codes", fill(), codes(), block);
+    CHECK("multiply_lanes", fill(), multiplied(), block);
     CHECK("scaled", fill(), edgetool_scaled(words[0], words[1], shifts[0], turn & 1), int32_t);
     board_exit(0);
     return 0;

@@ -9,6 +9,7 @@ from itertools import product
 from math import prod
 from pathlib import Path
 from random import Random
+from struct import pack
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from tests.memory.account_net import Net
 KERNELS = Path(templates.__file__).parent / "native" / "c"
 HELIUM = Path(__file__).with_name("helium.c")
 LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "ADD")
-CODES = (*LAYERS, "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D")
+CODES = (*LAYERS, "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM")
 TYPES = [(code, "int8") for code in CODES]
 QUICK, MANY = 10, 40
 BANDS = Build(driver="bands")
@@ -241,6 +242,44 @@ def test_windows_of_all_sizes_and_numbers_of_channels_compute_what_tflm_computes
 def test_averages_of_too_many_codes_have_the_kernel_of_other_cores() -> None:
     kernels = [lower(_pool("AVERAGE_POOL_2D", sides, sides, 3), vector=True).kernels for sides in ((32, 64), (1, 2049))]
     assert kernels == [("edgetool_average_pool_vector_s8",), ("edgetool_average_pool_s8",)]
+
+
+def _reduction(shape: tuple[int, ...], axes: tuple[int, ...], scale: float = 0.05, code: str = "MEAN") -> Model:
+    net = Net()
+    x = net.arena(*shape, scale=0.05, zero_point=-9)
+    positions = net.tensor((len(axes),), DType.INT32, data=pack(f"<{len(axes)}i", *axes))
+    kept = tuple(1 if axis in axes else side for axis, side in enumerate(shape))
+    y = net.op(code, [x, positions], *kept, scale=scale, zero_point=4, keep_dims=True)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+@pytest.mark.parametrize("row_wise", [False, True])
+def test_reductions_of_all_shapes_compute_what_tflm_computes(row_wise: bool) -> None:
+    kinds: list[tuple[Any, ...]] = [
+        ((2, 3, 5, 19), (1, 2)),
+        ((2, 3, 300, 3), (1, 2), 0.004),  # more codes than sums of 16 bits can have
+        ((2, 3, 5, 19), (3,)),
+        ((2, 3, 5, 2), (3,), 0.01),  # a shift to the left
+        ((2, 3, 5, 9), (1, 3)),
+        ((1, 3, 5, 7), (0, 1, 2, 3), 0.3, "SUM"),
+        ((1, 4, 6, 8), (2,), 0.011, "SUM"),
+        ((1, 1, 1, 8), (1, 2)),
+    ]
+    trials = {str(kind): prepare(_reduction(*kind), 2, vector=True, row_wise=row_wise) for kind in kinds}
+    shifts = [
+        dict(step.op.values)["shift"]
+        for trial in trials.values()
+        for step in trial.program.steps
+        if "vector" in step.kernel
+    ]
+    assert min(shifts) < 0 < max(shifts)
+    assert differences(trials, BANDS if row_wise else Build()) == []
+
+
+def test_sums_that_may_wrap_have_the_kernel_of_other_cores() -> None:
+    kernels = [lower(_reduction((1, 7), (1,), scale, "SUM"), vector=True).kernels for scale in (1e-6, 1e-9)]
+    assert kernels == [("edgetool_sum_vector_s8",), ("edgetool_sum_s8",)]
 
 
 def test_other_operators_have_one_lowering() -> None:

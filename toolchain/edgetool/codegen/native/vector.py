@@ -6,17 +6,18 @@ if all negative results are clamped to the zero point, as with RELU.
 
 What the kernels do not cover has those of other cores: convolutions with more than 255 groups, multipliers of one half
 or more, weights of convolutions that are computed, depthwise convolutions with several outputs for each of several
-inputs, additions with broadcasting or without a line, averages of more than 2048 codes.
+inputs, additions with broadcasting or without a line, averages and sums of very many codes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
-from edgetool.codegen.native import arithmetic, convolution, pooling
+from edgetool.codegen.native import arithmetic, convolution, pooling, reduction
 from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, Multiplier, quantize_multiplier, reach_of_weights
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import Array, Lowered, Lowering, Site, fused_range
@@ -28,6 +29,7 @@ WORDS, LANES, BYTES = 4, 8, 16  # lanes of a vector
 PIXELS, GROUP = 3, 6  # which edgetool_conv2d_vector_s8 computes at once, and what its tiles are best multiples of
 MAX_VECTORS = 4  # of a window of edgetool_depthwise_vector_s8
 MAX_AVERAGED = 2048  # codes, of edgetool_average_pool_vector_s8
+MAX_DIFFERENCE = 255  # of a code from a zero point
 TILE_BYTES, LEAN_BYTES = 3072, 512  # the most scratch of a tile, of tuned and of lean kernels
 
 
@@ -417,6 +419,21 @@ def _vector_max(_: Site, step: Step) -> Step:
     return _with_kernel(step, "edgetool_max_pool_vector_s8")
 
 
+def _vector_sum(_: Site, step: Step) -> Step:
+    """Return the step of MEAN or SUM with the kernel for vectors if no sum may exceed 32 bits."""
+    fields = dict(step.op.values)
+    reduced, left, right, offset = (fields[name] for name in ("reduced_count", "left", "right", "offset"))
+    assert isinstance(reduced, tuple)
+    assert isinstance(offset, int)
+    assert isinstance(left, int)
+    assert isinstance(right, int)
+    if step.inputs[0].taps * prod(reduced) * MAX_DIFFERENCE << left >= 2**31 - 2**16:
+        return step
+    values = {name: value for name, value in fields.items() if name not in ("left", "right")}
+    values |= {"offset": (offset + 2**31) % 2**32 - 2**31, "shift": left - right}
+    return replace(step, kernel="edgetool_sum_vector_s8", op=describe("edgetool_sum_vector_s8", **values))
+
+
 def _with_kernel(step: Step, kernel: str) -> Step:
     """Return a step with another kernel, whose descriptor has the same fields."""
     return replace(step, kernel=kernel, op=describe(kernel, **dict(step.op.values)))
@@ -428,6 +445,8 @@ LOWERINGS: dict[str, Lowering] = {
     "CONV_2D": _conv_2d,
     "DEPTHWISE_CONV_2D": _depthwise_conv_2d,
     "MAX_POOL_2D": _instead(pooling.LOWERINGS["MAX_POOL_2D"], "edgetool_max_pool_s8", _vector_max),
+    "MEAN": _instead(reduction.LOWERINGS["MEAN"], "edgetool_sum_s8", _vector_sum),
     "MUL": _instead(arithmetic.LOWERINGS["MUL"], "edgetool_mul_s8", _vector_mul),
     "SUB": _instead(arithmetic.LOWERINGS["SUB"], "edgetool_add_s8", _vector_add),
+    "SUM": _instead(reduction.LOWERINGS["SUM"], "edgetool_sum_s8", _vector_sum),
 }

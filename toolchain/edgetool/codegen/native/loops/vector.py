@@ -240,6 +240,24 @@ def _average_pool(call: StepCall) -> LoopCounts:
     return LoopCounts("all", repeated(call.step.batches, loops))
 
 
+def _sum(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_sum_vector_s8: groups of outputs with codes in lanes, or in vectors."""
+    turns, count = call.numbers("reduced_count")
+    kept, outputs = call.numbers("kept_count")
+    taps, groups = call["taps"], kept * -(-outputs // SUM_LANES)
+    # Shifts to the left and to the right have code of their own.
+    loops = {"kept": kept, "groups shifted right" if call["shift"] < 0 else "groups shifted left": groups}
+    if call.numbers("kept_step")[1] == 1:
+        tap_rows = groups * turns * taps
+        loops |= {"turns": groups * turns, "tap rows": tap_rows, "taps": tap_rows * count}
+        loops["parts of rows"] = tap_rows * -(-count // SUM_CODES)
+        return LoopCounts("lanes", repeated(call.rows, loops))
+    sums = kept * outputs
+    loops |= {"sums": sums, "turns": sums * turns, "tap rows": sums * turns * taps}
+    loops["vectors"] = loops["tap rows"] * _vectors(count)
+    return LoopCounts("vectors", repeated(call.rows, loops))
+
+
 RULES: dict[str, LoopRule] = {
     "edgetool_add_vector_s8": _add,
     "edgetool_average_pool_vector_s8": _average_pool,
@@ -250,4 +268,5 @@ RULES: dict[str, LoopRule] = {
     "edgetool_depthwise_vector_s8": _depthwise,
     "edgetool_max_pool_vector_s8": _max_pool,
     "edgetool_mul_vector_s8": _mul,
+    "edgetool_sum_vector_s8": _sum,
 }
