@@ -32,7 +32,7 @@ from tests.memory.account_net import Net
 KERNELS = Path(templates.__file__).parent / "native" / "c"
 HELIUM = Path(__file__).with_name("helium.c")
 LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "ADD")
-CODES = (*LAYERS, "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM")
+CODES = (*LAYERS, "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM", "LOGISTIC")
 TYPES = [(code, "int8") for code in CODES]
 QUICK, MANY = 10, 40
 BANDS = Build(driver="bands")
@@ -282,6 +282,16 @@ def test_sums_that_may_wrap_have_the_kernel_of_other_cores() -> None:
     assert kernels == [("edgetool_sum_vector_s8",), ("edgetool_sum_s8",)]
 
 
+def test_functions_of_one_code_are_looked_up_in_vectors() -> None:
+    net = Net()
+    inputs = [net.arena(1, size, scale=0.05, zero_point=-3) for size in (1, 15, 16, 256)]
+    net.end_graph(inputs, [net.op("TANH", [x], scale=1 / 128) for x in inputs])
+    codes = [np.resize(ALL_CODES, (1, 1, size)).astype(np.int8) for size in (1, 15, 16, 256)]
+    trial = prepare(net.whole(), inputs=codes, vector=True)
+    assert set(trial.program.kernels) == {"edgetool_lookup_vector"}
+    assert compare_all([trial]) == [None]
+
+
 def test_other_operators_have_one_lowering() -> None:
     assert lowering_of("SOFTMAX", vector=True) is lowering_of("SOFTMAX")
     assert lowering_of("CONV_2D", vector=True) is not lowering_of("CONV_2D")
@@ -325,7 +335,7 @@ def test_kernels_compile_without_warnings_for_the_core(tmp_path: Path, language:
     compiler = "arm-none-eabi-gcc" if language == "c99" else "arm-none-eabi-g++"
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
-    sources = sorted(map(str, KERNELS.glob("*_vector_*.c")))
+    sources = sorted(map(str, KERNELS.glob("*_vector*.c")))
     options = ["-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", level, f"-std={language}", *FLAGS, f"-I{KERNELS}"]
     done = subprocess.run(
         [compiler, *options, "-c", *sources], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -175,10 +175,9 @@ def lookup_step(site: Site, position: int, table: Integers, dtype: DType) -> Ite
         yield Folded(index, data[np.frombuffer(site.input(position).data or b"", np.uint8)].tobytes())
         return
     rows = elementwise_rows(site, (position,))
-    op = describe(
-        "edgetool_lookup", table=Constant("uint8_t", data.tobytes(), "values of a function"), count=rows.count
-    )
-    yield rows.step(site, "edgetool_lookup", op)
+    kernel = "edgetool_lookup_vector" if site.vector else "edgetool_lookup"
+    op = describe(kernel, table=Constant("uint8_t", data.tobytes(), "values of a function"), count=rows.count)
+    yield rows.step(site, kernel, op)
 
 
 def binary_step(site: Site, kernel: str, function: Function | None, **fields: FieldValue) -> Iterator[Lowered]:

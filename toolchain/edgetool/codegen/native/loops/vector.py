@@ -201,6 +201,11 @@ def _add(call: StepCall) -> LoopCounts:
     return LoopCounts("line", {"rows": call.rows, "vectors": call.rows * -(-call["count"] // WORDS)})
 
 
+def _lookup(call: StepCall) -> LoopCounts:
+    """Return the loop of edgetool_lookup_vector."""
+    return LoopCounts("all", {"rows": call.rows, "vectors": call.rows * _vectors(call["count"])})
+
+
 def _mul(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_mul_vector_s8: runs of codes by codes, or by a single code."""
     runs, run, steps = runs_of(call, 2)
@@ -266,6 +271,7 @@ RULES: dict[str, LoopRule] = {
     "edgetool_dense_vector_s8": _dense,
     "edgetool_depthwise_lanes_s8": _lanes,
     "edgetool_depthwise_vector_s8": _depthwise,
+    "edgetool_lookup_vector": _lookup,
     "edgetool_max_pool_vector_s8": _max_pool,
     "edgetool_mul_vector_s8": _mul,
     "edgetool_sum_vector_s8": _sum,
