@@ -32,7 +32,7 @@ from tests.memory.account_net import Net
 KERNELS = Path(templates.__file__).parent / "native" / "c"
 HELIUM = Path(__file__).with_name("helium.c")
 LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "ADD")
-CODES = (*LAYERS, "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM", "LOGISTIC")
+CODES = (*LAYERS, "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM", "LOGISTIC", "SOFTMAX")
 TYPES = [(code, "int8") for code in CODES]
 QUICK, MANY = 10, 40
 BANDS = Build(driver="bands")
@@ -292,8 +292,29 @@ def test_functions_of_one_code_are_looked_up_in_vectors() -> None:
     assert compare_all([trial]) == [None]
 
 
+def _softmax(shape: tuple[int, ...], scale: float, dtype: DType = DType.INT8) -> Model:
+    net = Net()
+    x = net.arena(*shape, scale=scale, zero_point=-3)
+    zero = -128 if dtype is DType.INT8 else 0
+    y = net.op("SOFTMAX", [x], *shape, dtype=dtype, scale=2.0**-dtype.bits, zero_point=zero, beta=1.0)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+@pytest.mark.parametrize("row_wise", [False, True])
+def test_softmax_of_all_depths_computes_what_tflm_computes(row_wise: bool) -> None:
+    kinds = [((1, 2, 3, depth), scale) for depth in (1, 2, 4, 15, 17, 300) for scale in (0.003, 0.1, 3.0)]
+    trials = {str(kind): prepare(_softmax(*kind), 2, vector=True, row_wise=row_wise) for kind in kinds}
+    assert {kernel for trial in trials.values() for kernel in trial.program.kernels} == {"edgetool_softmax_vector_s8"}
+    assert differences(trials, BANDS if row_wise else Build()) == []
+
+
+def test_softmax_to_int16_has_the_kernel_of_other_cores() -> None:
+    assert lower(_softmax((1, 5), 0.1, DType.INT16), vector=True).kernels == ("edgetool_softmax_s8",)
+
+
 def test_other_operators_have_one_lowering() -> None:
-    assert lowering_of("SOFTMAX", vector=True) is lowering_of("SOFTMAX")
+    assert lowering_of("LOG_SOFTMAX", vector=True) is lowering_of("LOG_SOFTMAX")
     assert lowering_of("CONV_2D", vector=True) is not lowering_of("CONV_2D")
 
 

@@ -17,7 +17,7 @@ from math import prod
 
 import numpy as np
 
-from edgetool.codegen.native import arithmetic, convolution, pooling, reduction
+from edgetool.codegen.native import arithmetic, convolution, normalization, pooling, reduction
 from edgetool.codegen.native.fixed_point import DOUBLE_ROUNDING, Multiplier, quantize_multiplier, reach_of_weights
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import Array, Lowered, Lowering, Site, fused_range
@@ -29,6 +29,7 @@ WORDS, LANES, BYTES = 4, 8, 16  # lanes of a vector
 PIXELS, GROUP = 3, 6  # which edgetool_conv2d_vector_s8 computes at once, and what its tiles are best multiples of
 MAX_VECTORS = 4  # of a window of edgetool_depthwise_vector_s8
 MAX_AVERAGED = 2048  # codes, of edgetool_average_pool_vector_s8
+INT8_BITS = 8
 MAX_DIFFERENCE = 255  # of a code from a zero point
 TILE_BYTES, LEAN_BYTES = 3072, 512  # the most scratch of a tile, of tuned and of lean kernels
 
@@ -419,6 +420,18 @@ def _vector_max(_: Site, step: Step) -> Step:
     return _with_kernel(step, "edgetool_max_pool_vector_s8")
 
 
+def _vector_softmax(_: Site, step: Step) -> Step:
+    """Return the step of SOFTMAX with the kernel for vectors if its output is int8; 0 follows its exponentials."""
+    fields = dict(step.op.values)
+    table = fields["exponentials"]
+    assert isinstance(table, Constant)
+    if fields["output_bits"] != INT8_BITS:
+        return step
+    values = {name: fields[name] for name in ("depth", "vectors", "count")}
+    values["exponentials"] = replace(table, data=table.data + bytes(WORDS))
+    return replace(step, kernel="edgetool_softmax_vector_s8", op=describe("edgetool_softmax_vector_s8", **values))
+
+
 def _vector_sum(_: Site, step: Step) -> Step:
     """Return the step of MEAN or SUM with the kernel for vectors if no sum may exceed 32 bits."""
     fields = dict(step.op.values)
@@ -447,6 +460,7 @@ LOWERINGS: dict[str, Lowering] = {
     "MAX_POOL_2D": _instead(pooling.LOWERINGS["MAX_POOL_2D"], "edgetool_max_pool_s8", _vector_max),
     "MEAN": _instead(reduction.LOWERINGS["MEAN"], "edgetool_sum_s8", _vector_sum),
     "MUL": _instead(arithmetic.LOWERINGS["MUL"], "edgetool_mul_s8", _vector_mul),
+    "SOFTMAX": _instead(normalization.LOWERINGS["SOFTMAX"], "edgetool_softmax_s8", _vector_softmax),
     "SUB": _instead(arithmetic.LOWERINGS["SUB"], "edgetool_add_s8", _vector_add),
     "SUM": _instead(reduction.LOWERINGS["SUM"], "edgetool_sum_s8", _vector_sum),
 }

@@ -245,6 +245,13 @@ def _average_pool(call: StepCall) -> LoopCounts:
     return LoopCounts("all", repeated(call.step.batches, loops))
 
 
+def _softmax(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_softmax_vector_s8: sixteen codes at once, then twice four."""
+    vectors, depth = call.rows * call["vectors"], call["depth"]
+    loops = {"rows": call.rows, "vectors": vectors, "sixteens": vectors * _vectors(depth)}
+    return LoopCounts("all", loops | {"fours": vectors * -(-depth // WORDS)})
+
+
 def _sum(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_sum_vector_s8: groups of outputs with codes in lanes, or in vectors."""
     turns, count = call.numbers("reduced_count")
@@ -274,5 +281,6 @@ RULES: dict[str, LoopRule] = {
     "edgetool_lookup_vector": _lookup,
     "edgetool_max_pool_vector_s8": _max_pool,
     "edgetool_mul_vector_s8": _mul,
+    "edgetool_softmax_vector_s8": _softmax,
     "edgetool_sum_vector_s8": _sum,
 }
