@@ -274,8 +274,10 @@ _WINDOW_KERNELS = {
     "edgetool_depthwise_s16": channelwise_distance,
     "edgetool_average_pool_s8": channelwise_distance,
     "edgetool_average_pool_s16": channelwise_distance,
+    "edgetool_average_pool_vector_s8": channelwise_distance,
     "edgetool_max_pool_s8": channelwise_distance,
     "edgetool_max_pool_s16": channelwise_distance,
+    "edgetool_max_pool_vector_s8": channelwise_distance,
 }
 
 
