@@ -45,6 +45,7 @@ def undefined() -> dict[str, Trial]:
         "quotients that overflow": _quotients([(7, 0), (0, 0), (LOWEST, 0), (LOWEST, -1)]),
         "floats beyond integers": _floats_beyond_integers(),
         "vectors of equal codes": _equal_codes(),
+        "vectors of equal codes with Helium": _equal_codes(vector=True),
         "rows outside": _rows_outside(),
         "points outside": _points([(4, 0), (0, -1), (LOWEST, LOWEST), (HIGHEST, HIGHEST)]),
     }
@@ -163,12 +164,12 @@ def _floats_beyond_integers() -> Trial:
     return _trial(net, [x], outputs, [np.array([FLOATS], np.float32)])
 
 
-def _equal_codes() -> Trial:
+def _equal_codes(*, vector: bool = False) -> Trial:
     """Normalize a vector whose exponentials are a sum of 2^28 or more, for which TFLM shifts by more than 31 bits."""
     net = Net()
     x = net.arena(1, 600)
     y = net.op("SOFTMAX", [x], scale=2.0**-8, zero_point=-128, beta=1.0)
-    return _trial(net, [x], [y], [np.zeros((1, 1, 600), np.int8)])
+    return _trial(net, [x], [y], [np.zeros((1, 1, 600), np.int8)], vector=vector)
 
 
 def _pixels_in_place(channels: Sequence[int], dtype: DType, *, vector: bool = False) -> Trial:
