@@ -9,7 +9,6 @@ from itertools import product
 from math import prod
 from pathlib import Path
 from random import Random
-from struct import pack
 from typing import Any
 
 import numpy as np
@@ -211,6 +210,14 @@ def test_products_scaled_by_one_half_or_more_have_the_kernel_of_other_cores() ->
     assert kernels == [("edgetool_mul_vector_s8",), ("edgetool_mul_s8",)]
 
 
+def test_negative_scales_have_the_kernels_of_other_cores() -> None:
+    net = Net()
+    x, other = net.arena(1, 9, scale=-0.05), net.arena(1, 9, scale=0.03)
+    outputs = [net.op("MUL", [x, other], scale=0.1), net.op("MEAN", [x, net.constant([1])], 1, 1, scale=0.05)]
+    net.end_graph([x, other], outputs)
+    assert set(lower(net.whole(), vector=True).kernels) == {"edgetool_mul_s8", "edgetool_sum_s8"}
+
+
 def _pool(code: str, sides: tuple[int, int], taps: tuple[int, int], channels: int, activation: str = "NONE") -> Model:
     """Return pooling with strides of 2 whose windows hang over the border."""
     net = Net()
@@ -247,9 +254,8 @@ def test_averages_of_too_many_codes_have_the_kernel_of_other_cores() -> None:
 def _reduction(shape: tuple[int, ...], axes: tuple[int, ...], scale: float = 0.05, code: str = "MEAN") -> Model:
     net = Net()
     x = net.arena(*shape, scale=0.05, zero_point=-9)
-    positions = net.tensor((len(axes),), DType.INT32, data=pack(f"<{len(axes)}i", *axes))
     kept = tuple(1 if axis in axes else side for axis, side in enumerate(shape))
-    y = net.op(code, [x, positions], *kept, scale=scale, zero_point=4, keep_dims=True)
+    y = net.op(code, [x, net.constant(axes, len(axes))], *kept, scale=scale, zero_point=4, keep_dims=True)
     net.end_graph([x], [y])
     return net.whole()
 

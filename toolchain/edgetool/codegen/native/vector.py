@@ -401,7 +401,7 @@ def _vector_add(_: Site, step: Step) -> Step:
 def _vector_mul(site: Site, step: Step) -> Step:
     """Return the step of a multiplication with the kernel for vectors if its scale is below one half."""
     multiplier = arithmetic.product_multiplier(site)
-    if not multiplier.right:
+    if not multiplier.right or multiplier.value < 0:
         return step
     fields = dict(step.op.values)
     values = {name: fields[name] for name in ("loops", "zero_points", "zero_point", "low", "high")}
@@ -435,12 +435,12 @@ def _vector_softmax(_: Site, step: Step) -> Step:
 def _vector_sum(_: Site, step: Step) -> Step:
     """Return the step of MEAN or SUM with the kernel for vectors if no sum may exceed 32 bits."""
     fields = dict(step.op.values)
-    reduced, left, right, offset = (fields[name] for name in ("reduced_count", "left", "right", "offset"))
+    reduced = fields["reduced_count"]
     assert isinstance(reduced, tuple)
-    assert isinstance(offset, int)
-    assert isinstance(left, int)
-    assert isinstance(right, int)
-    if step.inputs[0].taps * prod(reduced) * MAX_DIFFERENCE << left >= 2**31 - 2**16:
+    numbers = {name: value for name, value in fields.items() if isinstance(value, int)}
+    left, right, offset = (numbers[name] for name in ("left", "right", "offset"))
+    is_small = step.inputs[0].taps * prod(reduced) * MAX_DIFFERENCE << left < 2**31 - 2**16
+    if not is_small or numbers["multiplier"] < 0:
         return step
     values = {name: value for name, value in fields.items() if name not in ("left", "right")}
     values |= {"offset": (offset + 2**31) % 2**32 - 2**31, "shift": left - right}
