@@ -35,6 +35,7 @@ CODES = (*LAYERS, "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM", "LOGIS
 TYPES = [(code, "int8") for code in CODES]
 QUICK, MANY = 10, 40
 BANDS = Build(driver="bands")
+APART = [False, pytest.param(True, marks=pytest.mark.slow)]  # whether rows of images stay apart
 
 
 @pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
@@ -180,7 +181,7 @@ def _products(random: Random) -> Trial:
     return prepare(net.whole(), inputs=[first, second], vector=True)
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_products_of_all_codes_are_those_of_tflm(count: int) -> None:
     trials = [_products(Random(number)) for number in range(count)]
     assert {kernel for trial in trials for kernel in trial.program.kernels} == {"edgetool_mul_vector_s8"}
@@ -195,6 +196,7 @@ def _product(first: tuple[int, ...], second: tuple[int, ...], factor: float = 64
     return net.whole()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row_wise", [False, True])
 def test_products_are_broadcast(row_wise: bool) -> None:
     shape = (2, 3, 5, 7)
@@ -230,7 +232,7 @@ def _pool(code: str, sides: tuple[int, int], taps: tuple[int, int], channels: in
     return net.whole()
 
 
-@pytest.mark.parametrize("row_wise", [False, True])
+@pytest.mark.parametrize("row_wise", APART)
 def test_windows_of_all_sizes_and_numbers_of_channels_compute_what_tflm_computes(row_wise: bool) -> None:
     windows: list[tuple[tuple[int, int], tuple[int, int], int, str]] = [
         ((5, 7), (1, 1), 31, "NONE"),
@@ -260,7 +262,7 @@ def _reduction(shape: tuple[int, ...], axes: tuple[int, ...], scale: float = 0.0
     return net.whole()
 
 
-@pytest.mark.parametrize("row_wise", [False, True])
+@pytest.mark.parametrize("row_wise", APART)
 def test_reductions_of_all_shapes_compute_what_tflm_computes(row_wise: bool) -> None:
     kinds: list[tuple[Any, ...]] = [
         ((2, 3, 5, 19), (1, 2)),
@@ -307,9 +309,9 @@ def _softmax(shape: tuple[int, ...], scale: float, dtype: DType = DType.INT8) ->
     return net.whole()
 
 
-@pytest.mark.parametrize("row_wise", [False, True])
+@pytest.mark.parametrize("row_wise", APART)
 def test_softmax_of_all_depths_computes_what_tflm_computes(row_wise: bool) -> None:
-    kinds = [((1, 2, 3, depth), scale) for depth in (1, 2, 4, 15, 17, 300) for scale in (0.003, 0.1, 3.0)]
+    kinds = [((1, 2, 3, depth), scale) for depth in (1, 4, 17, 300) for scale in (0.003, 0.3)]
     trials = {str(kind): prepare(_softmax(*kind), 2, vector=True, row_wise=row_wise) for kind in kinds}
     assert {kernel for trial in trials.values() for kernel in trial.program.kernels} == {"edgetool_softmax_vector_s8"}
     assert differences(trials, BANDS if row_wise else Build()) == []
