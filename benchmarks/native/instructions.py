@@ -77,6 +77,8 @@ LEAN, LEAN_EVERY, LEAN_ROOMS = "lean/", 2, ("convolution", "depthwise")
 ROWS, ROWS_LAYERS = "rows/", {"mean": 40, "pooling": 200}
 # Layers with the kernels for all shapes, which few models need.
 PLAIN, PLAIN_LAYERS = "plain/", ("convolution", "depthwise")
+# Layers with kernels without Helium on cores that have it, which layers with rare scales and sizes need.
+SCALAR, SCALAR_LAYERS = "scalar/", ("binary", "mean", "pooling", "softmax")
 # Pairs of layers that are one step.
 FUSED, FUSED_CASES = "fused/", {"expansion": (expansion, 140), "sums": (summed_convolution, 70)}
 Key = tuple[str, str]  # kernel, path
@@ -102,6 +104,8 @@ def models() -> Iterator[tuple[str, Model]]:
         yield from ((f"{ROWS}layer/{kind}/{i}", layer(kind, i)) for i in range(number))
     for kind in PLAIN_LAYERS:
         yield from ((f"{PLAIN}layer/{kind}/{i}", layer(kind, i)) for i in range(0, LAYERS[kind][1], LEAN_EVERY))
+    for kind in SCALAR_LAYERS:
+        yield from ((f"{SCALAR}layer/{kind}/{i}", layer(kind, i)) for i in range(0, LAYERS[kind][1], LEAN_EVERY))
     for kind, (make, number) in FUSED_CASES.items():
         yield from ((f"{FUSED}{kind}/{i}", make(Random(f"layer/{kind}/{i}"))) for i in range(number))
     for room in rooms():
@@ -171,9 +175,11 @@ def trials(
     """Return the models that native code supports by name; with `kernels`, those that have one of these."""
     found = {}
     for name, model in named:
-        row_wise = name.startswith(ROWS)
+        row_wise, scalar = name.startswith(ROWS), name.startswith(SCALAR)
+        if scalar and not vector:
+            continue
         kinds = {"lean": name.startswith(LEAN), "plain": name.startswith(PLAIN), "fused": name.startswith(FUSED)}
-        trial = trial_of(model, vector=vector, dsp=dsp, row_wise=row_wise, **kinds)
+        trial = trial_of(model, vector=vector and not scalar, dsp=dsp, row_wise=row_wise, **kinds)
         if trial is not None and row_wise and not any(step.accumulates for step in trial.program.steps):
             continue
         if trial is not None and (not kernels or set(kernels) & set(trial.program.kernels)):
