@@ -125,7 +125,8 @@ def conv_multipliers(site: Site, source: Tensor, weights: Tensor, channels: int)
     site.require(quantization is not None and len(quantization.scales) in (1, channels), "its weights have no scales")
     assert quantization is not None
     scales = quantization.scales * channels if len(quantization.scales) == 1 else quantization.scales
-    return [scale(source) * item / scale(output) for item in scales]
+    before, after = scale(source), scale(output)
+    return [before * item / after for item in scales]
 
 
 def bias_of(site: Site, position: int, channels: int, types: tuple[DType, ...] = (DType.INT32,)) -> Array:

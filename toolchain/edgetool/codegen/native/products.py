@@ -18,6 +18,7 @@ from edgetool.codegen.native.fixed_point import KNOWN, Integers, Reach, Scales
 
 # Slopes around the real one that are tried.
 TRIED = sorted(range(-4, 5), key=abs)
+_LOWEST, _HIGHEST = -(2**62), 2**62
 
 
 def product_scales(
@@ -44,47 +45,49 @@ def _products(
     scales: Scales, least_sums: bytes, greatest_sums: bytes, low: int, high: int, wanted: int, half: int
 ) -> Scales | None:
     table = np.frombuffer(scales.constant.data, "<u4").reshape(-1, 3).astype(np.int64)
+    slopes = table[:, 0]
     intercepts = ((table[:, 2] + 2**31) % 2**32 - 2**31 << 32) + table[:, 1]
     codes = np.arange(low + 1, high + 1, dtype=np.int64)
-    found = []
-    sums = (np.frombuffer(data, np.int64) for data in (least_sums, greatest_sums))
-    for row, intercept, least, most in zip(table, intercepts, *sums, strict=True):
-        starts = _starts(int(row[0]), int(intercept), codes << 32 + scales.shift, (int(least), int(most)))
-        real = int(row[0]) / 2 ** (scales.shift - wanted)
-        product = _product(real, starts, (codes << 32 + wanted) - half, (int(least), int(most)))
-        if product is None:
-            return None
-        found.append(product)
-    packed = (np.array(found, np.int64) & 0xFFFFFFFF).astype("<u4")
+    least, most = (np.frombuffer(data, np.int64) for data in (least_sums, greatest_sums))
+    starts = _starts(slopes, intercepts, codes << 32 + scales.shift, least, most)
+    reached, missed = starts <= most[:, None], starts > least[:, None]
+    first, last = np.maximum(starts, least[:, None]), np.minimum(starts, most[:, None] + 1) - 1
+    levels = (codes << 32 + wanted) - half
+    real = np.rint(slopes / 2 ** (scales.shift - wanted)).astype(np.int64)
+    found = np.zeros((len(table), 3), np.int64)
+    rest = np.arange(len(table))
+    for tried in TRIED:
+        # The intercepts with which the product reaches the level of each code where the line does, and not before.
+        slope = real[rest] + tried
+        lows = np.where(reached[rest], levels - first[rest] * slope[:, None], _LOWEST).max(axis=1, initial=_LOWEST)
+        highs = np.where(missed[rest], levels - 1 - last[rest] * slope[:, None], _HIGHEST)
+        ends = zip(slope.tolist(), lows.tolist(), highs.min(axis=1, initial=_HIGHEST).tolist(), strict=True)
+        unsolved = []
+        for channel, (factor, lowest, highest) in zip(rest.tolist(), ends, strict=True):
+            pair = None
+            if 0 <= factor < 2**31 and lowest <= highest:
+                pair = _intercept(factor, lowest, highest, max(int(most[channel]), 0))
+            if pair is None:
+                unsolved.append(channel)
+            else:
+                found[channel] = factor, *pair
+        rest = np.array(unsolved, np.int64)
+        if not unsolved:
+            break
+    if len(rest):
+        return None
+    packed = (found & 0xFFFFFFFF).astype("<u4")
     return Scales(replace(scales.constant, data=packed.tobytes()), wanted)
 
 
-def _starts(slope: int, intercept: int, levels: Integers, ends: tuple[int, int]) -> Integers:
-    """Return the least sum at which a line reaches each of the levels; without a slope, an end or what is behind it."""
-    if slope:
-        return -((intercept - levels) // slope)
-    return np.where(levels <= intercept, ends[0], ends[1] + 1)
+def _starts(slopes: Integers, intercepts: Integers, levels: Integers, least: Integers, most: Integers) -> Integers:
+    """Return the least sum at which each channel's line reaches each of the levels.
 
-
-def _product(real: float, starts: Integers, levels: Integers, ends: tuple[int, int]) -> tuple[int, int, int] | None:
-    """Return slope, `shifted` and `raised` that give the codes of a line for all sums between the ends.
-
-    Args:
-        real: The line's slope.
-        starts: The least sum that has each code but the lowest.
-        levels: The value that the product has to reach there.
-        ends: The least and the greatest sum.
+    Without a slope, it is the least sum that there is, or what is behind the greatest one.
     """
-    reached, missed = starts <= ends[1], starts > ends[0]
-    first, last = np.maximum(starts, ends[0])[reached], (np.minimum(starts, ends[1] + 1) - 1)[missed]
-    for slope in (round(real) + item for item in TRIED):
-        if 0 <= slope < 2**31:
-            least = int((levels[reached] - first * slope).max(initial=-(2**62)))
-            most = int((levels[missed] - 1 - last * slope).min(initial=2**62))
-            pair = _intercept(slope, least, most, max(ends[1], 0)) if least <= most else None
-            if pair is not None:
-                return slope, *pair
-    return None
+    behind = intercepts[:, None] - levels
+    without = np.where(behind >= 0, least[:, None], most[:, None] + 1)
+    return np.where(slopes[:, None] > 0, -(behind // np.maximum(slopes, 1)[:, None]), without)
 
 
 def _intercept(slope: int, least: int, most: int, greatest_sum: int) -> tuple[int, int] | None:
