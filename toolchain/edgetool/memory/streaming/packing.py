@@ -13,9 +13,9 @@ go round in circles.
 from __future__ import annotations
 
 from bisect import insort
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd
 
 import numpy as np
@@ -25,19 +25,24 @@ from edgetool.memory.problem import aligned, never
 from edgetool.memory.streaming.problem import NO_SCRATCH, RowProblem, steps_of
 from edgetool.memory.streaming.schedule import first_steps, last_steps
 
-PASSES = 40  # placements of all blocks, unless the target is reached before
-PATIENCE = 10  # placements without a better one until the search continues from another order
-PASS_WORK = 8_000  # the conflicts that are considered in a pass of the first search; there are fewer passes with more
-# The moves of the second search for each pass of the first one, and for each block and pass at most.
-PASS_MOVES = 400
+PASSES = 40  # the effort, which the following numbers refer to
+ORDERS = 0.3  # placements of all blocks for each pass, unless the target is reached before
+PATIENCE = 5  # placements without a better one until the search continues from another order
+ORDER_WORK = 32_000  # the conflicts that are considered in a placement for each pass; there are fewer with more
+# The moves in vain of the second search for each pass, and for each block and pass at most. An attempt may have a share.
+PASS_MOVES = 200
 BLOCK_MOVES = 0.6
+ATTEMPTS = 6
 # How far below the best top it tries the next one, as parts of the distance to the target: one after the other in vain.
-PARTS = (4, 8, 2, 16, 1, 32)
+PARTS = (8, 16, 32, 4)
 SCRATCH_ALIGNMENT = 4
 UNPLACED = -1
+TOO_HEAVY = 1 << 50  # the weight of a place that is not possible
 FAR_BELOW = -(1 << 50)  # what lies there conflicts with nothing
 
 Numbers = npt.NDArray[np.int64]
+NONE: Numbers = np.zeros(0, np.int64)
+CHUNK = 256  # parts of which all conflicts with others are considered at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,6 @@ def pack_rows(
     *,
     unit: int = 1,
     passes: int = PASSES,
-    near: Packing | None = None,
     stopped: Callable[[], bool] = never,
 ) -> Packing:
     """Return offsets for a schedule.
@@ -66,36 +70,49 @@ def pack_rows(
         schedule: The operator that fires at each step.
         target: The memory at which to stop, such as the peak of live bytes.
         unit: All offsets are multiples of it.
-        passes: The effort: how often to place all blocks at most, and the share of the second search.
-        near: A packing of the same rows in smaller groups, close to which there may be one as well.
+        passes: The effort; see PASSES.
         stopped: Whether to stop after the current pass.
     """
     blocks = _Blocks(problem, schedule, unit)
     starts = _by_order(blocks, target, passes, stopped)
-    again = None if near is None else _again(blocks, near, passes, stopped)
-    if again is not None:
-        starts = sorted([again, *starts], key=blocks.top)
     offsets = starts[0]
     if blocks.top(offsets) > target and not stopped():
         offsets = _by_displacing(blocks, starts, target, passes, stopped)
     return blocks.packing(offsets)
 
 
-def _again(blocks: _Blocks, packing: Packing, passes: int, stopped: Callable[[], bool]) -> list[int] | None:
-    """Return offsets in no more memory than a packing of the same rows in smaller groups; None if none are found."""
-    if max(blocks.sizes, default=0) > packing.memory_bytes:
+def pack_again(
+    problem: RowProblem,
+    schedule: Sequence[int],
+    near: Packing,
+    target: int,
+    *,
+    unit: int = 1,
+    passes: int = PASSES,
+    stopped: Callable[[], bool] = never,
+) -> Packing | None:
+    """Return offsets close to those of the same rows in smaller groups, in no more memory; None if none are found.
+
+    near: the packing of smaller groups. The other arguments are those of pack_rows.
+    """
+    blocks = _Blocks(problem, schedule, unit)
+    if max(blocks.sizes, default=0) > near.memory_bytes:
         return None
-    offsets = blocks.offsets_in(packing)
-    search = _Displacing(blocks, offsets, packing.memory_bytes, _Generator(), largest_first=True)
+    search = _Displacing(blocks, blocks.offsets_in(near), near.memory_bytes, _Generator(), largest_first=True)
     moves = _most_moves(blocks, passes)
     while search.waiting and search.moves < moves and not stopped():
         search.place_one()
-    return None if search.waiting else search.offsets.tolist()
+    if search.waiting:
+        return None
+    offsets = search.offsets.tolist()
+    if blocks.top(offsets) > target and not stopped():
+        offsets = _by_displacing(blocks, [offsets], target, passes, stopped)
+    return blocks.packing(offsets)
 
 
 def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], bool]) -> list[list[int]]:
     """Return offsets from several orders of placement, the lowest first."""
-    passes = min(passes, passes * PASS_WORK * 4 // max(1, sum(map(len, blocks.conflicts))))
+    placements = min(passes * ORDERS, passes * ORDER_WORK // max(1, blocks.conflict_count))
     found: list[tuple[int, list[int], list[int]]] = []
     for order in blocks.first_orders():
         offsets = blocks.place(order)
@@ -108,7 +125,7 @@ def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], b
     count = len(found)
     for top, offsets, order in found:
         idle = 0
-        while best > target and idle < PATIENCE and count < passes and not stopped():
+        while best > target and idle < PATIENCE and count < placements and not stopped():
             order = sorted(order, key=lambda i: offsets[i] + blocks.sizes[i] != top)
             offsets = blocks.place(order)
             top = blocks.top(offsets)
@@ -134,7 +151,7 @@ def _by_displacing(
     best = result = starts[0]
     top = blocks.top(best)
     moves = PASS_MOVES * passes
-    share = _most_moves(blocks, passes) // len(PARTS)
+    share = _most_moves(blocks, passes) // ATTEMPTS
     for start in starts:
         for largest_first in (True, False):
             vain, result = 0, start
@@ -143,8 +160,8 @@ def _by_displacing(
                 search = _Displacing(blocks, result, limit, generator, largest_first=largest_first)
                 while search.waiting and search.moves < min(moves, share) and not stopped():
                     search.place_one()
-                moves -= search.moves
                 if search.waiting:
+                    moves -= search.moves
                     vain += 1
                     continue
                 best = result = search.offsets.tolist()
@@ -212,15 +229,19 @@ class _Displacing:
         if not len(others) or edges_in_order[0] > 0:
             self.offsets[block] = 0
             return
-        weights = (self._weights.take(others) * signs).take(order).cumsum()
+        weights = self._weights.take(others)
+        weights *= signs
+        weights = weights.take(order).cumsum()
         places = self._blocks.aligned_up(block, edges_in_order)
         is_possible = places <= self._last[block]
         is_possible[:-1] &= places[:-1] < edges_in_order[1:]
-        places, weights = places[is_possible], weights[is_possible]
-        least = int(weights.min())
-        lightest = places[weights == least]
-        place = int(lightest[self._generator.below(len(lightest)) if least else 0])
+        weights = np.where(is_possible, weights, TOO_HEAVY)
+        first = int(weights.argmin())
+        least = weights[first]
+        place = int(places[first])
         if least:
+            lightest = np.flatnonzero(weights == least)
+            place = int(places[lightest[self._generator.below(len(lightest))]])
             self._weights[block] += 1
             half = len(others) // 2
             displaced = others[:half][(edges[:half] <= place) & (place < edges[half:])]
@@ -298,20 +319,19 @@ class _Blocks:
             start, end = self._lives.get(part.block, (part.first, part.last))
             self._lives[part.block] = start, max(end, part.last)
         self._unit = gcd(*self.alignments)  # of all offsets at which conflicts begin or end
-        self.conflicts = _conflicts(len(self.sizes), parts, distances, self._unit)
-        self._edges: list[tuple[Numbers, Numbers, Numbers] | None] = [None] * len(self.sizes)
+        others, starts, ends, last_of_blocks = _conflicts(len(self.sizes), parts, distances, self._unit)
+        self.conflict_count = len(others)
+        # Of each block: those that conflict with it, twice, where conflicts begin and where they end.
+        self._edges = [
+            (np.tile(others[i:j], 2), np.concatenate([starts[i:j], ends[i:j]]), np.repeat([1, -1], j - i))
+            for i, j in pairwise([0, *last_of_blocks.tolist()])
+        ]
 
     def edges(self, block: int) -> tuple[Numbers, Numbers, Numbers]:
         """Return the blocks that conflict with a block, twice, the distances from them where conflicts begin, and where
         they end, and the sign of what changes there.
         """
-        known = self._edges[block]
-        if known is None:
-            others, starts, ends = np.array(self.conflicts[block], np.int64).reshape(-1, 3).T
-            ones = np.ones(len(others), np.int64)
-            known = np.tile(others, 2), np.concatenate([starts, ends]), np.concatenate([ones, -ones])
-            self._edges[block] = known
-        return known
+        return self._edges[block]
 
     def aligned_up(self, block: int, offsets: Numbers) -> Numbers:
         """Return the first offsets from some on, multiples of the unit, that are multiples of a block's alignment."""
@@ -345,22 +365,23 @@ class _Blocks:
 
     def place(self, order: Sequence[int]) -> list[int]:
         """Place blocks in an order, each at the lowest offset that is free; return the offset of each."""
-        offsets = [UNPLACED] * len(self.sizes)
+        offsets = np.full(len(self.sizes), FAR_BELOW, np.int64)
         for i in order:
-            taken = [
-                (there + start, there + end)
-                for other, start, end in self.conflicts[i]
-                if (there := offsets[other]) != UNPLACED
-            ]
-            taken.sort()
-            offset = 0
-            for start, end in taken:
-                if offset < start:
-                    break
-                if offset < end:
-                    offset = aligned(end, self.alignments[i])
-            offsets[i] = offset
-        return offsets
+            others, distances, _ = self._edges[i]
+            edges = offsets.take(others)
+            edges += distances
+            count = len(others) // 2
+            starts, ends = edges[:count], edges[count:]
+            in_order = starts.argsort()
+            # The first offset behind each conflict and all that begin before it, if the next one begins further on.
+            places = np.zeros(count + 1, np.int64)
+            np.maximum.accumulate(ends.take(in_order), out=places[1:])
+            np.maximum(places, 0, out=places)
+            free = self.aligned_up(i, places)
+            is_free = free[:-1] < starts.take(in_order)
+            first = int(is_free.argmax()) if count else 0
+            offsets[i] = free[first if count and is_free[first] else count]
+        return offsets.tolist()
 
     def top(self, offsets: Sequence[int]) -> int:
         """Return the end of the highest block."""
@@ -382,57 +403,61 @@ class _Blocks:
 
 
 def _conflicts(
-    blocks: int, parts: Sequence[_Part], distances: dict[tuple[int, int], int], unit: int
-) -> list[list[tuple[int, int, int]]]:
-    """Return what each block excludes, in multiples of a unit, from parts in the order of their first steps."""
-    found: list[list[tuple[int, int, int]]] = [[] for _ in range(blocks)]
-    # Those of blocks with several parts, which may exclude the same.
-    several: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    counts = Counter(part.block for part in parts)
-    near: dict[int, set[int]] = {}
-    for read, written in distances:
-        near.setdefault(read, set()).add(written)
-        near.setdefault(written, set()).add(read)
-    live: list[tuple[int, int, int, int, int]] = []
-    for part in parts:
-        block, row, first, begin, end = part.block, part.row, part.first, part.begin, part.end
-        live = [other for other in live if other[0] >= first]
-        partners = near.get(row, ())
-        is_single = counts[block] == 1
-        items = found[block]
-        for _, block2, row2, begin2, end2 in live:
-            if block2 == block:
-                continue
-            # The part cannot be between these distances behind the other one.
-            after, before = begin2 - end, end2 - begin
-            # The row that is read must be at least the distance behind the one that is written.
-            if row2 in partners:
-                if (row, row2) in distances:
-                    before = min(before, begin2 - begin + distances[row, row2])
-                else:
-                    after = max(after, begin2 - begin - distances[row2, row])
-            start, stop = (after // unit + 1) * unit, -(-before // unit) * unit
-            if start >= stop:
-                continue
-            if is_single and counts[block2] == 1:
-                items.append((block2, start, stop))
-                found[block2].append((block, unit - stop, unit - start))
+    blocks: int, parts: Sequence[_Part], distances: Mapping[tuple[int, int], int], unit: int
+) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Return what each block excludes, in multiples of a unit, from parts in the order of their first steps.
+
+    distances: by row that is read and row that is written.
+
+    Returns:
+        The other block of each conflict, where it starts and where it ends, ordered by block, and the number of
+        conflicts up to each block.
+    """
+    fields = np.array([(p.block, p.row, p.first, p.last, p.begin, p.end) for p in parts], np.int64).reshape(-1, 6)
+    block, row, first, last, begin, end = fields.T
+    pairs = []
+    for start in range(0, len(parts), CHUNK):
+        later = slice(start, min(start + CHUNK, len(parts)))
+        # Parts of which the second one begins while the first one is in use.
+        is_live = last[: later.stop, None] >= first[None, later]
+        is_live &= block[: later.stop, None] != block[None, later]
+        is_live &= np.arange(later.stop)[:, None] < np.arange(start, later.stop)[None]
+        one, two = np.nonzero(is_live)
+        pairs.append((one, two + start))
+    earlier, later_part = (np.concatenate(items) for items in zip(*pairs, strict=True)) if pairs else (NONE, NONE)
+    # The second part cannot be between these distances behind the first one.
+    after, before = begin[earlier] - end[later_part], end[earlier] - begin[later_part]
+    if distances:
+        # The row that is read must be at least the distance behind the one that is written.
+        shift = begin[earlier] - begin[later_part]
+        rows = int(row.max()) + 1
+        keys = np.array([read * rows + written for read, written in distances], np.int64)
+        by_key = keys.argsort()
+        keys, values = keys[by_key], np.array(list(distances.values()), np.int64)[by_key]
+        for read, written, is_first in ((later_part, earlier, False), (earlier, later_part, True)):
+            key = np.where((row[read] >= 0) & (row[written] >= 0), row[read] * rows + row[written], -1)
+            place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            has = keys[place] == key
+            if is_first:
+                after[has] = np.maximum(after[has], shift[has] - values[place[has]])
             else:
-                several.setdefault((block, block2), []).append((start, stop))
-                several.setdefault((block2, block), []).append((unit - stop, unit - start))
-        live.append((part.last, block, row, begin, end))
-    for (block, block2), excluded in several.items():
-        found[block] += [(block2, start, stop) for start, stop in _merged(excluded)]
-    return found
-
-
-def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return ranges that do not touch and cover the same."""
-    ranges.sort()
-    merged = ranges[:1]
-    for start, end in ranges[1:]:
-        if start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(end, merged[-1][1])
-        else:
-            merged.append((start, end))
-    return merged
+                before[has] = np.minimum(before[has], shift[has] + values[place[has]])
+    starts, ends = (after // unit + 1) * unit, -(-before // unit) * unit
+    exist = starts < ends
+    one, two, starts, ends = block[earlier[exist]], block[later_part[exist]], starts[exist], ends[exist]
+    # From the second block to the first one, and back.
+    whose, other = np.concatenate([two, one]), np.concatenate([one, two])
+    starts, ends = np.concatenate([starts, unit - ends]), np.concatenate([ends, unit - starts])
+    order = np.lexsort((starts, other, whose))
+    whose, other, starts, ends = whose[order], other[order], starts[order], ends[order]
+    # Conflicts of the same blocks that touch become one.
+    pair = np.cumsum(np.concatenate([[0], (np.diff(whose) != 0) | (np.diff(other) != 0)])[: len(whose)])
+    reach = int(np.abs(np.concatenate([starts, ends, [0]])).max()) * 2 + 1
+    furthest = np.maximum.accumulate(ends + pair * reach)
+    is_new = np.ones(len(whose), bool)
+    is_new[1:] = starts[1:] + pair[1:] * reach > furthest[:-1]
+    firsts = np.flatnonzero(is_new)
+    lasts = np.append(firsts[1:], len(whose))[: len(firsts)] - 1
+    whose, other, starts = whose[firsts], other[firsts], starts[firsts]
+    ends = (furthest - pair * reach)[lasts]
+    return other, starts, ends, np.searchsorted(whose, np.arange(blocks), side="right")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from edgetool.memory.problem import aligned, never
 from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.checker import require_valid_rows
-from edgetool.memory.streaming.packing import PASSES, pack_rows
+from edgetool.memory.streaming.packing import PASSES, pack_again, pack_rows
 from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import RowSchedule, best_schedule, live_bytes
 from edgetool.memory.streaming.search import improved_schedule
@@ -55,10 +55,10 @@ def plan_rows(
     unit = place_unit(int(ROOM * segments.peak_bytes))
     bound = row_bound(problem, [segments.steps], cut_limit=BOUND_CUTS, stop=stopped)
     schedule = improved_schedule(problem, segments, bound, most_weights=most_weights, stopped=stopped)
-    packing = pack_rows(problem, schedule.steps, schedule.peak_bytes, unit=unit, passes=passes, stopped=stopped)
+    packing = pack_rows(problem, schedule.steps, _target(schedule), unit=unit, passes=passes, stopped=stopped)
     # A lower peak does not always take less memory.
     if schedule.peak_bytes < segments.peak_bytes < packing.memory_bytes and not stopped():
-        other = pack_rows(problem, segments.steps, segments.peak_bytes, unit=unit, passes=passes, stopped=stopped)
+        other = pack_rows(problem, segments.steps, _target(segments), unit=unit, passes=passes, stopped=stopped)
         if other.memory_bytes < packing.memory_bytes:
             schedule, packing = segments, other
     waiting = _between_segments(problem, schedule)
@@ -66,21 +66,26 @@ def plan_rows(
         together = {tensor for tensor, live in waiting.items() if live <= share * schedule.peak_bytes}
         if together and not stopped():
             joined = _joined(problem, together)
-            again = pack_rows(
+            again = pack_again(
                 joined,
                 schedule.steps,
-                schedule.peak_bytes,
+                packing,
+                _target(schedule),
                 unit=unit,
                 passes=TOGETHER_PASSES,
-                near=packing,
                 stopped=stopped,
             )
-            if again.memory_bytes <= packing.memory_bytes:
+            if again is not None:
                 problem, packing = joined, again
                 break
     plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD), bound)
     require_valid_rows(problem, plan)
     return PlannedRows(problem, plan, schedule.cuts)
+
+
+def _target(schedule: RowSchedule) -> int:
+    """Return the memory that no packing of a schedule can be below, in whole words."""
+    return aligned(schedule.peak_bytes, WORD)
 
 
 def place_unit(memory_bytes: int) -> int:
