@@ -366,6 +366,7 @@ def _with_rows(
     try:
         by_rows = row_choices(
             model,
+            plans[-1].program,
             sorted(orders),
             replace(
                 _counted_target(target),

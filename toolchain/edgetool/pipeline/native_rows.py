@@ -37,6 +37,7 @@ KnownRows = dict[tuple[RowProblem, int | None, int | None], NativeRows]
 
 def row_choices(
     model: Model,
+    whole: NativeProgram,
     orders: Sequence[Sequence[int]],
     target: Target,
     below: int | None,
@@ -53,6 +54,7 @@ def row_choices(
 
     Args:
         model: The model.
+        whole: Its program for complete tensors with tuned kernels.
         orders: Orders of the operators, by their indices, to choose the best segments from.
         target: A target whose instructions are known.
         below: Plans that take as much, or more, are left out, unless it is None.
@@ -67,10 +69,7 @@ def row_choices(
             compute again, None if no operators may be one step, to which those found here are added.
     """
     if hop is None:
-        small, rows, whole = (
-            lower(model, row_wise=row_wise, lean=lean, **extensions)
-            for row_wise, lean in ((True, True), (True, False), (False, False))
-        )
+        small, rows = (lower(model, row_wise=True, lean=lean, **extensions) for lean in (True, False))
     else:
         small, rows, whole = _stream_programs(model, hop, extensions)
     known = {} if known is None else known

@@ -120,8 +120,8 @@ def reach_of_weights(weights: npt.NDArray[Any], low: int = -128, high: int = 127
     Args:
         weights: The weights as (channels, products).
     """
-    wide = weights.astype(np.int64)
-    positive, negative = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
+    positive = np.maximum(weights, 0).sum(axis=1, dtype=np.int64)
+    negative = weights.sum(axis=1, dtype=np.int64) - positive
     return Reach(positive * low + negative * high, positive * high + negative * low)
 
 

@@ -114,8 +114,10 @@ class _Pool:
             part = "".join(map(chr, sequence))
             start = text.find(part)
             if start < 0:
-                start = len(text)
-                text += part
+                # It may begin with the end of what is there.
+                both = next(count for count in range(len(part), -1, -1) if text.endswith(part[:count]))
+                start = len(text) - both
+                text += part[both:]
             self._starts[sequence] = start
         self.numbers = [ord(character) for character in text]
 

@@ -67,7 +67,7 @@ class _Execution:
     def __init__(self, problem: RowProblem, plan: RowPlan) -> None:
         self._problem, self._plan = problem, plan
         self._sizes = problem.row_sizes()
-        self._owner: npt.NDArray[np.int64] = np.full(plan.memory_bytes, NOTHING)
+        self._owner: npt.NDArray[np.int32] = np.full(plan.memory_bytes, NOTHING, np.int32)
         self._fired = [0] * len(problem.operators)
         self._given = list(problem.given_rows())
         self._kept = [row for i, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(i)]

@@ -13,15 +13,16 @@ go round in circles.
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import gcd
 
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.memory.problem import aligned, never
+from edgetool.memory.problem import never
 from edgetool.memory.streaming.problem import NO_SCRATCH, RowProblem, steps_of
 from edgetool.memory.streaming.schedule import first_steps, last_steps
 
@@ -29,12 +30,13 @@ PASSES = 40  # the effort, which the following numbers refer to
 ORDERS = 0.3  # placements of all blocks for each pass, unless the target is reached before
 PATIENCE = 5  # placements without a better one until the search continues from another order
 ORDER_WORK = 32_000  # the conflicts that are considered in a placement for each pass; there are fewer with more
-# The moves in vain of the second search for each pass, and for each block and pass at most. An attempt may have a share.
+# The moves in vain of the second search for each pass, and for each block and pass at most. An attempt has a share.
 PASS_MOVES = 200
 BLOCK_MOVES = 0.6
 ATTEMPTS = 6
 # How far below the best top it tries the next one, as parts of the distance to the target: one after the other in vain.
 PARTS = (8, 16, 32, 4)
+ROUNDS = 3  # in which rows of each tensor move to fewer places
 SCRATCH_ALIGNMENT = 4
 UNPLACED = -1
 TOO_HEAVY = 1 << 50  # the weight of a place that is not possible
@@ -108,6 +110,19 @@ def pack_again(
     if blocks.top(offsets) > target and not stopped():
         offsets = _by_displacing(blocks, [offsets], target, passes, stopped)
     return blocks.packing(offsets)
+
+
+def with_few_places(problem: RowProblem, schedule: Sequence[int], packing: Packing, *, unit: int = 1) -> Packing:
+    """Return a packing in no more memory in which rows of a tensor lie together or share places where they can.
+
+    Tables state each place of a tensor once, and only the first one of rows that lie together. The arguments are those
+    of pack_rows.
+    """
+    blocks = _Blocks(problem, schedule, unit)
+    tensors = enumerate(problem.tensors)
+    firsts = [row for i, tensor in tensors for row in problem.rows_of(i)[:: tensor.group]]
+    offsets = [*(packing.offsets[row] for row in firsts), *(packing.scratch[number] for number in blocks.operators)]
+    return blocks.packing(blocks.with_few_places(offsets))
 
 
 def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], bool]) -> list[list[int]]:
@@ -382,6 +397,62 @@ class _Blocks:
             first = int(is_free.argmax()) if count else 0
             offsets[i] = free[first if count and is_free[first] else count]
         return offsets.tolist()
+
+    def with_few_places(self, offsets: Sequence[int]) -> list[int]:
+        """Return offsets with no higher top; see the function."""
+        there, top = np.array(offsets, np.int64), self.top(offsets)
+        for _ in range(ROUNDS):
+            first = 0
+            for tensor in self._problem.tensors:
+                blocks = range(first, first + -(-tensor.rows // tensor.group))
+                first = blocks.stop
+                if self._put_together(blocks, there, top):
+                    continue
+                places = Counter(there[blocks.start : blocks.stop].tolist())
+                for place, _ in sorted(places.items(), key=lambda item: (item[1], item[0])):
+                    for i in blocks:
+                        if there[i] == place:
+                            self._move(i, there, top, places)
+        return [int(offset) for offset in there]
+
+    def _put_together(self, blocks: range, there: Numbers, top: int) -> bool:
+        """Put blocks behind each other if there is room for that, and return whether there was."""
+        sizes = self.sizes[blocks.start : blocks.stop]
+        inside = list(accumulate(sizes, initial=0))
+        # Offsets of blocks need alignments, and so do all behind the first one.
+        if len(blocks) < 2 or inside[-1] > top or any(i % self.alignments[blocks.start] for i in inside[:-1]):
+            return False
+        starts, ends = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+        for block, distance in zip(blocks, inside, strict=False):
+            others, distances, _ = self._edges[block]
+            half = len(others) // 2
+            apart = (others[:half] < blocks.start) | (others[:half] >= blocks.stop)
+            edges = there.take(others) + distances - distance
+            starts.append(edges[:half][apart])
+            ends.append(edges[half:][apart])
+        all_starts, all_ends = np.concatenate(starts), np.concatenate(ends)
+        order = all_starts.argsort()
+        free = self.aligned_up(blocks.start, np.maximum(np.maximum.accumulate(all_ends.take(order)), 0))
+        following = np.append(all_starts.take(order)[1:], top - inside[-1] + 1)
+        found = np.flatnonzero((free < following) & (free + inside[-1] <= top))
+        if not len(found):
+            return False
+        there[blocks.start : blocks.stop] = int(free[found[0]]) + np.array(inside[:-1])
+        return True
+
+    def _move(self, block: int, there: Numbers, top: int, places: Counter[int]) -> None:
+        """Move a block to the place with the most rows, at least as many as at its own, that has room for it."""
+        here = int(there[block])
+        others, distances, _ = self._edges[block]
+        starts, ends = np.split(there.take(others) + distances, 2)
+        for place, times in places.most_common():
+            if times < places[here] or place == here:
+                return
+            if place + self.sizes[block] <= top and not ((starts <= place) & (place < ends)).any():
+                there[block] = place
+                places[place] += 1
+                places[here] -= 1
+                return
 
     def top(self, offsets: Sequence[int]) -> int:
         """Return the end of the highest block."""

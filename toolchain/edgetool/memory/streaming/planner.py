@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from edgetool.memory.problem import aligned, never
 from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.checker import require_valid_rows
-from edgetool.memory.streaming.packing import PASSES, pack_again, pack_rows
+from edgetool.memory.streaming.packing import PASSES, pack_again, pack_rows, with_few_places
 from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import RowSchedule, best_schedule, live_bytes
 from edgetool.memory.streaming.search import improved_schedule
@@ -78,6 +78,8 @@ def plan_rows(
             if again is not None:
                 problem, packing = joined, again
                 break
+    if not stopped():
+        packing = with_few_places(problem, schedule.steps, packing, unit=unit)
     plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD), bound)
     require_valid_rows(problem, plan)
     return PlannedRows(problem, plan, schedule.cuts)

@@ -56,9 +56,10 @@ def improved_schedule(
     best = schedule
     nodes = max(NODES, NODES_PER_OPERATOR * len(problem.operators)) if nodes is None else nodes
     needs = live_bytes(problem, schedule.steps)
+    known: dict[tuple[int, int], _Window] = {}
     while (peak := max(needs)) > bound and nodes > 0 and not stopped():
         windows = _windows(problem, schedule, schedule.steps[needs.index(peak)], most_weights)
-        window, steps, used = _lower(problem, windows, bound, peak, nodes, stopped)
+        window, steps, used = _lower(problem, windows, bound, peak, nodes, stopped, known)
         nodes -= used
         if not steps:
             break
@@ -95,14 +96,21 @@ def _lower(
     peak: int,
     nodes: int,
     stopped: Callable[[], bool],
+    known: dict[tuple[int, int], _Window],
 ) -> tuple[tuple[int, int], list[int], int]:
-    """Return firings of one of the windows with a lower peak, none if none are found, and the states continued."""
+    """Return firings of one of the windows with a lower peak, none if none are found, and the states continued.
+
+    known: the networks of windows so far, to which new ones are added.
+    """
     used = 0
     at_once = FIRST_NODES
-    waiting = [(window, _Window(problem, *window)) for window in windows]
+    waiting = list(windows)
     while waiting and used < nodes:
         unknown = []
-        for window, network in waiting:
+        for window in waiting:
+            if window not in known:
+                known[window] = _Window(problem, *window)
+            network = known[window]
             for share in SHARES:
                 floor = peak - max(1, int(share * (peak - bound)))
                 result = network.search(floor, peak, min(at_once, nodes - used), stopped)
@@ -112,7 +120,7 @@ def _lower(
                 if result.is_exhausted or used >= nodes or stopped():
                     break
             if not result.is_exhausted:
-                unknown.append((window, network))
+                unknown.append(window)
             if used >= nodes or stopped():
                 return window, [], used
         waiting = unknown

@@ -25,6 +25,9 @@ from edgetool.target.types import Core
 
 _MODULES = (convolution, dense, depthwise, elementwise, movement, pooling, recompute, vector)
 RULES: Mapping[str, LoopRule] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
+# The kernels whose loops depend on the distance of the output from the input, and on whether they share bytes.
+BY_DISTANCE = frozenset({"edgetool_depthwise_3x3_s8"})
+BY_SHARED_BYTES = frozenset({"edgetool_conv2d_vector_s8"})
 KNOWN_CALLS = 1024  # whose loops are counted once: plans of one model share most of them
 # The loops of kernels that read all constants in each iteration; all other kernels are taken to read them once.
 CONSTANT_READS: Mapping[str, tuple[str, ...]] = {
@@ -69,7 +72,9 @@ def program_loops(program: NativeProgram, memory: NativeMemory, code: Code) -> t
     for position, step in enumerate(program.steps):
         starts = tuple(_start(program, memory, item.source) for item in step.inputs)
         output = (_start(program, memory, step.output) + step.output_offset) % WORD
-        shares, distance = _shares_bytes(program, memory, step), _distance(program, memory, step)
+        # Calls that differ in nothing that matters are the same, and their loops are counted once.
+        shares = step.kernel in BY_SHARED_BYTES and _shares_bytes(program, memory, step)
+        distance = _distance(program, memory, step) if step.kernel in BY_DISTANCE else None
         call = StepCall(step, code, position in memory.fields, starts, output, shares, distance)
         try:
             counts: LoopCounts | None = step_loops(call)
