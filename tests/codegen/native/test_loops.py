@@ -12,7 +12,7 @@ from benchmarks.native.instructions import CORES, Counted, counts, read, trial_o
 from benchmarks.native.layers import LAYERS, layer
 
 from edgetool.codegen.native.loops.call import Code, StepCall, run_loops
-from edgetool.codegen.native.loops.registry import CONSTANT_READS, RULES, code_of, program_loops
+from edgetool.codegen.native.loops.registry import BY_DISTANCE, BY_SHARED_BYTES, CONSTANT_READS, RULES, code_of, program_loops
 from edgetool.codegen.native.program import RowInput, Step, describe
 from edgetool.codegen.templates import read_file
 from edgetool.estimate.native import step_instructions
@@ -87,6 +87,22 @@ def test_rules_are_those_of_kernels_and_their_loops() -> None:
     for kernel in (*RULES, *CONSTANT_READS):
         assert f"void {kernel}(const void *op, const edgetool_band *band);" in read_file(f"native/c/{kernel}.h")
     assert CONSTANT_READS.keys() <= RULES.keys()
+
+
+def test_other_kernels_have_the_same_loops_at_every_distance() -> None:
+    seen = set()
+    for core in ("cortex-m4", "cortex-m55"):
+        profile = load_core(core)
+        for trial in trials(vector=profile.mve, dsp=profile.dsp).values():
+            for step in trial.program.steps:
+                call = StepCall(step, code_of(profile), starts=(0,) * len(step.inputs))
+                near = replace(call, shares_bytes=True, distance=1)
+                if step.kernel not in RULES:
+                    continue
+                seen.add(step.kernel)
+                if RULES[step.kernel](call) != RULES[step.kernel](near):
+                    assert step.kernel in BY_DISTANCE | BY_SHARED_BYTES
+    assert BY_DISTANCE | BY_SHARED_BYTES <= seen
 
 
 def test_variants_follow_the_macros_of_the_compiler() -> None:

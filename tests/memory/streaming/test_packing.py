@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.memory.streaming.checker import row_plan_problems
-from edgetool.memory.streaming.packing import pack_rows
-from edgetool.memory.streaming.problem import RowPlan, RowProblem
+from edgetool.memory.streaming.packing import Packing, pack_again, pack_rows, with_few_places
+from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import best_schedule
 from tests.memory.streaming.problems import row_problems, schedules
 from tests.memory.streaming.test_schedule import chain
@@ -13,12 +15,15 @@ from tests.memory.streaming.test_schedule import chain
 @given(row_problems(), st.data(), st.sampled_from([1, 4]))
 def test_every_packing_is_valid(problem: RowProblem, data: st.DataObject, unit: int) -> None:
     steps = data.draw(schedules(problem))
-    packing = pack_rows(problem, steps, 0, unit=unit, passes=6)
-    plan = RowPlan(steps, packing.offsets, packing.scratch, packing.memory_bytes)
-    assert row_plan_problems(problem, plan) == []
-    assert all(
-        offset % unit == 0 for offset, size in zip(packing.offsets, problem.row_sizes(), strict=True) if not size
-    )
+    first = pack_rows(problem, steps, 0, unit=unit, passes=6)
+    few = with_few_places(problem, steps, first, unit=unit)
+    for packing in (first, few):
+        plan = RowPlan(steps, packing.offsets, packing.scratch, packing.memory_bytes)
+        assert row_plan_problems(problem, plan) == []
+        assert all(
+            offset % unit == 0 for offset, size in zip(packing.offsets, problem.row_sizes(), strict=True) if not size
+        )
+    assert few.memory_bytes <= first.memory_bytes
 
 
 @settings(max_examples=25, deadline=None)
@@ -40,6 +45,37 @@ def test_a_chain_takes_its_live_bytes() -> None:
     problem = chain(8)
     schedule = best_schedule(problem)
     assert pack_rows(problem, schedule.steps, schedule.peak_bytes).memory_bytes == schedule.peak_bytes
+
+
+def test_rows_lie_together_where_there_is_room_and_share_places_elsewhere() -> None:
+    problem = chain(8, output_bytes=1)
+    steps = best_schedule(problem).steps
+    # Every row has bytes of its own, in descending order.
+    apart = Packing((*range(200, 40, -10), *range(40, 48)), (NO_SCRATCH,) * 3, 210)
+    together = with_few_places(problem, steps, apart)
+    for rows in (range(8), range(8, 16)):
+        first = together.offsets[rows.start]
+        assert [together.offsets[row] - first for row in rows] == [10 * i for i in range(8)]
+    # There is no room for all rows of a tensor, of which three are live at once, and one is at a place of its own.
+    places = (0, 10, 20, 0, 10, 20, 30, 10, 40, 50, 60, 40, 50, 60, 40, 50, *range(70, 78))
+    near = Packing(places, (NO_SCRATCH,) * 3, 78)
+    shared = with_few_places(problem, steps, near)
+    assert (len(set(near.offsets[:8])), len(set(shared.offsets[:8]))) == (4, 3)
+    assert row_plan_problems(problem, RowPlan(steps, shared.offsets, shared.scratch, 78)) == []
+
+
+def test_a_packing_with_larger_groups_takes_no_more() -> None:
+    problem = chain(8, output_bytes=1)
+    steps = best_schedule(problem).steps
+    near = pack_rows(problem, steps, 0)
+    tensors = (*problem.tensors[:2], replace(problem.tensors[2], group=8))
+    grouped = RowProblem(tensors, problem.operators)
+    again = pack_again(grouped, steps, near, 0)
+    assert again is not None
+    assert again.memory_bytes <= near.memory_bytes
+    assert row_plan_problems(grouped, RowPlan(steps, again.offsets, again.scratch, again.memory_bytes)) == []
+    larger = RowProblem(tuple(replace(item, group=8) for item in problem.tensors), problem.operators)
+    assert pack_again(larger, steps, near, 0) is None
 
 
 def test_rows_overlap_no_more_than_their_distance_allows() -> None:
