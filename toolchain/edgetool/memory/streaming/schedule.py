@@ -151,11 +151,13 @@ class _Network:
         # The position that makes each row, its number of firings until the row is complete, and the readers' positions.
         self.maker = [-1] * problem.row_count
         self.firings = [0] * problem.row_count
+        self.writes = [0] * problem.row_count
         self.readers: list[list[int]] = [[] for _ in range(problem.row_count)]
         for position, operator in enumerate(self.operators):
             for number, firing in enumerate(operator.firings, 1):
                 for row in firing.writes:
                     self.maker[row], self.firings[row] = position, number
+                    self.writes[row] += 1
                 for row in firing.reads:
                     self.readers[row].append(position)
         # The position of the operator that only reads a row, if there is one.
@@ -186,6 +188,69 @@ class _Network:
         for position in range(end + 1):
             total += change[position]
             self.live[position] = total
+        self.moves = [
+            [self._move(position, number) for number in range(len(item.firings))]
+            for position, item in enumerate(self.operators)
+        ]
+        self._left: dict[int, list[int]] = {}
+
+    def reads_from(self, start: int) -> list[int]:
+        """Return how many firings from a position on read each row."""
+        if start not in self._left:
+            self._left[start] = [len(readers) - bisect_left(readers, start) for readers in self.readers]
+        return self._left[start]
+
+    def _move(self, position: int, number: int) -> _Move:
+        operator = self.operators[position]
+        firing = operator.firings[number]
+        needs: list[tuple[int, int]] = []
+        for row in firing.reads:
+            source, count = self.maker[row], self.firings[row]
+            if source < 0 or source == position:
+                continue
+            # Of rows of one tensor, the last one is made last.
+            if needs and needs[-1][0] == source:
+                count = max(count, needs.pop()[1])
+            needs.append((source, count))
+        created = tuple(row for row in firing.writes if self.maker[row] >= 0)
+        new = sum(self.sizes[row] for row in created)
+        unread = (row for row in created if not self.readers[row] and number + 1 == self.firings[row])
+        savings = ((row, saving(self.sizes[row], new, distance)) for row, distance in firing.overlaps)
+        return _Move(
+            needs=tuple(needs),
+            reads=firing.reads,
+            created=created,
+            created_bytes=new if all(self.writes[row] == 1 for row in created) else -1,
+            unread_bytes=sum(self.sizes[row] for row in unread),
+            scratch_bytes=operator.scratch_bytes,
+            savings=tuple(sorted(savings, key=lambda item: -item[1])),
+            takers=tuple(self.taker[row] for row in firing.writes if row in self.taker),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A firing in one order of operators.
+
+    Attributes:
+        needs: The positions that make what it reads, and how many of their firings must be done, in the order of rows.
+        reads: The rows that it reads.
+        created: The rows that it may create: all that it writes and that are not given.
+        created_bytes: The bytes of these if no other firing writes them, else -1.
+        unread_bytes: The bytes of rows that it completes and that nothing reads.
+        scratch_bytes: Those of the operator.
+        savings: The rows that it may overlap and the bytes that this saves, the most first.
+        takers: The positions of operators that only read what it writes.
+    """
+
+    needs: tuple[tuple[int, int], ...]
+    reads: tuple[int, ...]
+    created: tuple[int, ...]
+    created_bytes: int
+    unread_bytes: int
+    scratch_bytes: int
+    savings: tuple[tuple[int, int], ...]
+    takers: tuple[int, ...]
 
 
 class _Segment:
@@ -193,8 +258,8 @@ class _Segment:
 
     def __init__(self, network: _Network, start: int, end: int) -> None:
         self._network, self._start, self._end = network, start, end
-        self._done = [0] * (end - start)
-        self._left: dict[int, int] = {}
+        self._done = [0] * end
+        self._left = network.reads_from(start).copy()
         self._written: set[int] = set()
         self._live = network.live[start]
         self._peak = 0
@@ -202,27 +267,25 @@ class _Segment:
 
     def run(self, limit: int) -> int:
         """Return the peak of live bytes; at least the limit as soon as it is reached."""
-        operators, done, start = self._network.operators, self._done, self._start
+        moves, done = self._network.moves, self._done
         # Operators that the last one does not depend on come at the end.
-        for position in (self._end - 1, *range(start, self._end - 1)):
-            while done[position - start] < len(operators[position].firings):
+        for position in (self._end - 1, *range(self._start, self._end - 1)):
+            while done[position] < len(moves[position]):
                 self._demand(position, limit)
                 if self._peak >= limit:
                     return self._peak
         return self._peak
 
-    def _demand(self, position: int, limit: int) -> None:
+    def _demand(self, wanted: int, limit: int) -> None:
         """Fire an operator once, after all that this firing needs."""
-        network, done, start = self._network, self._done, self._start
-        maker, firings = network.maker, network.firings
-        wanted, number = position - start, done[position - start]
-        stack = [position]
+        moves, done, start = self._network.moves, self._done, self._start
+        number = done[wanted]
+        stack = [wanted]
         # An operator that only reads may have fired behind one of those that it needs.
         while done[wanted] == number and self._peak < limit:
             position = stack[-1]
-            for row in network.operators[position].firings[done[position - start]].reads:
-                source = maker[row]
-                if source >= start and source != position and done[source - start] < firings[row]:
+            for source, count in moves[position][done[position]].needs:
+                if source >= start and done[source] < count:
                     stack.append(source)
                     break
             else:
@@ -230,50 +293,37 @@ class _Segment:
                 stack.pop()
 
     def _fire(self, position: int) -> None:
-        network, left, sizes = self._network, self._left, self._network.sizes
-        operator = network.operators[position]
-        number = self._done[position - self._start]
-        firing = operator.firings[number]
-        new = 0
-        for row in firing.writes:
-            if row not in self._written and network.maker[row] >= 0:
-                self._written.add(row)
-                new += sizes[row]
+        left, sizes = self._left, self._network.sizes
+        move = self._network.moves[position][self._done[position]]
+        new = move.created_bytes
+        if new < 0:
+            written = [row for row in move.created if row not in self._written]
+            self._written.update(written)
+            new = sum(sizes[row] for row in written)
         dying = 0
-        last = set()
-        for row in firing.reads:
-            readers = network.readers[row]
-            count = left.get(row)
-            if count is None:
-                count = len(readers) - bisect_left(readers, self._start)
-            left[row] = count - 1
-            if count == 1:
-                dying += sizes[row]
-                last.add(row)
-        for row in firing.writes:
-            if not network.readers[row] and network.maker[row] >= 0 and number + 1 == network.firings[row]:
+        for row in move.reads:
+            left[row] -= 1
+            if not left[row]:
                 dying += sizes[row]
         saved = 0
-        if new and last:
-            for row, distance in firing.overlaps:
-                if row in last:
-                    saved = max(saved, saving(sizes[row], new, distance))
+        if dying and new:
+            for row, size in move.savings:
+                if not left[row]:
+                    saved = min(size, new)
+                    break
         self._live += new
-        self._peak = max(self._peak, self._live + operator.scratch_bytes - saved)
-        self._live -= dying
-        self._done[position - self._start] = number + 1
-        self.steps.append(network.order[position])
-        for row in firing.writes:
-            taker = network.taker.get(row, self._end)
+        self._peak = max(self._peak, self._live + move.scratch_bytes - saved)
+        self._live -= dying + move.unread_bytes
+        self._done[position] += 1
+        self.steps.append(self._network.order[position])
+        for taker in move.takers:
             while taker < self._end and self._can_fire(taker):
                 self._fire(taker)
 
     def _can_fire(self, position: int) -> bool:
         """Return whether an operator has another firing, and all that it reads is complete."""
-        network, done, start = self._network, self._done, self._start
-        firings = network.operators[position].firings
-        number = done[position - start]
-        return number < len(firings) and all(
-            network.maker[row] < start or done[network.maker[row] - start] >= network.firings[row]
-            for row in firings[number].reads
+        moves, done = self._network.moves[position], self._done
+        number = done[position]
+        return number < len(moves) and all(
+            source < self._start or done[source] >= count for source, count in moves[number].needs
         )
