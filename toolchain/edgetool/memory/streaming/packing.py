@@ -402,7 +402,7 @@ class _Blocks:
         """Return offsets with no higher top; see the function."""
         there, top = np.array(offsets, np.int64), self.top(offsets)
         for _ in range(ROUNDS):
-            first = 0
+            before, first = there.copy(), 0
             for tensor in self._problem.tensors:
                 blocks = range(first, first + -(-tensor.rows // tensor.group))
                 first = blocks.stop
@@ -413,6 +413,8 @@ class _Blocks:
                     for i in blocks:
                         if there[i] == place:
                             self._move(i, there, top, places)
+            if (there == before).all():
+                break
         return [int(offset) for offset in there]
 
     def _put_together(self, blocks: range, there: Numbers, top: int) -> bool:
@@ -443,16 +445,19 @@ class _Blocks:
     def _move(self, block: int, there: Numbers, top: int, places: Counter[int]) -> None:
         """Move a block to the place with the most rows, at least as many as at its own, that has room for it."""
         here = int(there[block])
+        highest = top - self.sizes[block]
+        usual = [i for i, times in places.most_common() if times >= places[here] and i != here and i <= highest]
+        if not usual:
+            return
         others, distances, _ = self._edges[block]
         starts, ends = np.split(there.take(others) + distances, 2)
-        for place, times in places.most_common():
-            if times < places[here] or place == here:
-                return
-            if place + self.sizes[block] <= top and not ((starts <= place) & (place < ends)).any():
-                there[block] = place
-                places[place] += 1
-                places[here] -= 1
-                return
+        candidates = np.array(usual)[:, None]
+        has_room = ~((starts <= candidates) & (candidates < ends)).any(axis=1)
+        if has_room.any():
+            place = usual[int(has_room.argmax())]
+            there[block] = place
+            places[place] += 1
+            places[here] -= 1
 
     def top(self, offsets: Sequence[int]) -> int:
         """Return the end of the highest block."""
