@@ -80,6 +80,13 @@ def test_the_first_interrupt_ends_the_search_and_the_second_has_its_usual_effect
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_the_search_for_rows_does_not_end_because_the_machine_is_busy() -> None:
+    effort = Deadline(0.02).effort()
+    time.sleep(0.1)
+    assert effort.stop()
+    assert not effort.stops_rows()
+
+
 def test_the_handler_is_put_back_after_an_error() -> None:
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(ZeroDivisionError), interruptible(1):

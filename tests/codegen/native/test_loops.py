@@ -12,7 +12,14 @@ from benchmarks.native.instructions import CORES, Counted, counts, read, trial_o
 from benchmarks.native.layers import LAYERS, layer
 
 from edgetool.codegen.native.loops.call import Code, StepCall, run_loops
-from edgetool.codegen.native.loops.registry import BY_DISTANCE, BY_SHARED_BYTES, CONSTANT_READS, RULES, code_of, program_loops
+from edgetool.codegen.native.loops.registry import (
+    BY_DISTANCE,
+    BY_SHARED_BYTES,
+    CONSTANT_READS,
+    RULES,
+    code_of,
+    program_loops,
+)
 from edgetool.codegen.native.program import RowInput, Step, describe
 from edgetool.codegen.templates import read_file
 from edgetool.estimate.native import step_instructions
@@ -102,7 +109,7 @@ def test_other_kernels_have_the_same_loops_at_every_distance() -> None:
                 seen.add(step.kernel)
                 if RULES[step.kernel](call) != RULES[step.kernel](near):
                     assert step.kernel in BY_DISTANCE | BY_SHARED_BYTES
-    assert BY_DISTANCE | BY_SHARED_BYTES <= seen
+    assert seen >= BY_DISTANCE | BY_SHARED_BYTES
 
 
 def test_variants_follow_the_macros_of_the_compiler() -> None:

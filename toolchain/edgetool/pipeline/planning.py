@@ -46,15 +46,16 @@ TICK_SECONDS = 0.2
 # The fraction of the time limit at which the search for an order ends, and the search for its layout begins.
 ORDER_SHARE = 0.8
 # The same for plans of rows, whose search takes the same steps in any time: only a slow machine shall not wait forever.
+# It is the time of the processor, so that the load of the machine does not matter.
 ROWS_SHARE = 4
 
 
 class Deadline:
     """The end of a search: a time limit in seconds, or Ctrl-C.
 
-    Without a time limit, the number of search nodes is limited instead. Times are those of the monotonic clock. During
-    the search, tick is called about five times a second. interrupted and timed_out state what ended the search, or a
-    part of it. Raises UsageError for a time limit out of range.
+    Without a time limit, the number of search nodes is limited instead. Times are those of the monotonic clock, except
+    for rows. During the search, tick is called about five times a second. interrupted and timed_out state what ended
+    the search, or a part of it. Raises UsageError for a time limit out of range.
     """
 
     def __init__(self, time_limit: float | None, *, tick: Callable[[], None] | None = None) -> None:
@@ -64,6 +65,7 @@ class Deadline:
         self.interrupted = False
         self.timed_out = False
         self._start = now
+        self._busy_start = time.process_time()
         self._time_limit = time_limit
         self._tick = tick
         self._next_tick = now + TICK_SECONDS
@@ -77,15 +79,16 @@ class Deadline:
             node_limit=None,
             stop=self._stop,
             stop_order=lambda: self._stop(ORDER_SHARE),
-            stop_rows=lambda: self._stop(ROWS_SHARE),
+            stop_rows=lambda: self._stop(ROWS_SHARE, is_busy=True),
         )
 
-    def _stop(self, share: float = 1) -> bool:
+    def _stop(self, share: float = 1, *, is_busy: bool = False) -> bool:
         now = time.monotonic()
         if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + TICK_SECONDS
             self._tick()
-        is_over = self._time_limit is not None and now >= self._start + share * self._time_limit
+        passed = time.process_time() - self._busy_start if is_busy else now - self._start
+        is_over = self._time_limit is not None and passed >= share * self._time_limit
         self.timed_out = self.timed_out or is_over
         return self.interrupted or is_over
 

@@ -195,7 +195,7 @@ def chosen_pairs(
         stopped: Whether to end the search with the best pairs so far.
     """
     chosen: tuple[Pair, ...] = ()
-    best, current = chosen, _needs(program, chosen, fed, taken)
+    best, current = chosen, _needs(program, chosen, fed, taken, stopped)
     least = current.bytes[:1]
     while not stopped():
         left = limit - sum(pair.extra_macs for pair in chosen)
@@ -220,9 +220,16 @@ class _Needs:
     at_peak: frozenset[int]
 
 
-def _needs(program: NativeProgram, pairs: Collection[Pair], fed: Collection[int], taken: Collection[int]) -> _Needs:
+def _needs(
+    program: NativeProgram,
+    pairs: Collection[Pair],
+    fed: Collection[int],
+    taken: Collection[int],
+    stopped: Callable[[], bool],
+) -> _Needs:
     problem = row_problem(with_pairs(program, pairs), fed, taken=taken)
-    schedule = best_schedule(problem).steps
+    # As for plans, so that their schedules are known.
+    schedule = best_schedule(problem, most_weights=None, stopped=stopped).steps
     live = live_bytes(problem, schedule)
     most = [0] * len(problem.operators)
     for number, count in zip(schedule, live, strict=True):
@@ -244,7 +251,7 @@ def _smallest(
     for pair in pairs:
         if stopped():
             break
-        needs = _needs(program, (*chosen, pair), fed, taken)
+        needs = _needs(program, (*chosen, pair), fed, taken, stopped)
         if best is None or (needs.bytes, pair.extra_macs) < (best[0].bytes, best[1].extra_macs):
             best = needs, pair
     return best

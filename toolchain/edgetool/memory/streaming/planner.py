@@ -78,8 +78,7 @@ def plan_rows(
             if again is not None:
                 problem, packing = joined, again
                 break
-    if not stopped():
-        packing = with_few_places(problem, schedule.steps, packing, unit=unit)
+    packing = with_few_places(problem, schedule.steps, packing, unit=unit)
     plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD), bound)
     require_valid_rows(problem, plan)
     return PlannedRows(problem, plan, schedule.cuts)

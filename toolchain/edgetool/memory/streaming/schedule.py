@@ -14,11 +14,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from edgetool.memory.streaming.problem import RowProblem, steps_of
 
 FOREVER = 1 << 60
+KNOWN_SCHEDULES = 16  # of the same problems, for which pairs of operators are chosen and plans made
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,10 @@ class RowSchedule:
     cuts: tuple[int, ...]
 
 
+@lru_cache(maxsize=KNOWN_SCHEDULES)
 def best_schedule(
     problem: RowProblem,
-    order: Sequence[int] | None = None,
+    order: tuple[int, ...] | None = None,
     *,
     most_weights: int | None = None,
     stopped: Callable[[], bool] = lambda: False,
@@ -45,7 +48,7 @@ def best_schedule(
         most_weights: The bytes of constants of all operators in a segment at most, if it has several; None for any.
         stopped: Whether to return the best segments so far; those that were not tried have a single operator.
     """
-    order = range(len(problem.operators)) if order is None else order
+    order = tuple(range(len(problem.operators))) if order is None else order
     network = _Network(problem, order)
     count = len(order)
     weights = [0, *accumulate(problem.operators[number].weight_bytes for number in order)]
