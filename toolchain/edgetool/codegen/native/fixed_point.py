@@ -299,22 +299,23 @@ def _fit_lines(
 ) -> tuple[Integers, Integers, int] | None:
     """Return for each channel the slope nearest to the real one that has an intercept."""
     count = len(real)
-    slopes, intercepts, solved = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    slopes, intercepts = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    rest = np.arange(count)
     tried = sorted(range(-(TRIED_MULTIPLIERS // 2), TRIED_MULTIPLIERS // 2 + 1), key=abs)
     for delta in tried:
-        slope = np.where(real > 0, np.round(real).astype(np.int64) + delta, 0)
-        usable = (slope >= 0) & (slope < 2**31) & ~solved
-        at = steps[0] * slope[:, None]
-        least = np.where(steps[1], levels - at, _LOWEST).max(axis=1)
-        most = np.where(steps[1], levels - 1 - at + slope[:, None], _HIGHEST).min(axis=1)
-        first, last = (start[0] * slope)[:, None], (end[0] * slope)[:, None]
-        least = np.maximum(least, np.where(start[1], levels - first, _LOWEST).max(axis=1))
-        most = np.minimum(most, np.where(end[1], levels - 1 - last, _HIGHEST).min(axis=1))
+        slope = np.where(real[rest] > 0, np.round(real[rest]).astype(np.int64) + delta, 0)
+        usable = (slope >= 0) & (slope < 2**31)
+        points = levels - steps[0][rest] * slope[:, None]
+        least = np.where(steps[1][rest], points, _LOWEST).max(axis=1)
+        most = np.where(steps[1][rest], points + (slope - 1)[:, None], _HIGHEST).min(axis=1)
+        first, last = (start[0][rest] * slope)[:, None], (end[0][rest] * slope)[:, None]
+        least = np.maximum(least, np.where(start[1][rest], levels - first, _LOWEST).max(axis=1))
+        most = np.minimum(most, np.where(end[1][rest], levels - 1 - last, _HIGHEST).min(axis=1))
         fits = usable & (least <= most)
         middle = np.where(least == _LOWEST, most, np.where(most == _HIGHEST, least, least + (most - least) // 2))
-        slopes[fits], intercepts[fits] = slope[fits], middle[fits]
-        solved |= fits
-        if solved.all():
+        slopes[rest[fits]], intercepts[rest[fits]] = slope[fits], middle[fits]
+        rest = rest[~fits]
+        if not len(rest):
             return slopes, intercepts, line_shift
     return None
 

@@ -36,7 +36,7 @@ BLOCK_MOVES = 0.6
 ATTEMPTS = 6
 # How far below the best top it tries the next one, as parts of the distance to the target: one after the other in vain.
 PARTS = (8, 16, 32, 4)
-ROUNDS = 3  # in which rows of each tensor move to fewer places
+ROUNDS = 2  # in which rows of each tensor move to fewer places
 SCRATCH_ALIGNMENT = 4
 UNPLACED = -1
 TOO_HEAVY = 1 << 50  # the weight of a place that is not possible
