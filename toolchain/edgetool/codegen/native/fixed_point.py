@@ -33,7 +33,7 @@ DOUBLE_ROUNDING, WIDE, SIGN = 255, 254, 253  # EDGETOOL_DOUBLE_ROUNDING, EDGETOO
 # Multipliers around the real scale that are tried for a line.
 TRIED_MULTIPLIERS = 9
 # Layers and channels that are computed once for all programs of a model.
-KNOWN, KNOWN_MULTIPLIERS = 256, 2**15
+KNOWN, KNOWN_MULTIPLIERS = 1024, 2**16
 
 
 @dataclass(frozen=True, slots=True)

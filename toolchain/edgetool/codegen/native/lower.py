@@ -389,10 +389,7 @@ def _amounts(tensor: Tensor) -> list[tuple[int, int]]:
 
 def _site(model: Model, graph: Graph, operator: Operator, pads: dict[int, Operator], **flags: bool) -> Site:
     """Return the operator's site; if it reads a folded PAD, with the PAD's input and padding."""
-    pad = next(
-        (pads[item.index] for item in graph.operators if item.index in pads and item.outputs[0] in operator.inputs),
-        None,
-    )
+    pad = next((item for item in pads.values() if item.outputs[0] in operator.inputs), None)
     if pad is None:
         return Site(model, graph, operator, **flags)
     amounts = _amounts(graph.tensors[pad.inputs[1]])
