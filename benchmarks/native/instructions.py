@@ -38,6 +38,7 @@ from edgetool.codegen.native.emit import kernel_files
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.plan import place_buffers
+from edgetool.codegen.native.program import Step
 from edgetool.codegen.native.recompute import fusable_pairs, with_pairs
 from edgetool.errors import EdgetoolError
 from edgetool.estimate.latency import CALL
@@ -73,8 +74,8 @@ FEW_CASES = frozenset(["ASSIGN_VARIABLE", "READ_VARIABLE", "CALL_ONCE"])
 KEYS = ("case", "step", "kernel")
 SEEDS = "inputs: normally distributed codes of seed 0"
 LEAN, LEAN_EVERY, LEAN_ROOMS = "lean/", 2, ("convolution", "depthwise")
-# Layers whose rows stay apart, as far as they add up rows.
-ROWS, ROWS_LAYERS = "rows/", {"mean": 40, "pooling": 200}
+# Layers whose rows stay apart, as far as they add up rows or compute two pixels at once.
+ROWS, ROWS_LAYERS = "rows/", {"mean": 40, "pooling": 200, "convolution": 200}
 # Layers with the kernels for all shapes, which few models need.
 PLAIN, PLAIN_LAYERS = "plain/", ("convolution", "depthwise")
 # Layers with kernels without Helium on cores that have it, which layers with rare scales and sizes need.
@@ -180,11 +181,16 @@ def trials(
             continue
         kinds = {"lean": name.startswith(LEAN), "plain": name.startswith(PLAIN), "fused": name.startswith(FUSED)}
         trial = trial_of(model, vector=vector and not scalar, dsp=dsp, row_wise=row_wise, **kinds)
-        if trial is not None and row_wise and not any(step.accumulates for step in trial.program.steps):
+        if trial is not None and row_wise and not any(map(_needs_rows, trial.program.steps)):
             continue
         if trial is not None and (not kernels or set(kernels) & set(trial.program.kernels)):
             found[name] = trial
     return found
+
+
+def _needs_rows(step: Step) -> bool:
+    """Return whether only rows that stay apart have such a step."""
+    return step.accumulates or dict(step.op.values).get("pixels") == 2
 
 
 _MODEL = """

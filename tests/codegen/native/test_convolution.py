@@ -294,6 +294,32 @@ def test_convolutions_of_every_form_compute_what_tflm_computes(
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
 
 
+@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("-DEDGETOOL_DSP=1",)])
+def test_rows_of_many_taps_have_two_pixels_at_once(flags: tuple[str, ...]) -> None:
+    kinds: list[tuple[tuple[int, int, int, int, int, int], tuple[int, int], int]] = [
+        ((2, 5, 1, 1, 1, 1), (36, 16), 1),
+        ((3, 6, 3, 3, 1, 1), (5, 8), 1),
+        ((4, 7, 3, 3, 2, 1), (8, 24), 1),
+        ((3, 5, 3, 3, 1, 2), (8, 16), 2),
+        ((3, 4, 3, 3, 1, 1), (10, 16), 2),
+    ]
+    models = [
+        _convolution(size, channels, scale, fused, groups)
+        for (size, channels, groups), (scale, fused) in product(kinds, (FORMS[0], FORMS[2], FORMS[3]))
+    ]
+    trials = [prepare(model, samples=1, row_wise=True) for model in models]
+    steps = [step for trial in trials for step in trial.program.steps]
+    two = [step for step in steps if _fields(step).get("pixels") == 2]
+    assert {_fields(step)["shift"] for step in two} == {TILED_SHIFT, SIGN}
+    taps = [-(-step.inputs[0].taps * _fields(step)["taps_x"] * _fields(step)["depth"] // 4) for step in two]
+    assert all(step.scratch_bytes >= 16 * count for step, count in zip(two, taps, strict=True))
+    # Rows at any address: half of them are not at multiples of 4.
+    apart = [
+        prepare(model, 1, row_wise=True, place=partial(_further, by=by)) for model, by in product(models[:3], (1, 4))
+    ]
+    assert compare_all([*trials, *apart], Build(driver="bands", flags=flags)) == [None] * (len(trials) + len(apart))
+
+
 @pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
 @pytest.mark.parametrize("driver", ["run", "bands"])
 def test_grouped_convolutions_compute_what_tflm_computes(
@@ -354,7 +380,9 @@ def test_blocks_have_eight_channels_and_then_pairs() -> None:
         for pair, (first, second) in enumerate(
             zip(range(channel, channel + size, 2), range(channel + 1, 13, 2), strict=False)
         ):
-            taps = both.reshape(2, -1, 2, 2)[:, pair].swapaxes(1, 2).reshape(-1)[:5]
+            # [tap / 4][pair / 2][tap % 2][pair % 2][tap / 2 % 2], of a last pair without pairs.
+            parts = both.reshape(2, -1, 2, min(2, size // 2), 2)[:, pair // 2, :, pair % 2]
+            taps = parts.swapaxes(1, 2).reshape(-1)[:5]
             low = taps.astype(np.int8)
             assert low.tolist() == flat[first].tolist()
             assert starts[2 * pair] == numbers[first, 0]

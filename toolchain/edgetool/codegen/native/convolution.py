@@ -67,8 +67,10 @@ PLANES, PLANE_BYTES, COLUMN, BAND_BYTES, TILE_UNIT = 4, 6656, 8, 6144, 6
 # The most pairs of tap rows unless taps are 3 x 3, the fewest taps then, the fewest products of a channel and band that
 # are worth planes, with taps of 3 x 3 and with others, and what is in scratch to keep the stack small.
 MAX_PAIRS, LEAST_TAPS, LEAST_PRODUCTS_3X3, LEAST_PRODUCTS, SECTION_WORDS = 4, 4, 50, 80, 64
-# Pairs of channels that edgetool_conv2d_lean_s8 computes at once, and the taps or words that need no scratch.
-BLOCK, PLACES = 4, 10
+LEAN_CONV = "edgetool_conv2d_lean_s8"
+# Pairs of channels that it computes at once, the taps or words that need no scratch, and the fewest taps with which two
+# of its pixels at once are as fast as four of edgetool_conv2d_tiled_s8.
+BLOCK, PLACES, TAPS_OF_TWO = 4, 10, 33
 # The pixels of a call that it computes faster than four at once, the most channels by whether the core has DSP
 # instructions, the most with as few taps as FEW_TAPS without them, and the fewest taps in several rows for one channel.
 FEW_PIXELS, FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS, MANY_TAPS = (1, 2, 3, 5, 6), {True: 2, False: 3}, 7, 8, 64
@@ -265,7 +267,8 @@ def _convolution(site: Site, filters: Array) -> Step:
     stream = None
     if is_narrow_s8 and not site.plain:
         shift, numbers = _tiled_scales(site, scales, flat)
-        if site.lean or _is_best_by_pixels(site, window, groups, channels // groups):
+        pixels = _pixels_at_once(site, window, flat.shape[1], channels // groups, shift)
+        if site.lean or pixels == 2 or _is_best_by_pixels(site, window, groups, channels // groups):
             stream = paired_weights(flat, numbers, groups)
     is_tiled = is_narrow_s8 and not site.lean and not site.plain and stream is None
     band = _conv_band(site, window) if is_tiled or stream is not None else 1
@@ -281,7 +284,7 @@ def _convolution(site: Site, filters: Array) -> Step:
     kernel, scratch = f"edgetool_conv2d_{_suffix(site)}", 0
     special: dict[str, FieldValue]
     if stream is not None:
-        kernel, scratch = "edgetool_conv2d_lean_s8", _lean_scratch(window, depth)
+        kernel, scratch = LEAN_CONV, _lean_scratch(window, depth, pixels)
     elif is_tiled:
         # The taps of four pixels as int16.
         kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
@@ -299,6 +302,8 @@ def _convolution(site: Site, filters: Array) -> Step:
             "depth": depth,
             "filters": channels // groups,
         }
+        if kernel == LEAN_CONV:
+            special["pixels"] = pixels
     else:
         weights = Constant("int8_t", flat.tobytes(), "weights")
         if element == 1:
@@ -424,13 +429,23 @@ def fits_pairs(flat: Array, starts: Array) -> bool:
     return bool(((first >= 0) | (second > -128)).all() and (low >= -(2**23)).all() and (high < 2**23).all())
 
 
-def _lean_scratch(window: Window, depth: int) -> int:
-    """Return the bytes of scratch of edgetool_conv2d_lean_s8: addresses of taps, or their codes."""
+def _pixels_at_once(site: Site, window: Window, taps: int, filters: int, shift: int) -> int:
+    """Return how many pixels edgetool_conv2d_lean_s8 computes at once, if it computes the layer.
+
+    For two, it needs scratch: half as much as edgetool_conv2d_tiled_s8, which takes more instructions for many taps.
+    """
+    can_be_two = site.dsp and window.output_width > 1 and filters % (BLOCK * CHANNELS) == 0 and shift <= SIGN
+    return 2 if can_be_two and site.row_wise and not site.lean and taps >= TAPS_OF_TWO else 1
+
+
+def _lean_scratch(window: Window, depth: int, pixels: int) -> int:
+    """Return the bytes of scratch of edgetool_conv2d_lean_s8: addresses of taps, or their codes, and columns."""
     taps = window.taps_y * window.taps_x
+    words = -(-taps * depth // TAPS)
+    columns = 16 * words if pixels == 2 else 0
     if depth % TAPS == 0:
-        return 8 * taps + 4 if taps > PLACES else 0
-    codes = _up(taps * depth, TAPS)
-    return codes if codes > PLACES * TAPS else 0
+        return columns + (8 * taps + 4 if taps > PLACES else 0)
+    return columns + (words * TAPS if words > PLACES else 0)
 
 
 def _blocks(flat: Array, numbers: Array) -> bytes:
@@ -443,12 +458,22 @@ def _blocks(flat: Array, numbers: Array) -> bytes:
     both = padded[0::2] + 256 * padded[1::2]
     # Taps are counted as (tap / 4, tap / 2 % 2, tap % 2).
     words = np.ascontiguousarray(both.astype("<i2").reshape(-1, taps // TAPS, 2, 2).transpose(0, 1, 3, 2)).view("<u4")
+    words = words[..., 0]
     starts, ends = table[:, 0].reshape(-1, CHANNELS), table[:, 1:].reshape(len(words), -1)
     starts = starts @ np.array(((1, 1), (0, 256)))
     whole = len(flat) // (BLOCK * CHANNELS) * BLOCK
     blocks = [range(first, first + BLOCK) for first in range(0, whole, BLOCK)]
     blocks += [range(pair, pair + 1) for pair in range(whole, len(words))]
-    parts = [part for pairs in blocks for part in (starts[pairs], words[pairs].swapaxes(0, 1), ends[pairs])]
+    # Those of even taps of two pairs, then those of odd ones.
+    parts = [
+        part
+        for pairs in blocks
+        for part in (
+            starts[pairs],
+            words[pairs].reshape(-1, min(2, len(pairs)), taps // TAPS, 2).transpose(2, 0, 3, 1),
+            ends[pairs],
+        )
+    ]
     return b"".join((part.astype(np.int64) & 0xFFFFFFFF).astype("<u4").tobytes() for part in parts)
 
 

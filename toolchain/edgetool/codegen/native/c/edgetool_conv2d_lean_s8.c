@@ -26,19 +26,20 @@ typedef struct {
 
 /* Sums are in r4 to r11, and for each pair those of lower bytes are first; codes are at r0, and weights at r1. */
 #if defined(EDGETOOL_DSP)
-#define PAIR(lower, whole) \
+#define PAIRS(taps, lower, whole, lower2, whole2) \
     "ldrd r12, lr, [r1], #8\n\t" \
-    "smlad " whole ", r12, r2, " whole "\n\t" \
+    "smlad " whole ", r12, " taps ", " whole "\n\t" \
     "sxtb16 r12, r12\n\t" \
-    "smlad " whole ", lr, r3, " whole "\n\t" \
+    "smlad " whole2 ", lr, " taps ", " whole2 "\n\t" \
     "sxtb16 lr, lr\n\t" \
-    "smlad " lower ", r12, r2, " lower "\n\t" \
-    "smlad " lower ", lr, r3, " lower "\n\t"
+    "smlad " lower ", r12, " taps ", " lower "\n\t" \
+    "smlad " lower2 ", lr, " taps ", " lower2 "\n\t"
 #define TURN \
     "ldr.w r2, [r0], #4\n\t" \
     "sxtb16 r3, r2, ror #8\n\t" \
     "sxtb16 r2, r2\n\t" \
-    PAIR("r4", "r5") PAIR("r6", "r7") PAIR("r8", "r9") PAIR("r10", "r11")
+    PAIRS("r2", "r4", "r5", "r6", "r7") PAIRS("r3", "r4", "r5", "r6", "r7") \
+    PAIRS("r2", "r8", "r9", "r10", "r11") PAIRS("r3", "r8", "r9", "r10", "r11")
 #define PRODUCT(sum) "smmla " sum ", " sum ", r2, r3\n\t"
 #define ROUNDED(sum) "smmlar " sum ", " sum ", r2, r3\n\t"
 #else
@@ -51,7 +52,7 @@ typedef struct {
     "ldrsb r2, [r0], #1\n\t" \
     PAIR("r4", "r5", first) PAIR("r6", "r7", second) PAIR("r8", "r9", third) PAIR("r10", "r11", fourth)
 #define TURN \
-    TAP("0", "8", "16", "24") TAP("4", "12", "20", "28") TAP("2", "10", "18", "26") TAP("6", "14", "22", "30") \
+    TAP("0", "4", "16", "20") TAP("8", "12", "24", "28") TAP("2", "6", "18", "22") TAP("10", "14", "26", "30") \
     "adds r1, #32\n\t"
 #define PRODUCT(sum) "smull lr, " sum ", " sum ", r2\n\tadd " sum ", r3\n\t"
 #define ROUNDED(sum) "smull lr, " sum ", " sum ", r2\n\tlsls.w lr, lr, #1\n\tadc " sum ", " sum ", r3\n\t"
@@ -156,10 +157,11 @@ typedef struct {
 
 /*
  * Adds the products of codes with the weights of a pair of channels, or of its first channel. `step` is the number of
- * bytes from the weights of four taps to the next ones. Returns the end of the weights.
+ * bytes from the weights of four taps to the next ones, and `odd` from those of even taps to those of odd ones. Returns
+ * the end of the weights.
  */
 static EDGETOOL_INLINE const int8_t *add_taps(const int8_t *codes, uint32_t count, const int8_t *weights, uint32_t step,
-                                              int is_pair, pair_sums *sums)
+                                              uint32_t odd, int is_pair, pair_sums *sums)
 {
     int32_t lower = sums->lower;
     uint32_t whole = sums->whole;
@@ -171,13 +173,13 @@ static EDGETOOL_INLINE const int8_t *add_taps(const int8_t *codes, uint32_t coun
     }
 #if defined(EDGETOOL_DSP)
 #define ADD_FOUR(taps, others) \
-    const uint32_t even = edgetool_load_word(weights), odd = edgetool_load_word(weights + 4); \
+    const uint32_t first = edgetool_load_word(weights), second = edgetool_load_word(weights + odd); \
     if (is_pair) { \
-        whole = (uint32_t)edgetool_smlad(even, taps, (int32_t)whole); \
-        whole = (uint32_t)edgetool_smlad(odd, others, (int32_t)whole); \
+        whole = (uint32_t)edgetool_smlad(first, taps, (int32_t)whole); \
+        whole = (uint32_t)edgetool_smlad(second, others, (int32_t)whole); \
     } \
-    lower = edgetool_smlad(edgetool_sxtb16(even), taps, lower); \
-    lower = edgetool_smlad(edgetool_sxtb16(odd), others, lower);
+    lower = edgetool_smlad(edgetool_sxtb16(first), taps, lower); \
+    lower = edgetool_smlad(edgetool_sxtb16(second), others, lower);
     if (edgetool_is_aligned(codes)) {
         for (; codes != end; codes += 4) {
             const uint32_t word = edgetool_load_word(codes);
@@ -196,16 +198,16 @@ static EDGETOOL_INLINE const int8_t *add_taps(const int8_t *codes, uint32_t coun
 #else
     for (; codes != end; codes += 4) {
         ADD_CODE(0, 0)
-        ADD_CODE(1, 4)
+        ADD_CODE(1, odd)
         ADD_CODE(2, 2)
-        ADD_CODE(3, 6)
+        ADD_CODE(3, odd + 2)
         weights += step;
     }
 #endif
     if (count % 4 != 0) {
         ADD_CODE(0, 0)
         if (count % 4 > 1) {
-            ADD_CODE(1, 4)
+            ADD_CODE(1, odd)
         }
         if (count % 4 > 2) {
             ADD_CODE(2, 2)
@@ -221,12 +223,14 @@ static EDGETOOL_INLINE const int8_t *add_taps(const int8_t *codes, uint32_t coun
 static EDGETOOL_NOINLINE const uint32_t *sums_of_pair(const pixel *all, const uint32_t *starts, const uint32_t *weights,
                                                     uint32_t step, int32_t *sums)
 {
+    /* A block of four pairs has those of even taps of two pairs beside each other. */
+    const uint32_t odd = step == 8 ? 4 : 8;
     const int8_t *next = (const int8_t *)weights;
     pair_sums pair;
     pair.lower = (int32_t)starts[0];
     pair.whole = starts[1];
     for (const int8_t *const *run = all->runs; run != all->runs_end; run++) {
-        next = add_taps(*run, all->length & ~3U, next, step, 1, &pair);
+        next = add_taps(*run, all->length & ~3U, next, step, odd, 1, &pair);
     }
     sums[0] = pair.lower;
     sums[1] = second_sum(pair.lower, pair.whole);
@@ -289,12 +293,12 @@ static EDGETOOL_NOINLINE void sums_of_words(const pixel *all, int32_t *sums)
                      "sxtb r2, r3\n\t"
                      "lsls r3, r3, #8\n\t"
                      "asrs r3, r3, #24\n\t"
-                     WORD("#0", "r6", "r7") WORD("#8", "r8", "r9") WORD("#16", "r10", "r11") WORD("#24", "r12", "lr")
+                     WORD("#0", "r6", "r7") WORD("#4", "r8", "r9") WORD("#16", "r10", "r11") WORD("#20", "r12", "lr")
                      "ldmia r0!, {r3}\n\t"
                      "lsls r2, r3, #16\n\t"
                      "asrs r2, r2, #24\n\t"
                      "asrs r3, r3, #24\n\t"
-                     WORD("#4", "r6", "r7") WORD("#12", "r8", "r9") WORD("#20", "r10", "r11") WORD("#28", "r12", "lr")
+                     WORD("#8", "r6", "r7") WORD("#12", "r8", "r9") WORD("#24", "r10", "r11") WORD("#28", "r12", "lr")
                      "adds r1, #32\n\t"
                      "ldr r4, [sp]\n\t"
                      "cmp r0, r4\n\t"
@@ -338,7 +342,8 @@ static EDGETOOL_NOINLINE void sums_of_words(const pixel *all, int32_t *sums)
 static EDGETOOL_NOINLINE void sums_of_block(const pixel *all, int32_t *sums)
 {
     for (uint32_t i = 0; i < CHANNELS; i += 2) {
-        sums_of_pair(all, all->weights + i, all->weights + CHANNELS + i, 4 * CHANNELS, sums + i);
+        const uint32_t place = i / 4 * 4 + i / 2 % 2;
+        sums_of_pair(all, all->weights + i, all->weights + CHANNELS + place, 4 * CHANNELS, sums + i);
     }
 }
 
@@ -366,15 +371,15 @@ static EDGETOOL_NOINLINE void sums_of_block(const pixel *all, int32_t *sums)
 #define ADD_TAP(tap, place) \
     code = codes[tap]; \
     ADD_PAIR(s0, w0, place) \
-    ADD_PAIR(s1, w1, (place) + 8) \
+    ADD_PAIR(s1, w1, (place) + 4) \
     ADD_PAIR(s2, w2, (place) + 16) \
-    ADD_PAIR(s3, w3, (place) + 24)
+    ADD_PAIR(s3, w3, (place) + 20)
         while (codes != end) {
             int32_t code;
             ADD_TAP(0, 0)
-            ADD_TAP(1, 4)
+            ADD_TAP(1, 8)
             ADD_TAP(2, 2)
-            ADD_TAP(3, 6)
+            ADD_TAP(3, 10)
             codes += 4;
             weights += 4 * CHANNELS;
         }
@@ -423,6 +428,193 @@ static EDGETOOL_NOINLINE const uint32_t *put_codes(const conv_op *op, const uint
     }
     return numbers;
 }
+
+#if defined(EDGETOOL_DSP)
+
+/* What the blocks of the channels of two pixels need, in the order that the assembly knows. */
+typedef struct {
+    const uint32_t *weights;
+    /* Behind the weights of the first block. */
+    const uint32_t *numbers;
+    /* The taps 0 and 2 of the first and of the second pixel, and their taps 1 and 3, for each four taps. */
+    const int16_t *columns;
+    const int16_t *columns_end;
+    int8_t *out;
+    ptrdiff_t step;
+    const int8_t *out_end;
+    uint32_t is_signed;
+    /* The bytes from the start of a block to its numbers. */
+    uint32_t size;
+} tile;
+
+/* Extends the codes of a pixel's taps, wherever they are. */
+static EDGETOOL_NOINLINE void put_columns(const pixel *all, int16_t *to)
+{
+    const uint32_t length = all->length;
+    for (const int8_t *const *run = all->runs; run != all->runs_end; run++) {
+        const int8_t *codes = *run, *end = codes + length;
+        if (edgetool_is_aligned(codes)) {
+#define PUT_WORD(place) \
+    const uint32_t word##place = edgetool_load_word(codes + 4 * (place)); \
+    edgetool_store_word(to + 8 * (place), edgetool_sxtb16(word##place)); \
+    edgetool_store_word(to + 8 * (place) + 4, edgetool_sxtb16_odd(word##place));
+            for (; end - codes >= 16; codes += 16) {
+                PUT_WORD(0)
+                PUT_WORD(1)
+                PUT_WORD(2)
+                PUT_WORD(3)
+                to += 32;
+            }
+            for (; codes != end; codes += 4) {
+                PUT_WORD(0)
+                to += 8;
+            }
+        } else {
+            for (; codes != end; codes += 4) {
+                edgetool_store_word(to, edgetool_pack_low((uint32_t)codes[0], (uint32_t)codes[2]));
+                edgetool_store_word(to + 4, edgetool_pack_low((uint32_t)codes[1], (uint32_t)codes[3]));
+                to += 8;
+            }
+        }
+    }
+}
+
+#if defined(EDGETOOL_THUMB2_ASSEMBLY)
+
+/* Two taps of four channels and both pixels, whose sums are in r4 to r7 and in r8 to r11. */
+#define TWO_TAPS(weights) \
+    "ldrd r2, r3, [r0], #8\n\t" \
+    "ldrd r12, lr, [r1, " weights "\n\t" \
+    "smlad r5, r12, r2, r5\n\t" \
+    "smlad r9, r12, r3, r9\n\t" \
+    "smlad r7, lr, r2, r7\n\t" \
+    "smlad r11, lr, r3, r11\n\t" \
+    "sxtb16 r12, r12\n\t" \
+    "sxtb16 lr, lr\n\t" \
+    "smlad r4, r12, r2, r4\n\t" \
+    "smlad r8, r12, r3, r8\n\t" \
+    "smlad r6, lr, r2, r6\n\t" \
+    "smlad r10, lr, r3, r10\n\t"
+#define FOUR_TAPS TWO_TAPS("#32]!") TWO_TAPS("#8]")
+#define CODES_OF_LINE(first, second) \
+    "ldrd r2, r3, [r1], #8\n\t" PRODUCT(first) PRODUCT(second) \
+    "ssat " first ", #8, " first ", asr #3\n\t" \
+    "ssat " second ", #8, " second ", asr #3\n\t" \
+    "strb " second ", [r0, lr]\n\t" \
+    "strb " first ", [r0], #1\n\t"
+#define SIGNED_SUM(sum) \
+    "lsl.w lr, " sum ", #1\n\t" \
+    "smmlar lr, lr, r2, r3\n\t" \
+    "add.w " sum ", lr, " sum ", asr #31\n\t" \
+    "asr.w " sum ", " sum ", r12\n\t" \
+    "ssat " sum ", #8, " sum "\n\t"
+#define SIGNED_CODES(first, second) \
+    "ldm r1!, {r2, r3, r12}\n\t" SIGNED_SUM(first) SIGNED_SUM(second) \
+    "ldr.w lr, [sp, #20]\n\t" \
+    "strb " second ", [r0, lr]\n\t" \
+    "strb " first ", [r0], #1\n\t"
+
+/* The outputs of two pixels in all blocks of eight channels, four of them at once. Returns what is behind the weights. */
+static EDGETOOL_NOINLINE const uint32_t *compute_tile(const conv_op *op, const tile *all)
+{
+    register const void *arguments __asm__("r0") = all;
+    (void)op;
+    __asm__ volatile("push {r7}\n\t"
+                     "ldm r0, {r1, r2, r3, r4, r5, r6, r8, r9, r10}\n\t"
+                     "push {r1, r2, r3, r4, r5, r6, r8, r9, r10}\n"
+                     /* For each four channels. */
+                     "1:\n\t"
+                     "ldr r1, [sp]\n\t"
+                     "ldr r0, [sp, #8]\n\t"
+                     "ldr r2, [sp, #32]\n\t"
+                     "ldm r1, {r4, r5, r6, r7}\n\t"
+                     "mov r8, r4\n\t"
+                     "mov r9, r5\n\t"
+                     "mov r10, r6\n\t"
+                     "mov r11, r7\n\t"
+                     "tst r2, #32\n\t"
+                     "beq.w 3f\n"
+                     "2:\n\t" FOUR_TAPS "3:\n\t" FOUR_TAPS "ldr.w r12, [sp, #12]\n\t"
+                     "cmp r0, r12\n\t"
+                     "bne.w 2b\n\t"
+                     /* Codes. */
+                     "ldr r1, [sp, #4]\n\t"
+                     "ldrd r0, lr, [sp, #16]\n\t"
+                     "ldr r2, [sp, #28]\n\t"
+                     SECOND("r4", "r5") SECOND("r6", "r7") SECOND("r8", "r9") SECOND("r10", "r11")
+                     "cmp r2, #0\n\t"
+                     "bne.w 5f\n\t"
+                     CODES_OF_LINE("r4", "r8") CODES_OF_LINE("r5", "r9")
+                     CODES_OF_LINE("r6", "r10") CODES_OF_LINE("r7", "r11")
+                     "4:\n\t"
+                     "ldr r2, [sp, #24]\n\t"
+                     "str r0, [sp, #16]\n\t"
+                     "subs r0, r2, r0\n\t"
+                     "beq.n 7f\n\t"
+                     "str r1, [sp, #4]\n\t"
+                     "lsls r0, r0, #29\n\t"
+                     "ittee mi\n\t"
+                     /* The other half of a block, or the next one. */
+                     "ldrmi r1, [sp]\n\t"
+                     "addmi r1, #16\n\t"
+                     "ldrpl r2, [sp, #32]\n\t"
+                     "addpl r2, r1\n\t"
+                     "str r1, [sp]\n\t"
+                     "it pl\n\t"
+                     "strpl r2, [sp, #4]\n\t"
+                     "b.w 1b\n"
+                     "5:\n\t"
+                     SIGNED_CODES("r4", "r8") SIGNED_CODES("r5", "r9")
+                     SIGNED_CODES("r6", "r10") SIGNED_CODES("r7", "r11")
+                     "b.n 4b\n"
+                     "7:\n\t"
+                     "mov r0, r1\n\t"
+                     "add sp, #36\n\t"
+                     "pop {r7}\n\t"
+                     : "+r"(arguments)
+                     :
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+    return (const uint32_t *)arguments;
+}
+
+#else
+
+static const uint32_t *compute_tile(const conv_op *op, const tile *all)
+{
+    const uint32_t *weights = all->weights;
+    for (int8_t *out = all->out; out != all->out_end;) {
+        const uint32_t *starts = weights, *numbers = weights + all->size / 4;
+        for (uint32_t i = 0; i < CHANNELS; i += 2) {
+            const uint32_t *word = weights + CHANNELS + i / 4 * 4 + i / 2 % 2, *next = numbers;
+            int32_t lower[2];
+            uint32_t whole[2];
+            lower[0] = lower[1] = (int32_t)starts[i];
+            whole[0] = whole[1] = starts[i + 1];
+            for (const int16_t *column = all->columns; column != all->columns_end; column += 4) {
+                for (uint32_t at = 0; at < 2; at++) {
+                    const uint32_t taps = edgetool_load_word(column + 2 * at);
+                    whole[at] = (uint32_t)edgetool_smlad(*word, taps, (int32_t)whole[at]);
+                    lower[at] = edgetool_smlad(edgetool_sxtb16(*word), taps, lower[at]);
+                }
+                word += (column - all->columns) % 8 == 0 ? 2 : CHANNELS - 2;
+            }
+            for (uint32_t at = 0; at < 2; at++) {
+                int32_t sums[2];
+                int8_t *to = out + (ptrdiff_t)at * all->step;
+                sums[0] = lower[at];
+                sums[1] = second_sum(lower[at], whole[at]);
+                next = put_codes(op, numbers, sums, to, to + 2);
+            }
+            numbers = next;
+            out += 2;
+        }
+        weights = numbers;
+    }
+    return weights;
+}
+
+#endif
+#endif
 
 /* The outputs of a pixel in the blocks of eight channels, if those of a call are not in assembly. */
 static EDGETOOL_NOINLINE void compute_slowly(const conv_op *op, pixel *all, uint32_t words, int is_aligned)
@@ -473,10 +665,10 @@ static EDGETOOL_NOINLINE void compute_few(const conv_op *op, const int8_t *codes
             pair.lower = (int32_t)weights[0];
             pair.whole = weights[1];
 #if defined(EDGETOOL_DSP)
-            next = add_taps(codes, count, next, 8, 1, &pair);
+            next = add_taps(codes, count, next, 8, 4, 1, &pair);
 #else
             /* A single channel needs no sum of whole numbers. */
-            next = left == 1 ? add_taps(codes, count, next, 8, 0, &pair) : add_taps(codes, count, next, 8, 1, &pair);
+            next = left == 1 ? add_taps(codes, count, next, 8, 4, 0, &pair) : add_taps(codes, count, next, 8, 4, 1, &pair);
 #endif
             weights = (const uint32_t *)EDGETOOL_ALIGNED(next);
             if (is_line) {
@@ -541,10 +733,14 @@ static inline int8_t *copy_codes(int8_t *to, const int8_t *from, uint32_t count)
     return to;
 }
 
-/* Where the taps of a pixel are listed; their codes are copied to the same place if they are not whole words. */
+/*
+ * Where the taps of a pixel are listed; their codes are copied to the same place if they are not whole words. The taps
+ * of two pixels are extended to `columns`, which is NULL if pixels are computed one by one.
+ */
 typedef struct {
     const int8_t **runs;
     int8_t *codes;
+    int16_t *columns;
 } tap_list;
 
 /*
@@ -552,11 +748,9 @@ typedef struct {
  * the input channel `channel`. Returns the end of the list.
  */
 static EDGETOOL_NOINLINE const int8_t **list_taps(const conv_op *op, const void *const *rows, uint32_t start,
-                                                  uint32_t channel, const tap_list *list)
+                                                  uint32_t channel, const int8_t **runs, int8_t *codes)
 {
     const uint32_t depth = op->depth, channels = op->groups * depth, width = op->input_width;
-    const int8_t **runs = list->runs;
-    int8_t *codes = list->codes;
     for (const void *const *end = rows + op->taps_y; rows != end; rows++) {
         const int8_t *row = (const int8_t *)*rows;
         uint32_t column = start;
@@ -579,17 +773,92 @@ static EDGETOOL_NOINLINE const int8_t **list_taps(const conv_op *op, const void 
     return runs;
 }
 
+/*
+ * What the outputs of a row are computed from: `rows`, in which the taps of a pixel are runs of `run` codes if they begin
+ * in a column before `limit`.
+ */
+typedef struct {
+    const void *const *rows;
+    uint32_t taps_y, depth, run, limit;
+    const int8_t **runs;
+    int8_t *codes;
+} source_row;
+
+/* Finds the taps of a pixel in the channels of a group, which begin in column `start` with the channel `channel`. */
+static EDGETOOL_INLINE void find_taps(const conv_op *op, const source_row *row, uint32_t start, uint32_t channel,
+                                      pixel *all)
+{
+    int8_t *codes = row->codes;
+    const int8_t **end = row->runs + row->taps_y;
+    uint32_t length = row->run;
+    if (start < row->limit) {
+        const size_t offset = (size_t)start * row->depth;
+        for (uint32_t ty = 0; ty < row->taps_y; ty++) {
+            const int8_t *from = (const int8_t *)row->rows[ty] + offset;
+            if (codes == NULL) {
+                row->runs[ty] = from;
+            } else {
+                codes = copy_codes(codes, from, length);
+            }
+        }
+    } else {
+        end = list_taps(op, row->rows, start, channel, row->runs, codes);
+        length = row->depth;
+    }
+    if (row->codes == NULL) {
+        all->runs_end = end;
+        all->length = length;
+    }
+}
+
+#if defined(EDGETOOL_DSP)
+
+/* The outputs of two pixels of a row. `stride` and `step` go from one input column or output to the next one. */
+static EDGETOOL_NOINLINE void compute_both(const conv_op *op, const source_row *row, uint32_t start, uint32_t stride,
+                                           int8_t *out, ptrdiff_t step, int16_t *columns, pixel *all)
+{
+    const uint32_t depth = op->depth, channels = op->groups * depth, words = (row->taps_y * row->run + 3) / 4;
+    tile both;
+    both.weights = op->weights;
+    both.columns = columns;
+    both.columns_end = both.columns + (size_t)words * 8;
+    both.out = out;
+    both.step = step;
+    both.is_signed = all->is_signed;
+    both.size = (words + 1) * 4 * CHANNELS;
+    for (uint32_t channel = 0; channel < channels; channel += depth) {
+        for (uint32_t i = 0; i < 2; i++) {
+            find_taps(op, row, start + i * stride, channel, all);
+            put_columns(all, columns + 2 * i);
+        }
+        both.numbers = both.weights + both.size / 4;
+        both.out_end = both.out + op->filters;
+        both.weights = compute_tile(op, &both);
+        both.out += op->filters;
+    }
+}
+
+#endif
+
 /* The outputs of a row. */
 static void compute_row(const conv_op *op, const void *const *rows, int8_t *out, const tap_list *list, pixel *all)
 {
     const uint32_t depth = op->depth, channels = op->groups * depth, taps_y = op->taps_y, run = op->taps_x * depth;
     const uint32_t words = (taps_y * run + 3) / 4, width = op->input_width;
     ptrdiff_t step = (ptrdiff_t)(op->groups * (uint32_t)op->filters);
-    uint32_t start = 0U - op->pad_x, stride = op->stride_x, limit = 0;
+    uint32_t start = 0U - op->pad_x, stride = op->stride_x, left = op->output_width;
     uintptr_t bits = 0;
+    source_row row;
+    row.rows = rows;
+    row.taps_y = taps_y;
+    row.depth = depth;
+    row.run = run;
+    row.limit = 0;
+    row.runs = list->runs;
+    row.codes = list->codes;
     /* Rows that do not exist are the first or the last ones. */
     if (channels == depth && op->dilation_x == 1 && op->taps_x <= width && rows[0] != NULL && rows[taps_y - 1] != NULL) {
-        limit = width - op->taps_x + 1;
+        row.limit = width - op->taps_x + 1;
     }
     if (list->codes == NULL) {
         for (uint32_t ty = 0; ty < taps_y; ty++) {
@@ -603,7 +872,7 @@ static void compute_row(const conv_op *op, const void *const *rows, int8_t *out,
         stride = 0U - stride;
         step = -step;
     }
-    if (op->filters < CHANNELS && taps_y == 1 && start < limit && start + (op->output_width - 1U) * stride < limit) {
+    if (op->filters < CHANNELS && taps_y == 1 && start < row.limit && start + (left - 1) * stride < row.limit) {
         /* All taps of few channels are inside one row: there is nothing to copy. */
         const int8_t *codes = (const int8_t *)rows[0] + (size_t)start * depth;
         compute_few(op, codes, run, (ptrdiff_t)(int32_t)stride * (ptrdiff_t)depth, out, step);
@@ -614,31 +883,22 @@ static void compute_row(const conv_op *op, const void *const *rows, int8_t *out,
         all->runs_end = all->runs + 1;
         all->length = words * 4;
     }
-    for (uint32_t left = op->output_width; left != 0; left--) {
+#if defined(EDGETOOL_DSP)
+    if (list->columns != NULL) {
+        /* A copy, so that the compiler keeps the other one in registers. */
+        const source_row same = row;
+        for (; left > 1; left -= 2) {
+            compute_both(op, &same, start, stride, out, step, list->columns, all);
+            start += 2 * stride;
+            out += 2 * step;
+        }
+    }
+#endif
+    for (; left != 0; left--) {
         all->weights = op->weights;
         all->out = out;
         for (uint32_t channel = 0; channel < channels; channel += depth) {
-            int8_t *codes = list->codes;
-            const int8_t **end = list->runs + taps_y;
-            uint32_t length = run;
-            if (start < limit) {
-                const size_t offset = (size_t)start * depth;
-                for (uint32_t ty = 0; ty < taps_y; ty++) {
-                    const int8_t *from = (const int8_t *)rows[ty] + offset;
-                    if (codes == NULL) {
-                        list->runs[ty] = from;
-                    } else {
-                        codes = copy_codes(codes, from, run);
-                    }
-                }
-            } else {
-                end = list_taps(op, rows, start, channel, list);
-                length = depth;
-            }
-            if (list->codes == NULL) {
-                all->runs_end = end;
-                all->length = length;
-            }
+            find_taps(op, &row, start, channel, all);
             compute_channels(op, all, words, bits % 4 == 0);
         }
         start += stride;
@@ -654,10 +914,18 @@ void edgetool_conv2d_lean_s8(const void *descriptor, const edgetool_band *band)
     const int8_t *places[EDGETOOL_CONV2D_PLACES], *only;
     tap_list list;
     pixel all;
+    int8_t *scratch = (int8_t *)band->scratch;
     list.runs = places;
+    list.columns = NULL;
+#if defined(EDGETOOL_DSP)
+    if (op->pixels == 2) {
+        list.columns = (int16_t *)band->scratch;
+        scratch += (size_t)words * 16;
+    }
+#endif
     if ((has_words ? taps : words) > EDGETOOL_CONV2D_PLACES) {
         const uintptr_t unit = has_words ? sizeof places[0] : 1;
-        list.runs = (const int8_t **)(((uintptr_t)band->scratch + unit - 1) & ~(unit - 1));
+        list.runs = (const int8_t **)(((uintptr_t)scratch + unit - 1) & ~(unit - 1));
     }
     all.is_signed = op->shift == EDGETOOL_SIGN;
     all.runs = list.runs;

@@ -6,19 +6,25 @@
  * each code of a pixel's taps, rounded up to a multiple of 4. Each of `groups` groups has `depth` input channels and
  * `filters` output channels.
  *
+ * With 2 `pixels`, cores with DSP instructions compute two at once, with 16 bytes of scratch more for each four taps, in
+ * which those of both are extended to 16 bits. Then `filters` is a multiple of 8, and `shift` not
+ * EDGETOOL_DOUBLE_ROUNDING.
+ *
  * `weights` has for each group blocks of eight output channels, and then blocks of two for those that are left: with
  * what the sums of a block begin, the weights, and two or three numbers of each channel, as edgetool_conv2d_tiled_s8
  * has them. Taps are counted as [tap y][tap x][input channel]; missing ones have weights of 0. For each four taps and
  * each pair of channels there are two words, of the taps 0 and 2, and 1 and 3, with one number of 16 bits for a tap: the
- * weight of the first channel plus 256 times that of the second one. So its lower byte is the first weight, and the
- * sums of both channels follow from those of the products with lower bytes and with whole numbers: the second one is
- * their difference / 256. It must have at most 24 bits. A pair begins with the first channel's start, and with that
- * plus 256 times the second one's.
+ * weight of the first channel plus 256 times that of the second one. In blocks of eight, the words of two pairs follow
+ * each other, first those of the taps 0 and 2. The lower byte of a number is the first weight, so the sums of both
+ * channels follow from those of the products with lower bytes and with whole numbers: the second one is their difference
+ * / 256. It must have at most 24 bits. A pair begins with the first channel's start, and with that plus 256 times the
+ * second one's.
  *
  * Input codes are multiplied as they are: the beginnings of sums contain the input's zero point, so that a tap outside
  * the input counts as zero_pixel, which has the zero point for each input channel. Outputs are written in the order
- * of pixels and channels, at most eight at once, and before that all their taps are read. With `descending`, pixels are
- * computed from the last one to the first, so that the output may lie behind the input.
+ * of pixels and channels, at most eight at once, and before that all their taps are read; those of two pixels together
+ * before any output of either. With `descending`, pixels are computed from the last one to the first, so that the output
+ * may lie behind the input.
  */
 #ifndef EDGETOOL_CONV2D_LEAN_S8_H
 #define EDGETOOL_CONV2D_LEAN_S8_H
@@ -47,6 +53,7 @@ typedef struct {
     uint8_t shift;
     uint8_t descending;
     uint8_t groups;
+    uint8_t pixels;
     int8_t zero_point;
     int8_t low;
     int8_t high;

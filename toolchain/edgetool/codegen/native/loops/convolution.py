@@ -212,7 +212,12 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
     blocks, rest = filters // BLOCK, filters % BLOCK
     can_run = groups == 1 and call["dilation_x"] == 1
     starts = [x * call["stride_x"] - call["pad_x"] for x in range(width)]
-    between = sum(can_run and 0 <= start <= call["input_width"] - taps_x for start in starts)
+    are_between = [can_run and 0 <= start <= call["input_width"] - taps_x for start in starts]
+    between = sum(are_between)
+    # Those that are computed one by one; the others are two at once.
+    ones = slice(None)
+    if call.code.dsp and call["pixels"] == 2:
+        ones = slice(width % 2) if call.descending else slice(width // 2 * 2, None)
     check_steps(call.step.rows * taps_y)
     loops: Counter[str] = Counter()
     for y in range(call.step.rows):
@@ -221,7 +226,8 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
         is_slow = call.form == "double" or not is_aligned
         if not (call.code.dsp or call.code.thumb1):
             is_slow = call.form == "double" and not call.code.riscv
-        inside = between if rows[0] is not None and rows[-1] is not None else 0
+        is_inside = rows[0] is not None and rows[-1] is not None
+        inside = between if is_inside else 0
         loops.update(_clamps(call, y))
         if filters < BLOCK and taps_y == 1 and inside == width:
             loops.update(_few_channels(call, rows[0], starts))
@@ -235,6 +241,11 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
                 loops["copied fours"] += pixels * runs * (length // TAPS)
                 loops["copies of codes"] += pixels * runs * (length % TAPS > 0)
                 loops["copied codes"] += pixels * runs * (length % TAPS)
+        if ones != slice(None):
+            loops.update(_two_pixels(call, rows, fours, starts, are_between if is_inside else [False] * width))
+            inside = sum(are_between[ones]) if is_inside else 0
+            outside = len(starts[ones]) - inside
+        for pixels, runs, length in ((inside, taps_y, run), (outside * groups, taps_y * taps_x, depth)):
             listed, turns = (runs, length // TAPS) if has_words else (1, fours)
             if is_slow:
                 loops["slow blocks"] += pixels * blocks
@@ -251,6 +262,46 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
             loops[f"fours of pairs in {kind}"] += pairs * fours
             loops["codes"] += pixels * (is_slow * blocks * BLOCK + rest)
     return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items() if times})
+
+
+def _two_pixels(
+    call: StepCall, rows: tuple[int | None, ...], fours: int, starts: list[int], are_inside: list[bool]
+) -> Counter[str]:
+    """Return the loops of the pixels of an output row that edgetool_conv2d_lean_s8 computes two at once.
+
+    Args:
+        call: The call.
+        rows: The input rows.
+        fours: How many fours of taps a pixel has.
+        starts: The column at which the taps of each pixel begin.
+        are_inside: For each pixel, whether all taps of a row are one run.
+    """
+    groups, depth, taps_y, taps_x = (call[name] for name in ("groups", "depth", "taps_y", "taps_x"))
+    width = len(starts)
+    two = slice(width % 2, None) if call.descending else slice(width // 2 * 2)
+    halves = width // 2 * groups * 2 * (call["filters"] // BLOCK)
+    loops = Counter({"two pixels": width // 2 * groups, "halves of blocks": halves})
+    loops["turns of two"] = halves * fours
+    loops["double turns of two"] = halves * -(-fours // 2)
+    if depth % WORD:
+        runs = [(width // 2 * 2 * groups, 0, TAPS * fours)]
+    else:
+        inside = sum(are_inside[two])
+        outside = [start for start, is_inside in zip(starts[two], are_inside[two], strict=True) if not is_inside]
+        columns = range(0, taps_x * call["dilation_x"], call["dilation_x"])
+        taps = sum(0 <= start + column < call["input_width"] for start in outside for column in columns)
+        # What is outside the input is at a multiple of 4.
+        odd_rows = sum(row is not None and call.row_start(row) > 0 for row in rows)
+        runs = [
+            (inside * taps_y, inside * odd_rows, taps_x * depth),
+            (len(outside) * groups * taps_y * taps_x, taps * groups * odd_rows, depth),
+        ]
+    for count, odd, length in runs:
+        loops["extended runs"] += count
+        loops["extended sixteens"] += (count - odd) * (length // 16)
+        loops["extended words"] += (count - odd) * (length % 16 // WORD)
+        loops["extended fours"] += odd * (length // TAPS)
+    return loops
 
 
 def _clamps(call: StepCall, row: int) -> dict[str, int]:
