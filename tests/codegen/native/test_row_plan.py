@@ -14,7 +14,7 @@ from benchmarks.kernels.random_network import random_network
 
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import memory_apart
-from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, rows_memory, smallest_rows
+from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, roomier_rows, rows_memory, smallest_rows
 from edgetool.codegen.native.rows import row_problem, takeable_outputs
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.streaming.checker import row_plan_problems
@@ -71,7 +71,10 @@ def plans(model: Model) -> list[NativeRows]:
 
 def faster(base: NativeRows, programs: RowVariants, factor: float) -> NativeRows:
     """Return a plan that takes up to `factor` times the memory of the smallest one."""
-    return next(faster_rows(base, programs, costs(programs), [int(factor * base.plan.memory_bytes)]))
+    limit = int(factor * base.plan.memory_bytes)
+    moved = roomier_rows(base, programs.rows, {step.operator: 1 for step in programs.rows.steps}, limit)
+    programs = replace(programs, small=moved.program)
+    return next(faster_rows(moved, programs, costs(programs), [limit]))
 
 
 def with_kind(trial: Trial, kind: Kind) -> Trial:
@@ -187,6 +190,21 @@ def test_fed_inputs_are_operators_of_their_own() -> None:
     problem = row_problem(program, fed)
     assert [operator.name for operator in problem.operators[: len(fed)]] == ["feed"] * len(fed)
     assert not any(tensor.given for tensor in problem.tensors if tensor.tensor in fed)
+
+
+def test_rows_move_to_make_place_for_scratch() -> None:
+    model = supported_models(1)[0]
+    programs = variants(model)
+    base = smallest_rows(programs.small, passes=PASSES)
+    smallest, gains = base.plan.memory_bytes, {step.operator: 1 for step in programs.rows.steps}
+    where_they_are = next(faster_rows(base, programs, costs(programs), [smallest]))
+    assert where_they_are.program.steps == programs.small.steps
+    moved = roomier_rows(base, programs.rows, gains, smallest)
+    assert moved.plan.memory_bytes <= smallest
+    assert moved.plan.offsets != base.plan.offsets
+    assert moved.program.steps == programs.rows.steps
+    assert row_plan_problems(moved.problem, moved.plan) == []
+    assert roomier_rows(base, programs.rows, gains, smallest, stopped=lambda: True) is base
 
 
 def test_a_keyword_spotter_takes_less_than_half_of_its_tensors() -> None:

@@ -70,12 +70,12 @@ def test_a_packing_with_larger_groups_takes_no_more() -> None:
     near = pack_rows(problem, steps, 0)
     tensors = (*problem.tensors[:2], replace(problem.tensors[2], group=8))
     grouped = RowProblem(tensors, problem.operators)
-    again = pack_again(grouped, steps, near, 0)
+    again = pack_again(grouped, steps, near, near.memory_bytes, 0)
     assert again is not None
     assert again.memory_bytes <= near.memory_bytes
     assert row_plan_problems(grouped, RowPlan(steps, again.offsets, again.scratch, again.memory_bytes)) == []
     larger = RowProblem(tuple(replace(item, group=8) for item in problem.tensors), problem.operators)
-    assert pack_again(larger, steps, near, 0) is None
+    assert pack_again(larger, steps, near, near.memory_bytes, 0) is None
 
 
 def test_rows_overlap_no_more_than_their_distance_allows() -> None:
@@ -84,6 +84,35 @@ def test_rows_overlap_no_more_than_their_distance_allows() -> None:
     ]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[2]
+
+
+@settings(max_examples=25, deadline=None)
+@given(row_problems(), st.data(), st.integers(0, 64))
+def test_scratch_gets_a_place_within_the_limit_or_none(problem: RowProblem, data: st.DataObject, more: int) -> None:
+    steps = data.draw(schedules(problem))
+    free = replace(problem, operators=tuple(replace(item, scratch_bytes=0) for item in problem.operators))
+    near = pack_rows(free, steps, 0, passes=6)
+    limit = near.memory_bytes + more
+    found = pack_again(problem, steps, near, limit, limit, passes=6)
+    if found is not None:
+        assert found.memory_bytes <= limit
+        plan = RowPlan(steps, found.offsets, found.scratch, found.memory_bytes)
+        assert row_plan_problems(problem, plan) == []
+
+
+def test_rows_move_if_that_makes_place_for_scratch() -> None:
+    problem = chain(8)
+    schedule = best_schedule(problem)
+    packed = pack_rows(problem, schedule.steps, schedule.peak_bytes)
+    operators = tuple(replace(item, scratch_bytes=4) for item in problem.operators)
+    needs = replace(problem, operators=operators)
+    # At the top, where there is no place, and rows have to make one.
+    high = replace(packed, scratch=(-1,) * len(operators))
+    limit = packed.memory_bytes + 4
+    found = pack_again(needs, schedule.steps, high, limit, limit)
+    assert found is not None
+    assert found.memory_bytes <= limit
+    assert pack_again(needs, schedule.steps, high, packed.memory_bytes - 1, 0) is None
 
 
 def test_a_search_that_is_stopped_returns_its_first_packing() -> None:

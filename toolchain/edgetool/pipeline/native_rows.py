@@ -11,7 +11,7 @@ from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
 from edgetool.codegen.native.recompute import Pair, chosen_pairs, fusable_pairs, with_pairs
-from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, smallest_rows
+from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, roomier_rows, smallest_rows
 from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem, step_operators
 from edgetool.estimate.native import StepWork, count_native_operators
@@ -87,7 +87,7 @@ def row_choices(
     variants = RowVariants(*(in_program_order(program, tuple(orders[number])) for program in (small, rows, whole)))
     choices: list[NativeRows] = []
     for base in bases:
-        choices += _faster_choices(base, variants, target, below)
+        choices += _faster_choices(base, variants, target, below, stopped)
     return _front(choices, target)
 
 
@@ -130,25 +130,63 @@ def _front(choices: Sequence[NativeRows], target: Target) -> tuple[NativeRows, .
     return tuple(front)
 
 
-def _faster_choices(base: NativeRows, plain: RowVariants, target: Target, below: int | None) -> list[NativeRows]:
-    """Return a smallest plan, and plans with all rows where they are and faster and faster kernels beside them.
+def _faster_choices(
+    base: NativeRows, plain: RowVariants, target: Target, below: int | None, stopped: Callable[[], bool]
+) -> list[NativeRows]:
+    """Return the fastest plan in the memory of a smallest one, and others with more memory and faster kernels.
 
-    plain: the programs to choose kernels from, without pairs. below: as for row_choices.
+    plain: the programs to choose kernels from, without pairs. below, stopped: as for row_choices.
     """
     smallest = base.plan.memory_bytes
     variants = RowVariants(*(with_pairs(program, base.pairs) for program in (plain.small, plain.rows, plain.whole)))
-    programs = variants.small, variants.rows, variants.whole
-    costs = preferences([operator_instructions(program, target) for program in programs])
+    known = [operator_instructions(program, target) for program in (variants.rows, variants.whole)]
     choices: list[NativeRows] = []
     fewest: int | None = None
-    limits = [int(factor * smallest) for factor in STEPS]
-    for choice in faster_rows(base, variants, costs, [limit for limit in limits if below is None or limit < below]):
+    for limit in (int(factor * smallest) for factor in STEPS):
+        if below is not None and limit >= below:
+            break
+        choice, base = _fastest_within(base, variants, known, target, limit, stopped)
         count = known_sum(operator_instructions(choice.program, target).values())
-        # A choice whose instructions are unknown is one: it has other kernels than the one before.
-        if fewest is None or (count is not None and count < fewest):
+        # A choice whose instructions are unknown is one if it has other kernels than the one before.
+        if not choices or (count is None and choice.program != choices[-1].program) or _is_less(count, fewest):
             choices.append(choice)
             fewest = count
     return choices
+
+
+def _is_less(count: int | None, fewest: int | None) -> bool:
+    return count is not None and (fewest is None or count < fewest)
+
+
+def _fastest_within(
+    base: NativeRows,
+    variants: RowVariants,
+    known: Sequence[Mapping[int, int | None]],
+    target: Target,
+    limit: int,
+    stopped: Callable[[], bool],
+) -> tuple[NativeRows, NativeRows]:
+    """Return a plan with faster kernels than those of a base within a limit, and the base with its rows where they are.
+
+    known: the instructions of the operators by rows and whole.
+    """
+    found: list[tuple[int, NativeRows, NativeRows]] = []
+    for place in range(2):
+        small, rows, whole = preferences([operator_instructions(base.program, target), *known])
+        (choice,) = faster_rows(base, replace(variants, small=base.program), (small, rows, whole), [limit])
+        chosen = operator_instructions(choice.program, target)
+        found.append((known_sum(chosen.values()) or 0, choice, base))
+        if place == 0:
+            gains = {
+                operator: number - rows[operator]
+                for operator, number in preferences([chosen, *known])[0].items()
+                if operator in rows
+            }
+            moved = roomier_rows(base, variants.rows, gains, limit, stopped)
+            if moved is base:
+                break
+            base = moved
+    return min(found, key=lambda item: item[0])[1:]
 
 
 def _stream_programs(model: Model, hop: int, extensions: Mapping[str, bool]) -> tuple[NativeProgram, ...]:

@@ -1,8 +1,9 @@
 """Plan a native program by rows, and choose the kernels that fit beside the rows.
 
-The smallest plan has kernels without scratch that only saves time. Faster ones do not move a row: an operator gets the
-fastest variant of its kernel whose scratch has a place at all of its steps, within the memory that the user allows. A
-step that runs alone, between complete tensors, can be one for whole tensors, which computes many rows at once.
+The smallest plan has kernels without scratch that only saves time. Faster ones have the same schedule: an operator gets
+the fastest variant of its kernel whose scratch has a place at all of its steps, within the memory that the user allows,
+and rows move if that makes one. A step that runs alone, between complete tensors, can be one for whole tensors, which
+computes many rows at once.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from edgetool.codegen.native.recompute import Pair
 from edgetool.codegen.native.rows import FEED, TAKE, row_problem, rows_read, step_numbers, step_operators
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Proof, aligned
 from edgetool.memory.streaming.checker import require_valid_rows
-from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT
-from edgetool.memory.streaming.planner import plan_rows, segments_of
+from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT, Packing, pack_again
+from edgetool.memory.streaming.planner import place_unit, plan_rows, segments_of
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes
+
+SCRATCH_PASSES = 10  # of packing, for each attempt to move rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,73 @@ def faster_rows(
         if steps != before:
             yield _with_kernels(base, memory, kernels)
             before = steps
+
+
+def roomier_rows(
+    base: NativeRows,
+    faster: NativeProgram,
+    gains: Mapping[int, int],
+    limit: int,
+    stopped: Callable[[], bool] = lambda: False,
+) -> NativeRows:
+    """Return a plan in which rows have moved so that more kernels have a place for their scratch within a limit.
+
+    Args:
+        base: The plan, whose schedule stays.
+        faster: A row-wise program that has these kernels.
+        gains: The instructions that each operator has less with them, for those that shall have them.
+        limit: The memory in bytes.
+        stopped: Whether to end the search.
+    """
+    old, new = _by_operator(base.program), _by_operator(faster)
+    problem = row_problem(faster, base.fed, _together(base.problem), taken=base.taken)
+    positions = _positions(base)
+    live = live_bytes(base.problem, base.plan.schedule)
+    rest = [0] * len(base.problem.operators)
+    for number, size in zip(base.plan.schedule, live, strict=True):
+        rest[number] = max(rest[number], size - base.problem.operators[number].scratch_bytes)
+
+    def can_have(operator: int) -> bool:
+        """Return whether the rows leave as many bytes as the faster kernels of an operator need."""
+        if len(new[operator]) != len(old[operator]):
+            return False
+        pairs = ((i, base.problem.operators[i], problem.operators[i]) for i in positions[operator])
+        return all(a.firings == b.firings and rest[i] + b.scratch_bytes <= limit for i, a, b in pairs)
+
+    def with_kernels(plan: NativeRows, operators: Sequence[int]) -> NativeRows:
+        """Return the plan with the faster kernels of as many operators as have a place."""
+        if not operators or stopped():
+            return plan
+        steps = _by_operator(plan.program) | {operator: new[operator] for operator in operators}
+        program = replace(plan.program, steps=tuple(step for item in steps.values() for step in item))
+        moved = _with_scratch(plan, program, limit, stopped)
+        if moved is not None or len(operators) == 1:
+            return moved or plan
+        half = len(operators) // 2
+        return with_kernels(with_kernels(plan, operators[:half]), operators[half:])
+
+    wanted = sorted((item for item in gains if gains[item] > 0 and can_have(item)), key=lambda item: -gains[item])
+    return with_kernels(base, wanted)
+
+
+def _with_scratch(
+    plan: NativeRows, program: NativeProgram, limit: int, stopped: Callable[[], bool]
+) -> NativeRows | None:
+    """Return a plan with the scratch of a program with other kernels, and rows moved; None if none is found."""
+    problem = row_problem(program, plan.fed, _together(plan.problem), taken=plan.taken)
+    scratch = tuple(
+        place if before.scratch_bytes == after.scratch_bytes else NO_SCRATCH
+        for place, before, after in zip(plan.plan.scratch, plan.problem.operators, problem.operators, strict=True)
+    )
+    near = Packing(plan.plan.offsets, scratch, plan.plan.memory_bytes)
+    schedule, unit = plan.plan.schedule, place_unit(limit)
+    packing = pack_again(problem, schedule, near, limit, limit, unit=unit, passes=SCRATCH_PASSES, stopped=stopped)
+    if packing is None:
+        return None
+    size = aligned(packing.memory_bytes, SCRATCH_ALIGNMENT)
+    moved = replace(plan.plan, offsets=packing.offsets, scratch=packing.scratch, memory_bytes=size)
+    require_valid_rows(problem, moved)
+    return replace(plan, program=program, problem=problem, plan=moved)
 
 
 @dataclass(frozen=True, slots=True)

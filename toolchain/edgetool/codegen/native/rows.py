@@ -15,7 +15,7 @@ from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.program import Constant, RowInput, Step
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.streaming.problem import Firing, RowOperator, RowProblem, RowTensor
-from edgetool.operators.overlap import Window, channelwise_distance, conv_distance
+from edgetool.operators.overlap import Window, banded_distance, channelwise_distance, conv_distance
 
 MAX_CELLS = 4096  # of a tensor; one of more, as an odd slice makes them, is one row
 WORD = 4  # rows of whole words are placed at multiples of it, so that kernels may read words
@@ -265,6 +265,7 @@ def rows_read(item: RowInput, first: int, count: int) -> list[int]:
 
 # How kernels with windows read and write one row: of groups of pixels, of channels, or of all before the first output.
 _WINDOW_KERNELS = {
+    "edgetool_conv2d_lean_s8": conv_distance,
     "edgetool_conv2d_s8": conv_distance,
     "edgetool_conv2d_s16": conv_distance,
     "edgetool_conv2d_tiled_s8": conv_distance,
@@ -291,7 +292,8 @@ def row_distance(step: Step, number: int) -> int | None:
     if distance is not None:
         fields = {name: value for name, value in step.op.values if isinstance(value, int)}
         element = 2 if step.kernel.endswith("s16") else 1
-        channels = fields.get("input_channels", fields.get("channels", 0))
+        groups = fields.get("groups", 1)
+        channels = fields.get("input_channels", fields.get("channels", groups * fields.get("depth", 0)))
         width = fields["output_width"]
         window = Window(
             batches=1,
@@ -306,6 +308,9 @@ def row_distance(step: Step, number: int) -> int | None:
             dilation_x=fields.get("dilation_x", 1),
             pad_x=fields["pad_x"],
         )
+        if step.kernel == "edgetool_conv2d_tiled_s8" and groups > 1:
+            # A row is complete in one group of channels before another one is read.
+            return banded_distance(window, 1)
         return distance(window, element_bytes=element)
     declared = _tensor_distance(step, number)
     return declared if declared is not None and declared <= 0 else None

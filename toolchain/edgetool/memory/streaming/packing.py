@@ -87,20 +87,23 @@ def pack_again(
     problem: RowProblem,
     schedule: Sequence[int],
     near: Packing,
+    limit: int,
     target: int,
     *,
     unit: int = 1,
     passes: int = PASSES,
     stopped: Callable[[], bool] = never,
 ) -> Packing | None:
-    """Return offsets close to those of the same rows in smaller groups, in no more memory; None if none are found.
+    """Return offsets within a limit, close to another packing of the same rows; None if none are found.
 
-    near: the packing of smaller groups. The other arguments are those of pack_rows.
+    near: a packing of smaller groups, without a place for some scratch, or with rows that are too close together. The
+    other arguments are those of pack_rows.
     """
     blocks = _Blocks(problem, schedule, unit)
-    if max(blocks.sizes, default=0) > near.memory_bytes:
+    if max(blocks.sizes, default=0) > limit:
         return None
-    search = _Displacing(blocks, blocks.offsets_in(near), near.memory_bytes, _Generator(), largest_first=True)
+    offsets = blocks.without_conflicts(blocks.offsets_in(near))
+    search = _Displacing(blocks, offsets, limit, _Generator(), largest_first=True)
     moves = _most_moves(blocks, passes)
     while search.waiting and search.moves < moves and not stopped():
         search.place_one()
@@ -365,6 +368,16 @@ class _Blocks:
                 is_place = (len(group) == 1 or group == list(together)) and not group[0] % self.alignments[len(offsets)]
                 offsets.append(group[0] if is_place else UNPLACED)
         return offsets + [packing.scratch[number] for number in self.operators]
+
+    def without_conflicts(self, offsets: Sequence[int]) -> list[int]:
+        """Return offsets without those that conflict with others, for which they are UNPLACED."""
+        kept = np.where(np.array(offsets, np.int64) == UNPLACED, FAR_BELOW, offsets)
+        for block, place in enumerate(offsets):
+            others, distances, _ = self._edges[block]
+            starts, ends = np.split(kept.take(others) + distances, 2)
+            if ((starts <= place) & (place < ends)).any():
+                kept[block] = FAR_BELOW
+        return [UNPLACED if offset == FAR_BELOW else offset for offset in kept.tolist()]
 
     def first_orders(self) -> list[list[int]]:
         """Return orders of placement to start from."""

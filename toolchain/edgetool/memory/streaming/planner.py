@@ -70,6 +70,7 @@ def plan_rows(
                 joined,
                 schedule.steps,
                 packing,
+                packing.memory_bytes,
                 _target(schedule),
                 unit=unit,
                 passes=TOGETHER_PASSES,
