@@ -14,7 +14,14 @@ from benchmarks.kernels.random_network import random_network
 
 from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import memory_apart
-from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, roomier_rows, rows_memory, smallest_rows
+from edgetool.codegen.native.row_plan import (
+    NativeRows,
+    RowVariants,
+    faster_rows,
+    roomier_rows,
+    rows_memory,
+    smallest_rows,
+)
 from edgetool.codegen.native.rows import row_problem, takeable_outputs
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.streaming.checker import row_plan_problems

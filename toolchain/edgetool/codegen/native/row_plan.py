@@ -25,7 +25,7 @@ from edgetool.memory.streaming.planner import place_unit, plan_rows, segments_of
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes
 
-SCRATCH_PASSES = 10  # of packing, for each attempt to move rows
+SCRATCH_PASSES = 6  # of packing, for each attempt to move rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def roomier_rows(
         if len(new[operator]) != len(old[operator]):
             return False
         pairs = ((i, base.problem.operators[i], problem.operators[i]) for i in positions[operator])
-        return all(a.firings == b.firings and rest[i] + b.scratch_bytes <= limit for i, a, b in pairs)
+        return all(_rows_of(a) == _rows_of(b) and rest[i] + b.scratch_bytes <= limit for i, a, b in pairs)
 
     def with_kernels(plan: NativeRows, operators: Sequence[int]) -> NativeRows:
         """Return the plan with the faster kernels of as many operators as have a place."""
@@ -160,6 +160,11 @@ def roomier_rows(
 
     wanted = sorted((item for item in gains if gains[item] > 0 and can_have(item)), key=lambda item: -gains[item])
     return with_kernels(base, wanted)
+
+
+def _rows_of(operator: RowOperator) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return the rows that each firing reads and writes."""
+    return [(firing.reads, firing.writes) for firing in operator.firings]
 
 
 def _with_scratch(
