@@ -295,13 +295,13 @@ def test_convolutions_of_every_form_compute_what_tflm_computes(
 
 
 @pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("-DEDGETOOL_DSP=1",)])
-def test_rows_of_many_taps_have_two_pixels_at_once(flags: tuple[str, ...]) -> None:
+def test_rows_of_many_products_have_two_pixels_at_once(flags: tuple[str, ...]) -> None:
     kinds: list[tuple[tuple[int, int, int, int, int, int], tuple[int, int], int]] = [
-        ((2, 5, 1, 1, 1, 1), (36, 16), 1),
-        ((3, 6, 3, 3, 1, 1), (5, 8), 1),
-        ((4, 7, 3, 3, 2, 1), (8, 24), 1),
-        ((3, 5, 3, 3, 1, 2), (8, 16), 2),
-        ((3, 4, 3, 3, 1, 1), (10, 16), 2),
+        ((2, 5, 1, 1, 1, 1), (36, 64), 1),
+        ((3, 6, 3, 3, 1, 1), (5, 48), 1),
+        ((4, 7, 3, 3, 2, 1), (8, 32), 1),
+        ((3, 5, 3, 3, 1, 2), (8, 128), 2),
+        ((3, 4, 3, 3, 1, 1), (10, 96), 2),
     ]
     models = [
         _convolution(size, channels, scale, fused, groups)

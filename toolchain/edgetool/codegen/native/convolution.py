@@ -68,9 +68,9 @@ PLANES, PLANE_BYTES, COLUMN, BAND_BYTES, TILE_UNIT = 4, 6656, 8, 6144, 6
 # are worth planes, with taps of 3 x 3 and with others, and what is in scratch to keep the stack small.
 MAX_PAIRS, LEAST_TAPS, LEAST_PRODUCTS_3X3, LEAST_PRODUCTS, SECTION_WORDS = 4, 4, 50, 80, 64
 LEAN_CONV = "edgetool_conv2d_lean_s8"
-# Pairs of channels that it computes at once, the taps or words that need no scratch, and the fewest taps with which two
-# of its pixels at once are as fast as four of edgetool_conv2d_tiled_s8.
-BLOCK, PLACES, TAPS_OF_TWO = 4, 10, 33
+# Pairs of channels that it computes at once, the taps or words that need no scratch, and the fewest taps and products
+# of a pixel with which two pixels at once are about as fast as four of edgetool_conv2d_tiled_s8.
+BLOCK, PLACES, TAPS_OF_TWO, PRODUCTS_OF_TWO = 4, 10, 33, 2048
 # The pixels of a call that it computes faster than four at once, the most channels by whether the core has DSP
 # instructions, the most with as few taps as FEW_TAPS without them, and the fewest taps in several rows for one channel.
 FEW_PIXELS, FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS, MANY_TAPS = (1, 2, 3, 5, 6), {True: 2, False: 3}, 7, 8, 64
@@ -432,10 +432,11 @@ def fits_pairs(flat: Array, starts: Array) -> bool:
 def _pixels_at_once(site: Site, window: Window, taps: int, filters: int, shift: int) -> int:
     """Return how many pixels edgetool_conv2d_lean_s8 computes at once, if it computes the layer.
 
-    For two, it needs scratch: half as much as edgetool_conv2d_tiled_s8, which takes more instructions for many taps.
+    For two, it needs scratch: half as much as edgetool_conv2d_tiled_s8.
     """
     can_be_two = site.dsp and window.output_width > 1 and filters % (BLOCK * CHANNELS) == 0 and shift <= SIGN
-    return 2 if can_be_two and site.row_wise and not site.lean and taps >= TAPS_OF_TWO else 1
+    is_long = taps >= TAPS_OF_TWO and taps * filters >= PRODUCTS_OF_TWO
+    return 2 if can_be_two and is_long and site.row_wise and not site.lean else 1
 
 
 def _lean_scratch(window: Window, depth: int, pixels: int) -> int:
