@@ -118,6 +118,9 @@ def _depthwise(
     return net.whole()
 
 
+LISTED, FEW = "edgetool_depthwise_s8", "edgetool_depthwise_few_s8"
+
+
 def depthwises() -> list[Model]:
     """Return layers of all kinds that the kernel with planes has: of 3 x 3 taps and others, with bands of all sizes."""
     square = [
@@ -150,7 +153,7 @@ def test_depthwise_convolutions_with_planes_compute_what_tflm_computes(
     steps = [step for trial in trials for step in trial.program.steps]
     tiled = [step for step in steps if step.kernel == "edgetool_depthwise_tiled_s8"]
     others = {step.kernel for step in steps if step not in tiled}
-    assert others == {"edgetool_depthwise_s8", "edgetool_depthwise_3x3_s8"}
+    assert others == {LISTED, FEW, "edgetool_depthwise_3x3_s8"}
     assert {(step.band > 1, _fields(step)["is_3x3"]) for step in tiled} >= {(True, 1), (True, 0), (False, 0)}
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
 
@@ -184,11 +187,48 @@ def test_depthwise_convolutions_of_any_range_compute_what_tflm_computes(
 ) -> None:
     trials = [prepare(model, samples=2, dsp=bool(flags)) for model in narrow_depthwises()]
     fields = [(step.kernel, _fields(step)) for trial in trials for step in trial.program.steps]
-    lean = [values for kernel, values in fields if kernel == "edgetool_depthwise_s8"]
-    assert {values["shift"] for values in lean} > {DOUBLE_ROUNDING, SIGN}
-    others = {kernel for kernel, values in fields if values["high"] < 127} - {"edgetool_depthwise_s8"}
+    for lean in (LISTED, FEW):
+        assert {values["shift"] for kernel, values in fields if kernel == lean} > {DOUBLE_ROUNDING, SIGN}
+    others = {kernel for kernel, values in fields if values["high"] < 127} - {LISTED, FEW}
     assert others >= ({"edgetool_depthwise_tiled_s8"} if flags else {"edgetool_depthwise_3x3_s8"})
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+@pytest.mark.parametrize(
+    ("values", "dsp", "kernel"),
+    [
+        ({"width": 3, "channels": 1, "multiplier": 4}, True, FEW),
+        ({"width": 3, "channels": 1, "multiplier": 4}, False, FEW),
+        ({"width": 96, "height": 96, "strides": (2, 2), "channels": 1, "multiplier": 8}, True, TILED),
+        ({"width": 96, "height": 96, "strides": (2, 2), "channels": 1, "multiplier": 8}, False, TILED),
+        ({"width": 40, "channels": 2}, False, FEW),
+        ({"width": 40, "channels": 2}, True, "edgetool_depthwise_tiled_s8"),
+        ({"width": 3, "channels": 6, "strides": (3, 3)}, True, FEW),
+        ({"width": 40, "channels": 66, "padding": "VALID"}, False, LISTED),
+    ],
+)
+def test_few_channels_and_many_taps_outside_have_a_kernel_of_their_own(
+    values: dict[str, Any], dsp: bool, kernel: str
+) -> None:
+    (step,) = _steps(_depthwise(**values), dsp=dsp)
+    assert step.kernel == kernel
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dsp", [False, True])
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_taps_inside_the_input_are_all_that_few_channels_need(driver: Literal["run", "bands"], dsp: bool) -> None:
+    sizes = product(
+        (1, 2, 5), (1, 4), ((3, 3), (1, 2), (5, 4)), ((1, 1), (2, 3)), ((1, 3), (2, 1), (5, 1), (3, 4)), (1, 2)
+    )
+    models = [
+        _depthwise(width, taps, strides, channels=channels, multiplier=multiplier, height=height, dilation=dilation)
+        for width, height, taps, strides, (channels, multiplier), dilation in sizes
+    ]
+    trials = [prepare(model, samples=1, dsp=dsp) for model in models]
+    trials = [trial for trial in trials if trial.program.kernels == (FEW,)]
+    assert len(trials) > 100
+    assert compare_all(trials, Build(driver=driver)) == [None] * len(trials)
 
 
 def test_depthwise_convolutions_have_planes_where_they_have_fewer_instructions() -> None:
@@ -198,8 +238,8 @@ def test_depthwise_convolutions_have_planes_where_they_have_fewer_instructions()
 
     assert kernel(9) == kernel(9, (5, 5)) == "tiled_s8"
     assert kernel(9, dsp=False) == kernel(9, strides=(2, 2)) == kernel(2, height=2) == "3x3_s8"
-    assert (kernel(9, channels=5), kernel(9, channels=5, dsp=False)) == ("tiled_s8", "s8")
-    assert kernel(9, (5, 5), dsp=False) == kernel(9, multiplier=4) == "s8"
+    assert (kernel(9, channels=5), kernel(9, channels=5, dsp=False)) == ("tiled_s8", "few_s8")
+    assert kernel(40, (5, 5), dsp=False, padding="VALID") == kernel(40, (1, 3), channels=40, multiplier=4) == "s8"
     assert kernel(9, (1, 3)) == kernel(1, (5, 1)) == "s8"
 
 

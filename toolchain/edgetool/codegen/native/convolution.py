@@ -74,6 +74,8 @@ BLOCK, PLACES, TAPS_OF_TWO, PRODUCTS_OF_TWO = 4, 10, 33, 2048
 # The pixels of a call that it computes faster than four at once, the most channels by whether the core has DSP
 # instructions, the most with as few taps as FEW_TAPS without them, and the fewest taps in several rows for one channel.
 FEW_PIXELS, FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS, MANY_TAPS = (1, 2, 3, 5, 6), {True: 2, False: 3}, 7, 8, 64
+# The most input channels of edgetool_depthwise_few_s8.
+FEW_INPUTS = 32
 
 
 TRANSPOSE = Operands(2, 1, 3, 0, (DType.INT16, DType.INT64))
@@ -483,20 +485,20 @@ def _up(value: int, unit: int) -> int:
 
 
 def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
-    filters = weights_of(site, DEPTHWISE)
+    filters = original = weights_of(site, DEPTHWISE)
     one, taps_y, taps_x, channels = filters.shape
     window = window_of(site, taps_y, taps_x)
     multiplier = site.option("depth_multiplier", 0)
     matching = one == 1 and channels == window.channels * multiplier
     site.require(matching, f"it cannot multiply {window.channels} channels and weights of shape {filters.shape}")
     element = site.output().dtype.bits // 8
-    # All outputs that read the only channel are those of a convolution, which computes at least two at once.
-    is_alone = element == 1 and window.channels == 1
-    if is_alone and multiplier > 1 and (site.dsp or multiplier != 3):
-        yield _convolution(site, filters.transpose(3, 1, 2, 0))
-        return
-    original = filters
     window, filters = without_taps_outside(window, filters)
+    # All outputs that read the only channel are those of a convolution, which computes at least two at once.
+    is_alone = element == 1 and window.channels == 1 and (multiplier > 1 or site.dsp)
+    is_few = element == 1 and not site.plain and _is_best_with_few(window, dsp=site.dsp, is_alone=is_alone)
+    if is_alone and multiplier > 1 and not is_few:
+        yield _convolution(site, original.transpose(3, 1, 2, 0))
+        return
     flat = filters.reshape(-1, channels).T
     scales = _channel_scales(site, DEPTHWISE, flat, folded=True)
     source = window_rows(site.index(0), window, element)
@@ -516,13 +518,16 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         )
         return
     tuned = _tuned_depthwise(site, window, filters, scales) if multiplier == 1 and not site.plain else None
-    if tuned is None and is_alone and site.dsp and multiplier == 1:
+    if tuned is None and is_alone and not is_few:
         tuned = _convolution(site, original.transpose(3, 1, 2, 0))
     if tuned is not None:
         yield tuned
         return
     limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
     scales = product_scales(scales, reach, *limits) or _rounding_scales(site, flat)
+    if is_few:
+        yield _few_depthwise(site, window, source, flat, scales)
+        return
     step = _step(
         site,
         "edgetool_depthwise_s8",
@@ -540,6 +545,61 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
     # The addresses of all taps.
     scratch = 8 * window.taps_y * window.taps_x + 4
     yield replace(step, scratch_bytes=scratch, band=few_rows(window, row_wise=site.row_wise))
+
+
+def _is_best_with_few(window: Window, *, dsp: bool, is_alone: bool) -> bool:
+    """Return whether edgetool_depthwise_few_s8 has fewer instructions than edgetool_depthwise_s8.
+
+    The former reads only taps inside the input, but multiplies them one by one. is_alone: compare with the kernels of a
+    convolution instead, which copy all taps of a pixel and multiply them for two outputs at once. Networks of many
+    channels have other layers with edgetool_depthwise_s8, so that another kernel would only be more code.
+    """
+    if window.channels > FEW_INPUTS:
+        return False
+    down = _inside(window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y)
+    across = _inside(window.output_width, window.width, window.taps_x, window.stride_x, window.dilation_x, window.pad_x)
+    pixels, taps = window.output_height * window.output_width, window.taps_y * window.taps_x
+    rows, products = int(down.sum()) * window.output_width, int(down.sum()) * int(across.sum())
+    outside = pixels - int(down.all(axis=0).sum()) * int(across.all(axis=0).sum())
+    outputs, multiplier = window.output_channels, window.output_channels // window.channels
+    fours = outputs // PLANES if multiplier == 1 or multiplier % PLANES == 0 else 0
+    ones = outputs - PLANES * fours
+    # Instructions as they were counted on Cortex-M4 and M3; fours of the same input have one code for each tap.
+    four, one = (66, 38) if dsp else (95, 44)
+    inside = 15 * rows + 20 * products if multiplier == 1 else 10 * rows + 15 * products
+    inside_of_one = 5 * rows + (5 if window.taps_x <= 3 else 6) * products
+    few = pixels * (45 + fours * four + ones * one) + fours * inside + ones * inside_of_one
+    if is_alone:
+        pairs = -(-outputs // CHANNELS) * ((14 + 2.2 * taps) if dsp else (30 + 4.4 * taps))
+        return few < 300 + pixels * (42 + 29 * window.taps_y + pairs) + taps * (15 * outside + 3.4 * pixels)
+    each = 100 + fours * (four - 10 + 15 * taps) + ones * (one + 6.4 * taps)
+    return few < pixels * each + 10 * taps * outside
+
+
+def _few_depthwise(site: Site, window: Window, source: RowInput, flat: Array, scales: Scales) -> Step:
+    """Return the step of a layer of few channels, whose weights are (output channels, taps)."""
+    multiplier = window.output_channels // window.channels
+    table = np.frombuffer(scales.constant.data, "<u4").reshape(len(flat), -1).astype(np.int64)
+    # Sums of codes without the zero point begin with what the sums of codes lack.
+    table[:, 1] += zero_point(site.input(0)) * flat.astype(np.int64).sum(axis=1)
+    starts = (table & 0xFFFFFFFF).astype("<u4").tobytes()
+    fours = len(flat) // PLANES * PLANES if multiplier == 1 or multiplier % PLANES == 0 else 0
+    weights = four_channels(flat[:fours]) + flat[fours:].tobytes()
+    step = _step(
+        site,
+        "edgetool_depthwise_few_s8",
+        window,
+        (StepOverlap(0, channelwise_distance(window)),),
+        source,
+        weights=Constant("int8_t", weights, "weights"),
+        scales=replace(scales.constant, data=starts),
+        shift=scales.shift,
+        input_channels=window.channels,
+        depth_multiplier=multiplier,
+        dilation_x=window.dilation_x,
+        input_zero_point=zero_point(site.input(0)),
+    )
+    return replace(step, band=few_rows(window, row_wise=site.row_wise))
 
 
 def few_rows(window: Window, *, row_wise: bool) -> int:
@@ -588,10 +648,16 @@ def without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]
 
 def _taps_inside(outputs: int, side: int, taps: int, stride: int, dilation: int, pad: int) -> tuple[int, int]:
     """Return the first tap along one axis that is in the input for an output, and that behind the last one."""
-    places = np.arange(taps)[:, None] * dilation + np.arange(outputs) * stride - pad
-    inside = np.flatnonzero(((places >= 0) & (places < side)).any(axis=1)).tolist()
+    is_inside = _inside(outputs, side, taps, stride, dilation, pad)
+    inside = np.flatnonzero(is_inside.any(axis=1)).tolist()
     # Kernels have no negative padding.
     return (min(inside[0], pad // dilation), inside[-1] + 1) if inside else (0, taps)
+
+
+def _inside(outputs: int, side: int, taps: int, stride: int, dilation: int, pad: int) -> Array:
+    """Return whether taps are in the input along one axis, as (taps, outputs)."""
+    places = np.arange(taps)[:, None] * dilation + np.arange(outputs) * stride - pad
+    return (places >= 0) & (places < side)
 
 
 def _zero_words(site: Site, least: int = 4) -> Constant:

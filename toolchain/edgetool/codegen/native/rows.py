@@ -270,6 +270,7 @@ _WINDOW_KERNELS = {
     "edgetool_conv2d_s16": conv_distance,
     "edgetool_conv2d_tiled_s8": conv_distance,
     "edgetool_depthwise_3x3_s8": channelwise_distance,
+    "edgetool_depthwise_few_s8": channelwise_distance,
     "edgetool_depthwise_lanes_s8": channelwise_distance,
     "edgetool_depthwise_s8": channelwise_distance,
     "edgetool_depthwise_s16": channelwise_distance,

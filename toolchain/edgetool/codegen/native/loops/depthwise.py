@@ -232,6 +232,30 @@ def _s8(call: StepCall) -> LoopCounts:
     return LoopCounts(call.form, loops)
 
 
+def _few_s8(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_depthwise_few_s8: the taps of each pixel that are inside, for fours and for ones."""
+    multiplier, channels, width = call["depth_multiplier"], call["input_channels"], call["output_width"]
+    outputs, taps_x, dilation = channels * multiplier, call["taps_x"], call["dilation_x"]
+    copies = multiplier % CHANNELS == 0
+    fours = outputs // CHANNELS if copies or multiplier == 1 else 0
+    ones, kind = outputs - CHANNELS * fours, "copies" if copies else "fours"
+    starts = [x * call["stride_x"] - call["pad_x"] for x in range(width)]
+    columns = [sum(0 <= start + tx * dilation < call["input_width"] for tx in range(taps_x)) for start in starts]
+    check_steps(call.step.rows * call["taps_y"])
+    rows = sum(row is not None for y in range(call.step.rows) for row in call.tap_rows(y)) * call.step.batches
+    loops = _clamped(call)
+    loops.update({"rows": call.rows, "rows outside": call.rows * call["taps_y"] - rows, "pixels": call.rows * width})
+    loops["border pixels"] = call.rows * sum(count < taps_x for count in columns)
+    loops["columns outside"] = call.rows * sum(taps_x - count for count in columns)
+    loops[kind], loops["ones"] = call.rows * width * fours, call.rows * width * ones
+    loops[f"rows of {kind}"], loops[f"taps of {kind}"] = rows * width * fours, rows * sum(columns) * fours
+    for count in columns:
+        few = {3: "threes", 2: "twos"}.get(count)
+        loops[f"rows of {few or 'others'}"] += rows * ones
+        loops["taps of others"] += rows * ones * count * (few is None)
+    return LoopCounts(call.form, loops)
+
+
 def _s16(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_depthwise_s16."""
     outputs = call["input_channels"] * call["depth_multiplier"]
@@ -251,6 +275,7 @@ def _s16(call: StepCall) -> LoopCounts:
 
 RULES: dict[str, LoopRule] = {
     "edgetool_depthwise_3x3_s8": _3x3_s8,
+    "edgetool_depthwise_few_s8": _few_s8,
     "edgetool_depthwise_s16": _s16,
     "edgetool_depthwise_s8": _s8,
     "edgetool_depthwise_tiled_s8": _tiled_s8,
