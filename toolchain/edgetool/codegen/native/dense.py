@@ -111,8 +111,7 @@ def _dense_s8(
         if step is not None:
             return step
     code_range = (zero_point(output), *fused_range(site, output))
-    # Three units are a group with one of zeros, which takes less time than three units in none.
-    grouped = (units + 1) // GROUP * GROUP if depth <= MAX_GROUPED_DEPTH else 0
+    grouped = _grouped_units(units, depth, dsp=site.dsp)
     merged = 1 if site.row_wise else rows
     values: dict[str, FieldValue]
     if isinstance(multipliers, list):
@@ -150,6 +149,14 @@ def _dense_s8(
         band=min(rows // merged, MAX_BAND),
         overlaps=(StepOverlap(0, conv_distance(_rows_window(rows, depth, units))),),
     )
+
+
+def _grouped_units(units: int, depth: int, *, dsp: bool) -> int:
+    """Return the units of edgetool_dense_s8 in groups of four, the last of which may have a unit of zeros."""
+    if depth > MAX_GROUPED_DEPTH:
+        return 0
+    # Three units are a group with one of zeros, unless they are all: without DSP, the fourth one takes more time.
+    return (units + 1) // GROUP * GROUP if dsp or units > GROUP else units // GROUP * GROUP
 
 
 def _padded(depth: int) -> int:

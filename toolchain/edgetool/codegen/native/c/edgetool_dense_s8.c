@@ -428,25 +428,32 @@ static void sums_of_groups(const edgetool_dense_s8_op *op, const row *from, uint
 #endif
 }
 
-/* The outputs of some rows of few units, all of which are in groups. */
-static int8_t *few_units(const edgetool_dense_s8_op *op, const int8_t *codes, uint32_t rows, void *scratch, int8_t *out)
+/* The outputs of some rows of few units, which have `width` sums each, and at most MANY in all. */
+static int8_t *few_units(const edgetool_dense_s8_op *op, const int8_t *codes, uint32_t rows, uint32_t width,
+                         void *scratch, int8_t *out)
 {
     const uint32_t grouped = op->grouped, units = op->units;
     int32_t sums[MANY];
     for (uint32_t y = 0; y < rows; y++) {
+        int32_t *at = sums + (size_t)width * y;
+        const int8_t *from = codes;
 #if defined(EDGETOOL_DSP)
-        const row from = row_of(op, aligned(codes, op->depth, (op->depth + 3U) & ~3U, scratch), scratch);
-#else
-        const row from = row_of(op, codes, scratch);
+        from = aligned(codes, op->depth, (op->depth + 3U) & ~3U, scratch);
 #endif
-        sums_of_groups(op, &from, 0, grouped, sums + (size_t)grouped * y);
+        for (uint32_t unit = grouped; unit < units; unit += 2) {
+            others(op, unit, units - unit == 1 ? 1 : 2, from, at + unit);
+        }
+        if (grouped != 0) {
+            const row made = row_of(op, from, scratch);
+            sums_of_groups(op, &made, 0, grouped, at);
+        }
         codes += op->depth;
     }
-    if (op->scale_step == 0 && grouped == units) {
+    if (op->scale_step == 0 && width == units) {
         return finish(op, sums, 0, units * rows, out);
     }
     for (uint32_t y = 0; y < rows; y++) {
-        out = finish(op, sums + (size_t)grouped * y, 0, units, out);
+        out = finish(op, sums + (size_t)width * y, 0, units, out);
     }
     return out;
 }
@@ -482,15 +489,15 @@ static int8_t *many_units(const edgetool_dense_s8_op *op, const int8_t *codes, v
 void edgetool_dense_s8(const void *descriptor, const edgetool_band *band)
 {
     const edgetool_dense_s8_op *op = (const edgetool_dense_s8_op *)descriptor;
-    const uint32_t grouped = op->grouped;
-    const uint32_t together = grouped != 0 && grouped >= op->units && grouped <= MANY / 2 ? MANY / grouped : 1;
+    const uint32_t width = op->units < op->grouped ? op->grouped : op->units;
+    const uint32_t together = width <= MANY ? MANY / width : 1;
     int8_t *out = (int8_t *)band->out;
     for (uint32_t y = 0; y < band->count; y++) {
         const int8_t *codes = (const int8_t *)band->rows[y];
         for (uint32_t left = op->rows; left != 0;) {
             const uint32_t rows = left < together ? left : together;
-            out = together > 1 ? few_units(op, codes, rows, band->scratch, out)
-                               : many_units(op, codes, band->scratch, out);
+            out = width <= MANY ? few_units(op, codes, rows, width, band->scratch, out)
+                                : many_units(op, codes, band->scratch, out);
             codes += (size_t)op->depth * rows;
             left -= rows;
         }

@@ -73,13 +73,19 @@ static inline int32_t edgetool_dot(const uint8_t *weights, const int8_t *codes, 
 {
     const int8_t *from = (const int8_t *)weights, *row = codes, *end = codes + depth;
     int32_t sum = minus != 0 ? minus * edgetool_sum_of_codes(codes, depth) : 0;
-    for (const int8_t *last = codes + (depth & ~3U); row != last; row += 4) {
-        sum += from[0] * row[0];
-        sum += from[1] * row[1];
-        sum += from[2] * row[2];
-        sum += from[3] * row[3];
-        from += 4;
+#define EDGETOOL_ADD(at) sum += from[at] * row[at];
+#define EDGETOOL_ADD_FOUR(at) EDGETOOL_ADD(at) EDGETOOL_ADD((at) + 1) EDGETOOL_ADD((at) + 2) EDGETOOL_ADD((at) + 3)
+    for (const int8_t *last = codes + (depth & ~7U); row != last; row += 8) {
+        EDGETOOL_ADD_FOUR(0)
+        EDGETOOL_ADD_FOUR(4)
+        from += 8;
     }
+    if ((depth & 4U) != 0) {
+        EDGETOOL_ADD_FOUR(0)
+        from += 4;
+        row += 4;
+    }
+#undef EDGETOOL_ADD
     while (row != end) {
         sum += *from++ * *row++;
     }
@@ -93,18 +99,23 @@ static EDGETOOL_NOINLINE void edgetool_two_dots(const uint8_t *first, const uint
     const int8_t *a = (const int8_t *)first, *b = (const int8_t *)second, *row = codes, *end = codes + depth;
     const int32_t sum = minus != 0 ? minus * edgetool_sum_of_codes(codes, depth) : 0;
     int32_t sum0 = sum, sum1 = sum;
-    for (const int8_t *last = codes + (depth & ~3U); row != last; row += 4) {
-        sum0 += a[0] * row[0];
-        sum1 += b[0] * row[0];
-        sum0 += a[1] * row[1];
-        sum1 += b[1] * row[1];
-        sum0 += a[2] * row[2];
-        sum1 += b[2] * row[2];
-        sum0 += a[3] * row[3];
-        sum1 += b[3] * row[3];
+#define EDGETOOL_ADD(at) \
+    sum0 += a[at] * row[at]; \
+    sum1 += b[at] * row[at];
+    for (const int8_t *last = codes + (depth & ~7U); row != last; row += 8) {
+        EDGETOOL_ADD_FOUR(0)
+        EDGETOOL_ADD_FOUR(4)
+        a += 8;
+        b += 8;
+    }
+    if ((depth & 4U) != 0) {
+        EDGETOOL_ADD_FOUR(0)
         a += 4;
         b += 4;
+        row += 4;
     }
+#undef EDGETOOL_ADD
+#undef EDGETOOL_ADD_FOUR
     while (row != end) {
         sum0 += *a++ * *row;
         sum1 += *b++ * *row++;

@@ -18,15 +18,16 @@ def _s8(call: StepCall) -> LoopCounts:
     rest = max(0, units - grouped)
     loops = _others(call, depth, rest)
     loops["rows"] = 1
-    few = units <= grouped <= MANY // 2
+    width = max(units, grouped)
+    few = width <= MANY
     finishes = 1 if few else -(-grouped // MANY) + (rest > 0) if grouped else -(-units // 2)
     if grouped:
         loops.update(_groups(call, depth, grouped))
     rows = call.rows * call["rows"]
     total = Counter(repeated(rows, loops))
     if few:
-        total["blocks of rows"] = call.rows * -(-call["rows"] // (MANY // grouped))
-    if few and call["scale_step"] == 0 and grouped == units:
+        total["blocks of rows"] = call.rows * -(-call["rows"] // (MANY // width))
+    if few and call["scale_step"] == 0 and width == units:
         total["finishes"] = total["blocks of rows"]
     else:
         total["finishes"] = rows * finishes
@@ -67,13 +68,18 @@ def _groups(call: StepCall, depth: int, grouped: int) -> Counter[str]:
 def _others(call: StepCall, depth: int, units: int) -> Counter[str]:
     """Return the loops of units in no groups, two by two."""
     pairs, singles = units // 2, units % 2
+    # Without DSP, words are multiplied two by two.
+    twos = 0 if call.code.dsp else depth // (2 * WORD)
+    words = depth // WORD - 2 * twos
     loops = Counter(
         {
             "pairs of units": pairs,
-            "words of pairs": pairs * (depth // WORD),
+            "two words of pairs": pairs * twos,
+            "words of pairs": pairs * words,
             "codes of pairs": pairs * (depth % WORD),
             "single units": singles,
-            "words of singles": singles * (depth // WORD),
+            "two words of singles": singles * twos,
+            "words of singles": singles * words,
             "codes of singles": singles * (depth % WORD),
         }
     )

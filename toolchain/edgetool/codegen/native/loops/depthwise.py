@@ -247,6 +247,7 @@ def _few_s8(call: StepCall) -> LoopCounts:
     loops.update({"rows": call.rows, "rows outside": call.rows * call["taps_y"] - rows, "pixels": call.rows * width})
     loops["border pixels"] = call.rows * sum(count < taps_x for count in columns)
     loops["columns outside"] = call.rows * sum(taps_x - count for count in columns)
+    loops["pixels with a rest"] = call.rows * width * (fours > 0 and ones > 0)
     loops[kind], loops["ones"] = call.rows * width * fours, call.rows * width * ones
     loops[f"rows of {kind}"], loops[f"taps of {kind}"] = rows * width * fours, rows * sum(columns) * fours
     for count in columns:
