@@ -74,6 +74,8 @@ BLOCK, PLACES, TAPS_OF_TWO, PRODUCTS_OF_TWO = 4, 10, 33, 2048
 # The pixels of a call that it computes faster than four at once, the most channels by whether the core has DSP
 # instructions, the most with as few taps as FEW_TAPS without them, and the fewest taps in several rows for one channel.
 FEW_PIXELS, FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS, MANY_TAPS = (1, 2, 3, 5, 6), {True: 2, False: 3}, 7, 8, 64
+# The fewest input channels of a group, and codes beside each other, with which one output channel has the plain kernel.
+LEAST_DEPTH, LEAST_RUN = 10, 30
 # The most input channels of edgetool_depthwise_few_s8.
 FEW_INPUTS = 32
 
@@ -266,13 +268,14 @@ def _convolution(site: Site, filters: Array) -> Step:
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
     element, is_narrow_s8 = site.output().dtype.bits // 8, _is_narrow_s8(site, window, groups)
+    is_plain = site.plain or (channels == groups and _is_best_plain(window, groups, dsp=site.dsp))
     stream = None
-    if is_narrow_s8 and not site.plain:
+    if is_narrow_s8 and not is_plain:
         shift, numbers = _tiled_scales(site, scales, flat)
         pixels = _pixels_at_once(site, window, flat.shape[1], channels // groups, shift)
         if site.lean or pixels == 2 or _is_best_by_pixels(site, window, groups, channels // groups):
             stream = paired_weights(flat, numbers, groups)
-    is_tiled = is_narrow_s8 and not site.lean and not site.plain and stream is None
+    is_tiled = is_narrow_s8 and not site.lean and not is_plain and stream is None
     band = _conv_band(site, window) if is_tiled or stream is not None else 1
     if is_tiled and groups > 1:
         # A group of channels is written in all rows of a band before the next one is read.
@@ -348,14 +351,31 @@ def _is_best_by_pixels(site: Site, window: Window, groups: int, filters: int) ->
     pixels = window.output_width * min(_conv_band(site, window), window.output_height)
     if pixels in FEW_PIXELS:
         return True
-    down = (window.output_height - 1) * window.stride_y + window.taps_y <= window.height and window.pad_y == 0
-    across = (window.output_width - 1) * window.stride_x + window.taps_x <= window.width and window.pad_x == 0
-    if not (down and across and groups == window.dilation_x == window.dilation_y == 1):
+    if not (is_inside(window) and groups == window.dilation_x == window.dilation_y == 1):
         return False
     taps = window.taps_y * window.taps_x * window.channels
     if window.taps_y > 1:
         return filters == 1 and taps >= MANY_TAPS
     return filters <= (MORE_CHANNELS if taps <= FEW_TAPS and not site.dsp else FEW_CHANNELS[site.dsp])
+
+
+def _is_best_plain(window: Window, groups: int, *, dsp: bool) -> bool:
+    """Return whether edgetool_conv2d_s8 has the fewest instructions for groups of a single output channel.
+
+    The other kernels copy all taps, and compute two channels at once.
+    """
+    depth = window.channels // groups
+    if groups > 1:
+        return not dsp and depth >= LEAST_DEPTH
+    is_copied = window.taps_y > 1 or not is_inside(window)
+    # With DSP, whole words of codes are what the other kernels are fast with.
+    return depth >= LEAST_DEPTH and window.taps_x * depth >= LEAST_RUN and is_copied and (not dsp or depth % 4 != 0)
+
+
+def is_inside(window: Window) -> bool:
+    """Return whether all taps of all pixels are inside the input, if they are not dilated."""
+    down = (window.output_height - 1) * window.stride_y + window.taps_y <= window.height and window.pad_y == 0
+    return down and (window.output_width - 1) * window.stride_x + window.taps_x <= window.width and window.pad_x == 0
 
 
 def _is_narrow_s8(site: Site, window: Window, groups: int) -> bool:

@@ -5,6 +5,34 @@
 
 typedef edgetool_conv2d_s8_op conv_op;
 
+/* Adds products to the sum of one output channel. */
+static EDGETOOL_NOINLINE int32_t add_products_of_one(const int8_t *codes, uint32_t count, const int8_t *weights,
+                                                     int32_t sum)
+{
+    for (const int8_t *end = codes + (count & ~3U); codes != end; codes += 4) {
+        sum += weights[0] * codes[0];
+        sum += weights[1] * codes[1];
+        sum += weights[2] * codes[2];
+        sum += weights[3] * codes[3];
+        weights += 4;
+    }
+    for (const int8_t *end = codes + (count & 3U); codes != end; codes++) {
+        sum += *weights++ * *codes;
+    }
+    return sum;
+}
+
+/* Adds products to the sums of some output channels, of which there is only one if their distances are 0. */
+static void add_products(const int8_t *codes, uint32_t count, const int8_t *weights, const uint32_t *distances,
+                         int32_t *sums)
+{
+    if (distances[1] == 0) {
+        sums[0] = add_products_of_one(codes, count, weights, sums[0]);
+    } else {
+        edgetool_add_products(codes, count, weights, distances, sums);
+    }
+}
+
 /* The sums of all taps of some output channels at column x; `channel` is the first input channel of their group. */
 static void sums_of_taps(const conv_op *op, const void *const *rows, uint32_t x, const int8_t *weights,
                          const uint32_t *distances, uint32_t channel, int32_t *sums)
@@ -19,7 +47,7 @@ static void sums_of_taps(const conv_op *op, const void *const *rows, uint32_t x,
     for (uint32_t ty = 0; ty < op->taps_y; ty++) {
         const int8_t *row = (const int8_t *)rows[ty];
         if (is_run && row != NULL) {
-            edgetool_add_products(row + (size_t)start * channels, taps * depth, weights, distances, sums);
+            add_products(row + (size_t)start * channels, taps * depth, weights, distances, sums);
             weights += taps * depth;
             continue;
         }
@@ -29,7 +57,7 @@ static void sums_of_taps(const conv_op *op, const void *const *rows, uint32_t x,
             if (row != NULL && column < width) {
                 pixel = row + (size_t)column * channels;
             }
-            edgetool_add_products(pixel + channel, depth, weights, distances, sums);
+            add_products(pixel + channel, depth, weights, distances, sums);
             weights += depth;
         }
     }

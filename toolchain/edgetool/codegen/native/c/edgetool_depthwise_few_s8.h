@@ -5,8 +5,8 @@
  *
  * Output channel c reads input channel c / depth_multiplier. If the multiplier is 1 or a multiple of 4, output channels
  * are computed in fours, whose weights are [output channel / 4][tap y][tap x][output channel % 4]. The weights of the
- * others follow as [output channel][tap y][tap x]. Only taps inside the input are read, and codes minus the input's zero
- * point are multiplied. The code of a sum is (((sum + low) * multiplier >> 32) + high) >> shift, where sums wrap until
+ * others follow as [output channel][tap y][tap x]. Only taps inside the input are read, and multiplied without the
+ * input's zero point. The code of a sum is (((sum + low) * multiplier >> 32) + high) >> shift, where sums wrap until
  * they are complete, or of the form "sign" or "double"; it is clamped to int8 and then, when the band is complete, to
  * low .. high of the descriptor.
  *

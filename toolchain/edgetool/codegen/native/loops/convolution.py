@@ -175,7 +175,9 @@ def _lean_s8(call: StepCall) -> LoopCounts:
     groups, channels, width = call["groups"], call["input_channels"], call["input_width"]
     depth, filters = channels // groups, call["output_channels"] // groups
     together = 2 if call.code.thumb1 else 4
-    passes = groups * -(-filters // together)
+    # A last channel is computed alone.
+    singles = groups * (filters % together == 1)
+    passes = groups * -(-filters // together) - singles
     taps, dilation = call["taps_x"], call["dilation_x"]
     can_run = groups == 1 and dilation == 1
     check_steps(call.step.rows * call["output_width"])
@@ -194,10 +196,13 @@ def _lean_s8(call: StepCall) -> LoopCounts:
                 for address, count in runs:
                     is_even = call.code.dsp and count % WORD == 0 and address % WORD == 0
                     loops["runs"] += passes
+                    loops["runs of one"] += singles
+                    loops["fours of one"] += singles * (count // WORD)
+                    loops["codes of one"] += singles * (count % WORD)
                     loops["words" if is_even else "codes"] += passes * (count // WORD if is_even else count)
     outputs = call.step.rows * call["output_width"] * call["output_channels"]
-    loops["passes"] += call.step.rows * call["output_width"] * passes
-    loops["tap rows"] += call.step.rows * call["output_width"] * passes * call["taps_y"]
+    loops["passes"] += call.step.rows * call["output_width"] * (passes + singles)
+    loops["tap rows"] += call.step.rows * call["output_width"] * (passes + singles) * call["taps_y"]
     loops["outputs"] += outputs
     loops["pixels"] += call.step.rows * call["output_width"]
     return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items()})
