@@ -18,6 +18,8 @@ import numpy as np
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.rows import step_operators
 from edgetool.memory.streaming.problem import RowPlan, RowProblem, steps_of
+from edgetool.model.edit import without_metadata
+from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
@@ -95,11 +97,11 @@ class StoredRows:
 
     @cached_property
     def observed(self) -> bytes:
-        """The model with these tensors as further outputs, except its inputs."""
+        """The model with these tensors as further outputs, except its inputs; a memory plan has no place for them."""
         main = self.model.main
         outputs = (*main.outputs, *self._added)
         subgraphs = (replace(main, outputs=outputs), *self.model.subgraphs[1:])
-        return write_model(replace(self.model, subgraphs=subgraphs))
+        return write_model(without_metadata(replace(self.model, subgraphs=subgraphs), METADATA_NAME))
 
     @cached_property
     def _added(self) -> tuple[int, ...]:

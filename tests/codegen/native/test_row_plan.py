@@ -24,8 +24,11 @@ from edgetool.codegen.native.row_plan import (
 )
 from edgetool.codegen.native.rows import row_problem, takeable_outputs
 from edgetool.errors import UnsupportedModelError
+from edgetool.memory.planner import plan_memory
 from edgetool.memory.streaming.checker import row_plan_problems
 from edgetool.memory.streaming.problem import steps_of
+from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from tests.codegen.native.host import Build, Trial, differences, prepare, with_rows
@@ -219,3 +222,17 @@ def test_a_keyword_spotter_takes_less_than_half_of_its_tensors() -> None:
     rows = with_rows(trial, lambda problem: smallest_rows(trial.program).plan)
     assert rows.arena_bytes < trial.memory.arena_bytes / 2
     assert differences({"keywords": rows}) == []
+
+
+@pytest.mark.slow
+def test_rows_of_a_model_with_a_memory_plan_are_compared_with_complete_tensors() -> None:
+    model = read_model(KEYWORDS.read_bytes())
+    plan = plan_memory(model)
+    offsets = {
+        (buffer.subgraph, buffer.tensor): offset
+        for buffer, offset in zip(plan.problem.buffers, plan.layout.offsets, strict=True)
+        if not buffer.is_scratch
+    }
+    planned = with_metadata(model, METADATA_NAME, encode_plan(model, offsets))
+    trial = prepare(planned, 1, row_wise=True, lean=True)
+    assert differences({"keywords": with_kind(trial, Kind(None, fed=False, taken=False))}, ROWS) == []

@@ -27,7 +27,7 @@ from edgetool.target.types import Target
 
 # The memory of faster plans, as multiples of the smallest one: where kernels for tensors take over is different in
 # every model.
-STEPS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0)
+STEPS = (1.0, 1.05, 1.1, 1.25, 1.5)
 # Of extra multiply-accumulates, in percent, which are tried until a model fits.
 BUDGETS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150)
 # The smallest plans by their problem, the most multiply-accumulates that they may compute again (None if no operators

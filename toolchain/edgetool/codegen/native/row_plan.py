@@ -25,7 +25,7 @@ from edgetool.memory.streaming.planner import place_unit, plan_rows, segments_of
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes
 
-SCRATCH_PASSES = 6  # of packing, for each attempt to move rows
+SCRATCH_PASSES = 2  # of packing, for each attempt to move rows
 
 
 @dataclass(frozen=True, slots=True)
