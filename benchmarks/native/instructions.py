@@ -31,7 +31,7 @@ from benchmarks.instructions.fit import Coefficients, Point, fit, predicted, wri
 from benchmarks.kernels.cases import Case, generators
 from benchmarks.kernels.random_network import random_network
 from benchmarks.native.cores import MAX_ARENA, MAX_CONSTANTS, build, compilers_note, emulate, kernels_note
-from benchmarks.native.layers import LAYERS, expansion, layer, summed_convolution
+from benchmarks.native.layers import LAYERS, expansion, layer, summed_convolution, with_fine_output
 from tests.codegen.native import host
 
 from edgetool.codegen.native.emit import kernel_files
@@ -80,6 +80,8 @@ ROWS, ROWS_LAYERS = "rows/", {"mean": 40, "pooling": 200, "convolution": 200}
 PLAIN, PLAIN_LAYERS = "plain/", ("convolution", "depthwise")
 # Layers with kernels without Helium on cores that have it, which layers with rare scales and sizes need.
 SCALAR, SCALAR_LAYERS = "scalar/", ("binary", "mean", "pooling", "softmax")
+# Layers whose sums are scaled with two roundings, with the kernels that they and rows have.
+DOUBLE, DOUBLE_LAYERS = "double", ("binary", "convolution", "dense", "depthwise")
 # Pairs of layers that are one step.
 FUSED, FUSED_CASES = "fused/", {"expansion": (expansion, 140), "sums": (summed_convolution, 70)}
 Key = tuple[str, str]  # kernel, path
@@ -107,6 +109,10 @@ def models() -> Iterator[tuple[str, Model]]:
         yield from ((f"{PLAIN}layer/{kind}/{i}", layer(kind, i)) for i in range(0, LAYERS[kind][1], LEAN_EVERY))
     for kind in SCALAR_LAYERS:
         yield from ((f"{SCALAR}layer/{kind}/{i}", layer(kind, i)) for i in range(0, LAYERS[kind][1], LEAN_EVERY))
+    for kind in DOUBLE_LAYERS:
+        for i in range(0, LAYERS[kind][1], LEAN_EVERY):
+            fine = with_fine_output(layer(kind, i))
+            yield from ((f"{prefix}{DOUBLE}/{kind}/{i}", fine) for prefix in ("", LEAN, PLAIN))
     for kind, (make, number) in FUSED_CASES.items():
         yield from ((f"{FUSED}{kind}/{i}", make(Random(f"layer/{kind}/{i}"))) for i in range(number))
     for room in rooms():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -219,6 +220,20 @@ LAYERS: Mapping[str, tuple[Callable[[Random], Model], int]] = {
 }
 
 
+FINER = 512
+
+
 def layer(kind: str, number: int) -> Model:
     """Return a layer of a kind; the same number gives the same layer on every machine."""
     return LAYERS[kind][0](Random(f"layer/{kind}/{number}"))
+
+
+def with_fine_output(model: Model) -> Model:
+    """Return a layer with an output scale so small that kernels round sums twice, as TFLM does."""
+    (main,) = model.subgraphs
+    (output,) = main.outputs
+    quantization = main.tensors[output].quantization
+    assert quantization is not None
+    finer = replace(quantization, scales=tuple(scale / FINER for scale in quantization.scales))
+    tensors = tuple(replace(item, quantization=finer) if item.index == output else item for item in main.tensors)
+    return replace(model, subgraphs=(replace(main, tensors=tensors),))
