@@ -1,0 +1,96 @@
+"""Describe a .tflite on targets: its memory plan, its estimate, and the loss that its conversion reported."""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetool.memory.planner import PlanRequest
+from edgetool.pipeline.analysis import Analysis, analyse
+from edgetool.pipeline.planning import Deadline, check_applies, plan_findings, search_findings
+from edgetool.pipeline.report_file import quantizations
+from edgetool.pipeline.reporting import report
+from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
+from edgetool.report.document import Report
+from edgetool.target.types import Target
+
+if TYPE_CHECKING:
+    from edgetool.pipeline.native import NativeModel
+
+
+@cache
+def bundled_page() -> str:
+    """Return the page without data."""
+    return importlib.resources.files("edgetool.report").joinpath("page", "page.html").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A model, its analysis on a target, and the report on both; native: the model as native code, if it is that."""
+
+    source: Source
+    analysis: Analysis
+    report: Report
+    native: NativeModel | None = None
+
+
+def describe(
+    path: Path,
+    targets: Sequence[Target | None],
+    *,
+    request: PlanRequest | None = None,
+    deadline: Deadline | None = None,
+    custom_operators: Path | None = None,
+) -> tuple[Described, ...]:
+    """Plan and estimate a .tflite on each target, in order; None is no target.
+
+    Args:
+        path: The .tflite. The report of its conversion, NAME.json beside it, states the loss of quantization.
+        targets: The targets.
+        request: How to plan.
+        deadline: The end of the search; by default, at the time limit of the request, for each target.
+        custom_operators: The user's description of custom operators.
+
+    Raises:
+        ModelError: The file is not a model, or native code does not support it.
+        UsageError: The request cannot be applied.
+    """
+    request = request or PlanRequest()
+    custom = read_custom_operators(custom_operators)
+    source = open_tflite(path)
+    (quantization,) = quantizations((path,), (source,), ())
+    options: dict[str, object] = {
+        "command": "report",
+        "replan": request.file_plan == "replace",
+        **request.as_options(),
+        "custom_operators": file_name(custom_operators),
+    }
+    described = []
+    for target in targets:
+        ends = deadline or Deadline(request.time_limit)
+        native = None
+        if target is not None and target.runtime.is_native:
+            from edgetool.pipeline.native import native_model  # imports numpy, which plans for TFLM do not need
+
+            native = native_model(source, target, request, ends)
+            analysis, findings = native.analysis, native.findings
+        else:
+            check_applies(request, source.model)
+            analysis = analyse(source, target, request, ends.effort(request.seed), custom=custom)
+            findings = plan_findings(source.model, analysis.plan, target)
+        findings = (*findings, *search_findings(analysis.plan, ends, "see --time-limit"))
+        if native is None and target is not None and analysis.fit is not None and analysis.fit.arena_fits is False:
+            from edgetool.pipeline.native import smaller_findings
+
+            findings += smaller_findings(source, target)
+        item = report(source, analysis, options=options, quantization=quantization, findings=findings)
+        if native is not None:
+            from edgetool.pipeline.native import native_report
+
+            item = native_report(native, item)
+        described.append(Described(source, analysis, item, native))
+    return tuple(described)
