@@ -17,7 +17,8 @@ from edgetool.cli.options import (
     shrink_option,
     target_options,
 )
-from edgetool.cli.output import deliver, notice
+from edgetool.cli.output import notice
+from edgetool.cli.page import command_line, page_reports, write_page
 
 if TYPE_CHECKING:
     from edgetool.memory.layout.solve import LayoutStrategy
@@ -83,24 +84,31 @@ def command(
     from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.output import check_writable
     from edgetool.pipeline.planning import interruptible
-    from edgetool.pipeline.report import bundled_page, describe
-    from edgetool.report.html import page, page_data
-    from edgetool.report.json import document
+    from edgetool.pipeline.report import describe, view_of
+    from edgetool.report.html import reports_data
 
     inputs = (model,) if custom_operators is None else (model, custom_operators)
     check_writable(output.parent, (output.name,), force=force, inputs=inputs)
     file_plan: Literal["use", "replace"] = "replace" if replan else "use"
     request = PlanRequest(order, strategy, time_limit=time_limit, file_plan=file_plan, shrink=shrink)
-    targets: list[Target | None] = [None]
+    targets: list[tuple[Target | None, bool]] = [(None, False)]
     if target or any(value is not None for value in overrides.values()):
-        from edgetool.pipeline.targets import resolve_named
+        from edgetool.pipeline.targets import resolve_with_native
 
-        targets = [resolve_named(name, **overrides) for name in target or (None,)]
+        targets = [resolve_with_native(name, **overrides) for name in target or (None,)]
     with interruptible(time_limit) as deadline:
-        described = describe(model, targets, request=request, deadline=deadline, custom_operators=custom_operators)
+        described = describe(
+            model,
+            [device for device, _ in targets],
+            request=request,
+            native=targets[0][1],
+            deadline=deadline,
+            custom_operators=custom_operators,
+        )
     reports = [item.report for item in described]
-    text = page(bundled_page(), page_data([document(item) for item in reports], ""))
-    deliver(text, output, force=force, quiet=quiet, inputs=inputs)
+    views = [view_of(item.source, item.analysis, item.native) for item in described]
+    data = reports_data(page_reports(reports, views), command_line(click.get_current_context()))
+    write_page(output, data, force=force, quiet=quiet, inputs=inputs)
     verdict = joint_verdict(reports)
     if verdict.negative and not quiet:
         notice(verdict.text)
