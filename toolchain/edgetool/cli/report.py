@@ -18,7 +18,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import notice
-from edgetool.cli.page import command_line, page_reports, write_page
+from edgetool.cli.page import write_reports
 
 if TYPE_CHECKING:
     from edgetool.memory.layout.solve import LayoutStrategy
@@ -84,8 +84,7 @@ def command(
     from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.output import check_writable
     from edgetool.pipeline.planning import interruptible
-    from edgetool.pipeline.report import describe, view_of
-    from edgetool.report.html import reports_data
+    from edgetool.pipeline.report import describe
 
     inputs = (model,) if custom_operators is None else (model, custom_operators)
     check_writable(output.parent, (output.name,), force=force, inputs=inputs)
@@ -105,10 +104,7 @@ def command(
             deadline=deadline,
             custom_operators=custom_operators,
         )
-    reports = [item.report for item in described]
-    views = [view_of(item.source, item.analysis, item.native) for item in described]
-    data = reports_data(page_reports(reports, views), command_line(click.get_current_context()))
-    write_page(output, data, force=force, quiet=quiet, inputs=inputs)
-    verdict = joint_verdict(reports)
+    write_reports(output, described, force=force, quiet=quiet, inputs=inputs)
+    verdict = joint_verdict([item.report for item in described])
     if verdict.negative and not quiet:
         notice(verdict.text)
