@@ -43,6 +43,7 @@ benchmark: $(VENV)/.test-installed
 	$(BIN)/python -m benchmarks.layout_soundness
 	$(BIN)/python -m benchmarks.order_soundness 2000
 	$(BIN)/python -m benchmarks.order --quick
+	$(BIN)/python -m benchmarks.page
 	@[ ! -d "$(DATA)" ] || $(BIN)/python -m benchmarks.instructions heldout "$(DATA)"
 	@for suite in arena layout sharing latency; do \
 		[ ! -d "$(DATA)" ] || $(BIN)/python -m benchmarks.$$suite "$(DATA)" || exit 1; done

@@ -31,6 +31,7 @@ CASES = (
     (ROOT.parent / "shared" / "data" / "models" / "mlperf" / "vww_96_int8.tflite", "nucleo-l4r5zi", 1.0),
     (ROOT.parent / "zoo" / "nasnet-mobile" / "model.tflite", "stm32h747i-disco", 3.0),
 )
+EXAMPLE = (ROOT / "examples" / "person_detection" / "person_detection.tflite", "nucleo-l476rg", 1.0)
 MAX_OPERATORS, MAX_BYTES = 600, 1_000_000
 
 
@@ -71,9 +72,7 @@ def first_paint_ms(text: str) -> float:
 def main() -> None:
     words = sys.argv[1:]
     given = [(Path(words[i]), words[i + 1], float(words[i + 2])) for i in range(0, len(words), 3)]
-    cases = [case for case in given or CASES if case[0].is_file()]
-    if not cases:
-        sys.exit("none of the models exists: name a model, a target and a limit in seconds")
+    cases = given or [case for case in CASES if case[0].is_file()] or [EXAMPLE]
     failed = False
     for model, target, limit in cases:
         result = write(model, target)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from edgetool.model.writer import write_model
+from edgetool.pipeline.report import bundled_page, describe, view_of
+from edgetool.pipeline.targets import resolve_named
+from edgetool.report.document import Accuracy, Histogram, LayerLoss, OutputQuality, QuantizationInfo
+from edgetool.report.html import PageReport, page, reports_data
 from tests import hostile_names
 from tests.cli.program import edgetool
 from tests.graphs import chain
@@ -52,26 +57,41 @@ def write_inputs(folder: Path) -> None:
 
 def write_page(folder: Path, kind: str) -> Path:
     """Write a page into a folder with the inputs."""
-    page = folder / f"{kind}.html"
-    if not page.exists():
+    path = folder / f"{kind}.html"
+    if not path.exists():
         words = COMMANDS[kind]
-        done = edgetool(*words, *(() if words[-1] == "--html" else ("-q", "-o")), page, cwd=folder)
+        done = edgetool(*words, *(() if words[-1] == "--html" else ("-q", "-o")), path, cwd=folder)
         assert done.returncode in (0, 1), done
-        assert page.exists(), done
-    return page
+        assert path.exists(), done
+    return path
+
+
+def quantized_page(folder: Path) -> Path:
+    """Write the page of a model with the loss of each layer, which has names of any kind."""
+    (described,) = describe(KEYWORD, [resolve_named("nucleo-l476rg")])
+    layers = tuple(
+        LayerLoss(name, "Conv2D", "CONV_2D", 30.0 + number, 0.3, 0.1, -1.0, 1.0, 8, 3, 2.0, Histogram(-1, 1, (1, 5, 0)))
+        for number, name in enumerate(("conv2d", *hostile_names.NAMES))
+    )
+    outputs = (OutputQuality("<b>word", 40.1, 0.99996, 1.0),)
+    loss = QuantizationInfo("int8", True, 100, outputs, Accuracy(0.98, 0.97), layers)
+    item = PageReport(replace(described.report, quantization=loss), "Fits", False, view_of(described))
+    path = folder / "quantized.html"
+    path.write_text(page(bundled_page(), reports_data([item], "edgetool")), encoding="utf-8")
+    return path
 
 
 def large_page(folder: Path) -> Path:
     """Write the page of a model with very many operators."""
-    page = folder / "large.html"
+    path = folder / "large.html"
     (folder / "large.tflite").write_bytes(write_model(chain([16] * (LARGE + 1))))
-    done = edgetool("report", "large.tflite", *BOARD, "-q", "-o", page, "--time-limit", "1", cwd=folder)
+    done = edgetool("report", "large.tflite", *BOARD, "-q", "-o", path, "--time-limit", "1", cwd=folder)
     assert done.returncode == 0, done
-    return page
+    return path
 
 
-def data_of(page: Path) -> Any:
+def data_of(path: Path) -> Any:
     """Return the data of a page."""
-    text = page.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
     start = text.index('id="data">') + len('id="data">')
     return json.loads(text[start : text.index("</script>", start)])

@@ -466,3 +466,32 @@ def test_an_unknown_arena_is_a_lower_bound(browser: Browser, folder: Path) -> No
     for kind, sign in (("custom-operators", "\u2265 "), ("without-target", "> ")):
         browser.open(pages.write_page(folder, kind))
         assert browser.find(".fact .big").text.startswith(sign)
+
+
+def test_the_loss_of_each_layer_is_listed_and_colours_the_graph(browser: Browser, folder: Path) -> None:
+    page = pages.quantized_page(folder)
+    browser.open(page)
+    loss = pages.data_of(page)["reports"][0]["document"]["quantization"]
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    text = browser.run("return document.querySelector('#quantization').textContent")
+    assert len(loss["layers"]) > 50
+    for layer in loss["layers"]:
+        assert visible(layer["name"]) in text
+        assert f"{layer['sqnr_db']:.1f}" in text
+    assert "cosine 0.9999" in text
+    assert "97.0 %" in browser.run("return document.querySelector('.facts').textContent")
+    browser.run("document.querySelector('#graph').scrollIntoView()")
+    browser.settle()
+    levels = "return [...document.querySelectorAll('.node')].map((node) => node.getAttribute('class'))"
+    by_time = browser.run(levels)
+    assert len(by_time) == pages.data_of(page)["reports"][0]["document"]["model"]["operators"]
+    assert len(set(by_time)) > 2
+    browser.run(
+        "const field = document.getElementById('colour'); field.value = 'error';"
+        "field.dispatchEvent(new Event('change'))"
+    )
+    assert browser.run(levels).count("node level6") == 1
+    browser.run("document.querySelector('.operator').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    assert browser.run("return document.activeElement.id") == "op-0-0"
+    assert browser.violations() == []
+    assert browser.logged() == []

@@ -14,11 +14,11 @@ export type Colour = "time" | "memory" | "error";
 export function graph(model: Model, errors: Map<string, number>, open: (operator: string) => void): HTMLElement | null {
   const operators = model.operators;
   if (!model.page.view || !operators.length || operators.length > MAX_NODES) return null;
-  const stage = el("div", { class: "stage graph", tabindex: 0, role: "application", "aria-label": "Graph of the operators", "aria-describedby": "map-keys" });
+  const stage = el("div", { class: "stage graph", tabindex: 0, role: "application", "aria-label": "Graph of the operators", "aria-describedby": `${model.prefix}graph-hint` });
   const buttons = el("div", { class: "zoom", role: "group", "aria-label": "Zoom" });
   const choice = el("select", { id: `${model.prefix}colour` }, el("option", { value: "time" }, "time"), el("option", { value: "memory" }, "memory"),
     errors.size ? el("option", { value: "error" }, "error") : null);
-  const hint = el("span", { class: "hint" }, "the stronger the colour, the more; a click leads to the operator");
+  const hint = el("span", { class: "hint", id: `${model.prefix}graph-hint` }, "the stronger the colour, the more; a click leads to the operator");
   const figure = el("figure", {}, el("div", { class: "tools" }, el("label", { for: `${model.prefix}colour` }, "Colour by "), choice, hint), buttons, stage);
   let drawn = false;
   const draw = (): void => {

@@ -25,7 +25,7 @@ export function header(title: string, detail: string, documents: unknown, name: 
     const now = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
     document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
   });
-  const download = el("button", { type: "button", class: "download" }, "Download the JSON document");
+  const download = el("button", { type: "button", class: "download" }, "Download JSON");
   download.addEventListener("click", () => {
     const url = URL.createObjectURL(new Blob([`${JSON.stringify(documents, null, 2)}\n`], { type: "application/json" }));
     const anchor = el("a", { href: url, download: `${name}.json` });

@@ -17,6 +17,7 @@ export interface Part { name: string; bytes: number; operator: string | null; li
 
 export interface MapOptions {
   title: string;
+  hint: string; // the id of the text that explains the keys
   note: string;
   blocks: Block[];
   end: number; // behind the last position
@@ -46,7 +47,7 @@ export function memoryMap(options: MapOptions): HTMLElement {
   const status = el("p", { class: "visually-hidden", "aria-live": "polite" });
   const stage = el("div", {
     class: "stage", tabindex: 0, role: "application", "aria-roledescription": "memory map",
-    "aria-label": `${options.title}. ${options.note}`, "aria-describedby": "map-keys",
+    "aria-label": `${options.title}. ${options.note}`, "aria-describedby": options.hint,
   });
   const buttons = el("div", { class: "zoom", role: "group", "aria-label": "Zoom" });
   const caption = el("figcaption", {}, el("strong", {}, options.title), " ", el("span", {}, options.note));

@@ -102,8 +102,9 @@ function verdict(model: Model): HTMLElement[] {
     el("p", { class: `headline ${state}` }, el("span", { class: "mark", "aria-hidden": "true" }, negative ? "\u2715" : fits ? "\u2713" : "?"), el("span", {}, visible(sentence))),
     omission(model),
     el("dl", { class: "facts" }, ...facts),
-    estimate ? el("p", {}, visible(estimate.verdict.text)) : null,
-    help.length ? el("div", { class: "help" }, el("h3", {}, "What would help"), el("ul", {}, ...[...new Set(help)].map((item) => el("li", {}, visible(item))))) : null,
+    el("div", { class: "advice" },
+      estimate ? el("div", {}, el("h3", {}, "What limits the speed"), el("p", {}, visible(estimate.verdict.text))) : null,
+      help.length ? el("div", {}, el("h3", {}, "What would help"), el("ul", {}, ...[...new Set(help)].map((item) => el("li", {}, visible(item))))) : null),
   ].filter((item): item is HTMLElement => item !== null);
 }
 
@@ -132,7 +133,8 @@ function memory(model: Model, context: Context): Section | null {
   const content: HTMLElement[] = [];
   const domain = context.domain || mapDomain(model);
   const limit = report.memory?.sram_bytes ? { bytes: report.memory.sram_bytes, text: `${visible(report.memory.region ?? "SRAM")} ${shortSize(report.memory.sram_bytes)}` } : null;
-  const shared = { domain, limit, positionName: (position: number) => model.positionName(position), open: context.open, lanes: [] };
+  const hint = `${model.prefix}map-keys`;
+  const shared = { domain, limit, hint, positionName: (position: number) => model.positionName(position), open: context.open, lanes: [] };
   const bytes = needed(report)!;
   const proof = arena.optimal ? "no layout of these buffers is smaller" : `a bound of ${size(arena.lower_bound_bytes)} is known`;
   const rows = view?.rows;
@@ -161,7 +163,7 @@ function memory(model: Model, context: Context): Section | null {
     const peak = `peak ${shortSize(live[at])}`;
     const tail = view.stock.tail_bytes;
     maps.push({
-      ...shared, title: "TFLM\u2019s own plan", note: `${size(view.stock.arena_bytes)}, to the same scale.`, blocks,
+      ...shared, title: "TFLM\u2019s own plan", note: `${size(view.stock.arena_bytes)}${model.native ? " with reference kernels" : ""}, to the same scale.`, blocks,
       end, unit: "operators as in the file", positionName: String,
       arena: view.stock.arena_bytes, head: view.stock.head_bytes, peak: blocks.length ? { position: at, text: peak, short: peak } : null,
       parts: tail > 0 ? [{ name: "tail", bytes: tail, operator: null, lines: [["size", size(tail)]] }] : [],
@@ -169,10 +171,10 @@ function memory(model: Model, context: Context): Section | null {
   }
   if (maps.length) {
     content.push(
-      el("p", { id: `${model.prefix}map-keys`, class: "hint" }, "Hover or tap a buffer; a click leads to its operator. To zoom, use the buttons, two fingers, " +
-        "Ctrl and the wheel, or click into the map first: then the wheel and the keys + \u2212 0 zoom, arrows move, and N and P go from buffer to buffer."),
       legend(model, maps),
       el("div", { class: maps.length > 1 ? "maps several" : "maps" }, ...maps.map(memoryMap)),
+      el("p", { id: hint, class: "hint" }, "Hover or tap a buffer; a click leads to its operator. To zoom, use the buttons, two fingers, " +
+        "Ctrl and the wheel, or click into the map first: then the wheel and the keys + \u2212 0 zoom, arrows move, and N and P go from buffer to buffer."),
     );
   }
   content.push(...peakList(model), ...tailTable(model, context), ...rowTables(model, context), ...bufferTable(model, context));
@@ -190,7 +192,7 @@ function legend(model: Model, maps: MapOptions[]): HTMLElement {
   return el("p", { class: "legend" }, ...keys);
 }
 
-function rowMap(model: Model): Omit<MapOptions, "title" | "domain" | "limit" | "open" | "positionName"> & { positionName: (p: number) => string } {
+function rowMap(model: Model): Omit<MapOptions, "title" | "domain" | "limit" | "open" | "positionName" | "hint"> & { positionName: (p: number) => string } {
   const { document: report, view } = model.page;
   const [rows, info] = [view!.rows!, report.rows!];
   const blocks: Block[] = [];
@@ -395,6 +397,8 @@ function roofline(model: Model, context: Context): HTMLElement | null {
 
 // ---- 4. quantization
 
+const EXACT_DB = 100; // beyond it, only the rounding of float32 differs
+
 function quantization(model: Model, context: Context): Section | null {
   const loss = model.page.document.quantization;
   const view = model.page.view;
@@ -413,14 +417,14 @@ function quantization(model: Model, context: Context): Section | null {
   }
   if (loss) {
     const outputs = loss.outputs.map((item) => `${visible(item.name)}: SQNR ${item.sqnr_db === null ? "equal" : `${digits(item.sqnr_db, 3)} dB`}` +
-      (item.cosine === null ? "" : `, cosine ${item.cosine.toFixed(4)}`) + (item.top1_agreement === null ? "" : `, same top-1 class in ${percent(item.top1_agreement)}`));
+      (item.cosine === null ? "" : `, cosine ${(Math.floor(item.cosine * 1e4) / 1e4).toFixed(4)}`) + (item.top1_agreement === null ? "" : `, same top-1 class in ${percent(item.top1_agreement)}`));
     content.push(el("p", {}, `${visible(loss.scheme)}, ${loss.calibrated ? "calibrated on" : "uncalibrated:"} ${plural(loss.samples, "sample")}. ${outputs.join("; ")}`));
   }
   if (loss?.layers.length) {
     const most = Math.max(...loss.layers.map((item) => item.rmse_over_scale));
     content.push(el("h3", {}, "Loss of each layer, the worst first"), context.table(loss.layers, [
       { title: "layer", long: true, value: (item) => visible(item.name) || "?", cell: (item) => el("span", {}, visible(item.name), el("span", { class: "detail" }, `${visible(item.operator)} ${visible(item.layer_class)}`)) },
-      { title: "SQNR in dB", value: (item) => item.sqnr_db, cell: (item) => (item.sqnr_db === null ? "exact" : digits(item.sqnr_db, 3)), numeric: true },
+      { title: "SQNR in dB", value: (item) => item.sqnr_db, cell: (item) => (item.sqnr_db === null || item.sqnr_db > EXACT_DB ? "exact" : digits(item.sqnr_db, 3)), numeric: true },
       { title: "error in steps", value: (item) => item.rmse_over_scale, cell: (item) => bar(item.rmse_over_scale / most, digits(item.rmse_over_scale, 3)), numeric: true },
       { title: "range", value: (item) => item.maximum - item.minimum, cell: (item) => `${digits(item.minimum, 3)} to ${digits(item.maximum, 3)}`, numeric: true },
       { title: "values by step", value: () => null, cell: histogram },
@@ -445,10 +449,14 @@ function histogram(layer: LayerLoss): HTMLElement {
 
 function graphSection(model: Model, context: Context): Section | null {
   const errors = new Map<string, number>();
-  const layers = model.page.document.quantization?.layers ?? [];
-  for (const layer of layers) {
-    const index = /(\d+)/.exec(layer.operator)?.[1];
-    if (index !== undefined) errors.set(model.operatorId(0, Number(index)), layer.rmse_over_scale);
+  for (const layer of model.page.document.quantization?.layers ?? []) {
+    const isOf = (tensor: number): boolean =>
+      (model.tensors.get(key(0, tensor))?.name ?? "").split(/[/;]/).includes(visible(layer.name));
+    for (const item of model.operators) {
+      if (item.subgraph === 0 && item.label === layer.operator && item.outputs.some(isOf)) {
+        errors.set(model.operatorId(0, item.index), layer.rmse_over_scale);
+      }
+    }
   }
   const drawn = graph(model, errors, context.open);
   if (drawn) return { id: "graph", title: "Graph", content: [drawn] };
