@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from edgetool.cli.command import Command, option
+from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.options import (
     PATH,
     custom_operators_option,
@@ -17,12 +18,13 @@ from edgetool.cli.options import (
     shrink_option,
     target_options,
 )
-from edgetool.cli.output import notice
+from edgetool.cli.output import notice, printable
 from edgetool.cli.page import write_reports
 
 if TYPE_CHECKING:
     from edgetool.memory.layout.solve import LayoutStrategy
     from edgetool.memory.order.solve import OrderStrategy
+    from edgetool.pipeline.reporting import Described
     from edgetool.target.types import Target
 
 
@@ -95,16 +97,18 @@ def command(
         from edgetool.pipeline.targets import resolve_with_native
 
         targets = [resolve_with_native(name, **overrides) for name in target or (None,)]
-    with interruptible(time_limit) as deadline:
-        described = describe(
-            model,
-            [device for device, _ in targets],
-            request=request,
-            native=targets[0][1],
-            deadline=deadline,
-            custom_operators=custom_operators,
-        )
+    described: list[Described] = []
+    for device, native in targets:
+        with interruptible(time_limit) as deadline:
+            described += describe(
+                model, [device], request=request, native=native, deadline=deadline, custom_operators=custom_operators
+            )
+        if deadline.interrupted:
+            break
     write_reports(output, described, force=force, quiet=quiet, inputs=inputs)
     verdict = joint_verdict([item.report for item in described])
     if verdict.negative and not quiet:
-        notice(verdict.text)
+        notice(printable(verdict.text, 400))
+    if deadline.interrupted:
+        notice("interrupted: this is the best plan so far")
+        raise click.exceptions.Exit(INTERRUPTED)

@@ -17,7 +17,7 @@ function targetText(report: Report): string {
   return `on ${visible(target.board ?? target.core)} (${visible(target.core)}, ${report.runtime ? "native code" : `${visible(target.kernels)} kernels`})`;
 }
 
-export function header(title: string, detail: string, documents: unknown, name: string): HTMLElement {
+function header(title: string, detail: string, documents: unknown, name: string): HTMLElement {
   document.title = `${title} \u2013 edgetool`;
   const theme = el("button", { type: "button", class: "theme" }, "Light or dark");
   theme.addEventListener("click", () => {
@@ -35,9 +35,12 @@ export function header(title: string, detail: string, documents: unknown, name: 
   return el("header", {}, el("div", {}, el("h1", {}, title), el("p", {}, detail)), el("div", { class: "actions" }, theme, download));
 }
 
-function show(found: Section[]): void {
-  const navigation = el("nav", { "aria-label": "Sections" }, ...found.map((item) => el("a", { href: `#${item.id}` }, item.title)));
-  page.append(navigation, ...found.map((item) => el("section", { id: item.id, "aria-labelledby": `${item.id}-title` }, el("h2", { id: `${item.id}-title` }, item.title), ...item.content)));
+/** Returns the links to the sections, and the sections. */
+function sectionElements(found: Section[]): HTMLElement[] {
+  const links = found.map((item) => el("a", { href: `#${item.id}` }, item.title));
+  const elements = found.map((item) =>
+    el("section", { id: item.id, "aria-labelledby": `${item.id}-title` }, el("h2", { id: `${item.id}-title` }, item.title), ...item.content));
+  return [el("nav", { "aria-label": "Sections" }, ...links), ...elements];
 }
 
 function reports(items: PageReport[], command: string): void {
@@ -50,11 +53,7 @@ function reports(items: PageReport[], command: string): void {
   const choose = (number: number): void => {
     context.tables.length = 0;
     const model = new Model(items[number]);
-    const found = sections(model, context, command);
-    place.replaceChildren(
-      el("nav", { "aria-label": "Sections" }, ...found.map((item) => el("a", { href: `#${item.id}` }, item.title))),
-      ...found.map((item) => el("section", { id: item.id, "aria-labelledby": `${item.id}-title` }, el("h2", { id: `${item.id}-title` }, item.title), ...item.content)),
-    );
+    place.replaceChildren(...sectionElements(sections(model, context, command)));
   };
   if (items.length > 1) page.append(overview(items, choose));
   page.append(place);
@@ -72,7 +71,8 @@ function overview(items: PageReport[], choose: (number: number) => void): HTMLEl
       el("strong", {}, `${visible(report.model.name)} ${targetText(report)}`), ` ${visible(item.verdict)}`,
       el("span", { class: "detail" }, `${arena === null ? "" : `arena ${shortSize(arena)}, `}flash ${shortSize(flashBytes(report))}`)));
   });
-  return el("fieldset", { class: "overview" }, el("legend", {}, "Reports"), el("ul", {}, ...rows));
+  return el("fieldset", { class: "overview" }, el("legend", {}, "Reports"), el("ul", {}, ...rows),
+    el("p", { class: "printed" }, "The report that was chosen follows; choose another one in the browser to print it."));
 }
 
 function pair(items: [PageReport, PageReport]): void {
@@ -82,7 +82,7 @@ function pair(items: [PageReport, PageReport]): void {
   const sides = models.map((model) => sections(model, context, ""));
   page.append(header("Comparison", models.map((model, number) => `${"AB"[number]}: ${visible(model.page.document.model.name)} ${targetText(model.page.document)}`).join("; "), data.document, "comparison"));
   const titles = [...new Set(sides.flat().map((item) => item.title))];
-  show([
+  page.append(...sectionElements([
     { id: "differences", title: "Differences", content: comparison(data.document, context, data.command) },
     ...titles.map((title) => ({
       id: title.toLowerCase().replace(/\W+/g, "-"), title,
@@ -91,7 +91,7 @@ function pair(items: [PageReport, PageReport]): void {
         return el("div", { class: "side" }, el("h3", { class: "side-title" }, `${"AB"[number]}: ${visible(models[number].page.document.model.name)}`), ...(found?.content ?? [el("p", {}, "not known")]));
       }))],
     })),
-  ]);
+  ]));
 }
 
 if (data.kind === "reports") reports(data.reports, data.command);
@@ -99,7 +99,7 @@ else if (data.kind === "comparison") pair(data.reports);
 else {
   const { name } = data.document.sweep;
   page.append(header(`Sweep ${visible(name)}`, `${plural(data.document.sweep.variants.length, "variant")} of ${visible(data.document.sweep.model)}`, data.document, "sweep"));
-  show(sweep(data.document, context, data.command));
+  page.append(...sectionElements(sweep(data.document, context, data.command)));
 }
 
 // In print, everything is open and complete.

@@ -183,7 +183,7 @@ function memory(model: Model, context: Context): Section | null {
 
 function legend(model: Model, maps: MapOptions[]): HTMLElement {
   const blocks = maps.flatMap((item) => item.blocks);
-  const kinds: [string, string][] = [["tensor", "tensor"], ["input", "input"], ["output", "output"], ["variable", "variable"], ["scratch", "scratch"]];
+  const kinds: [string, string][] = [["tensor", "tensor"], ["input", "input"], ["output", "output"], ["variable", "variable"], ["constant", "constant"], ["scratch", "scratch"]];
   const keys = kinds.filter(([kind]) => blocks.some((block) => block.kind === kind)).map(([kind, text]) => el("span", { class: `key ${kind}` }, text));
   if (model.page.view?.rows) keys.unshift(el("span", { class: "key c0" }, "rows, a colour for each tensor"));
   if (model.native) keys.push(el("span", { class: "key overlap" }, "bytes that two buffers share"));

@@ -3,7 +3,7 @@ import { el } from "./dom";
 
 export type Lines = [string, string][];
 
-const box = el("div", { class: "tooltip", role: "status", hidden: true });
+const box = el("div", { class: "tooltip", "aria-hidden": "true", hidden: true });
 
 export function describe(lines: Lines): HTMLElement {
   return el("dl", {}, ...lines.flatMap(([label, text]) => [el("dt", {}, label), el("dd", {}, text)]));
