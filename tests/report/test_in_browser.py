@@ -143,6 +143,7 @@ def test_rows_are_those_of_the_plan(browser: Browser, folder: Path) -> None:
 def test_numbers_are_those_of_the_document(browser: Browser, folder: Path, kind: str) -> None:
     page = pages.write_page(folder, kind)
     browser.open(page)
+    browser.run("for (const item of document.querySelectorAll('details')) item.open = true")
     shown = pages.data_of(page)["reports"][0]
     document = shown["document"]
     assert browser.find(".headline").text.replace("\n", " ").endswith(shown["verdict"])
@@ -167,6 +168,14 @@ def test_numbers_are_those_of_the_document(browser: Browser, folder: Path, kind:
         assert float(number.replace(",", "")) * scale == pytest.approx(item["ms"]["value"], rel=0.006)
     for finding in document["findings"]:
         assert visible(finding["message"]) in browser.run("return document.body.textContent")
+    buffers = browser.run(
+        "return [...document.querySelectorAll('#memory details:last-of-type tr')].map((i) => i.innerText)"
+    )
+    for item in (*document["plan"]["tensors"], *document["plan"]["scratch"])[:60]:
+        first, last = item["first_op"], item["last_op"]
+        live = "never" if first < 0 else f"{first}" if first == last else f"{first} to {last}"
+        end = f"{grouped(item['offset'])}\t{grouped(item['bytes'])}\t{live}"
+        assert any(visible(item["name"]) in row and row.endswith(end) for row in buffers), (item, buffers)
     tail = [entry["bytes"] for entry in document["arena"]["breakdown"] if entry["part"] == "tail"]
     drawn = browser.run(
         "return [...document.querySelector('figure.map').querySelectorAll('rect.part')].map((i) => +i.dataset.bytes)"
@@ -426,6 +435,9 @@ def test_a_sweep_has_the_front_of_the_axes_that_the_reader_chooses(browser: Brow
     item = next(item for item in variants if item["number"] == int(number[1]))
     assert f"{grouped(item['arena_bytes'])} B" in browser.find("#variant").text
     assert browser.run("return location.hash") == f"#variant-{number[1]}"
+    browser.run("location.hash = '#variant-2'")
+    browser.settle()
+    assert browser.find("#variant h3").text.startswith("Variant 2: ")
     area = browser.find(".scatter .area")
     size = area.size
     browser.drag(area, (-size["width"] / 2 + 3, -size["height"] / 2 + 3), (size["width"] - 8, size["height"] / 3))

@@ -316,5 +316,9 @@ function overlaps(blocks: Block[]): { first: number; end: number; low: number; h
   return found;
 }
 
-export const range = (first: number, last: number, word: string): string =>
-  first < 0 ? "never" : first === last ? `${word} ${grouped(first)}` : `${word}s ${grouped(first)} to ${grouped(last)}`;
+/** Returns "3", "3 to 5" or "never"; with a word, "step 3" or "steps 3 to 5". */
+export function range(first: number, last: number, word = ""): string {
+  if (first < 0) return "never";
+  const numbers = first === last ? grouped(first) : `${grouped(first)} to ${grouped(last)}`;
+  return word ? `${word}${first === last ? "" : "s"} ${numbers}` : numbers;
+}

@@ -304,7 +304,7 @@ function bufferTable(model: Model, context: Context): HTMLElement[] {
     { title: "type", value: (item) => about(item)?.type ?? null },
     { title: "offset", value: (item) => item.offset, numeric: true },
     { title: "bytes", value: (item) => item.bytes, numeric: true },
-    { title: "live", value: (item) => item.first_op, cell: (item) => range(item.first_op, item.last_op, "at") },
+    { title: "live at", value: (item) => item.first_op, cell: (item) => range(item.first_op, item.last_op) },
   ], { caption: "Tensors and scratch buffers", text: (item) => item.name });
   const title = model.page.document.rows ? "Buffers at the peak" : "Buffers";
   return [details(`${title}: ${grouped(all.length)}`, made)];

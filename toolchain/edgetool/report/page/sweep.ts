@@ -119,8 +119,12 @@ export function sweep(document: Sweep, context: Context, command: string): Secti
     draw();
   } else list();
   content.push(place);
-  const wanted = /^#variant-(\d+)$/.exec(location.hash)?.[1];
-  if (wanted) requestAnimationFrame(() => open(Number(wanted)));
+  const openWanted = (): void => {
+    const wanted = /^#variant-(\d+)$/.exec(location.hash)?.[1];
+    if (wanted) open(Number(wanted));
+  };
+  requestAnimationFrame(openWanted);
+  window.addEventListener("hashchange", openWanted);
   return [
     { id: "front", title: "Pareto front", content },
     { id: "variants", title: "Variants", content: [listed] },
