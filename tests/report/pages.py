@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str | Path, ...]] = {
     "targets": ("plan", KEYWORD, *BOARD, "-t", "rpi-pico", "-q", "--html"),
     "checked": ("check", KEYWORD, PERSON, *BOARD, "--max-arena", "20KiB", "-q", "--html"),
     "compared": ("compare", KEYWORD, PERSON, *BOARD, "-q", "--html"),
+    "documents": ("compare", "a.json", "b.json", "-q", "--html"),
     "swept": ("sweep", "show", "sweep.sqlite", "-q", "--html"),
     "no-operators": ("report", "empty.tflite", *BOARD),
     "subgraphs": ("report", "if.tflite", *BOARD),
@@ -52,6 +53,8 @@ def write_inputs(folder: Path) -> None:
     (folder / "many.tflite").write_bytes(hostile_names.many_inputs())
     (folder / "chain.tflite").write_bytes(hostile_names.hostile_model())
     (folder / "custom.tflite").write_bytes(hostile_names.custom_operators())
+    for name, model in (("a", KEYWORD), ("b", PERSON)):
+        edgetool("estimate", model, *BOARD, "-o", f"{name}.json", "-q", cwd=folder)
     (folder / "sweep.sqlite").write_bytes((ROOT / "docs" / "sweep-example.sqlite").read_bytes())
 
 

@@ -188,3 +188,20 @@ def test_an_existing_page_is_replaced_only_on_request(folder: Path) -> None:
     assert (folder / "mine.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     done = edgetool("report", "if.tflite", "-o", "if.tflite", "--force", cwd=folder)
     assert "would overwrite the input" in done.stderr
+
+
+def test_a_conversion_writes_the_page_of_its_planned_file_or_nothing(folder: Path) -> None:
+    words = ("convert", pages.KEYWORD, *pages.BOARD, "-q", "-o", "out", "--html", "converted.html")
+    done = edgetool(*words, "--strict", "--sram", "4KiB", cwd=folder)
+    assert done.returncode == 1, done
+    assert not (folder / "converted.html").exists()
+    assert edgetool(*words, cwd=folder).returncode == 0
+    (shown,) = pages.data_of(folder / "converted.html")["reports"]
+    assert shown["document"] == json.loads((folder / "out" / "keyword_spotting.json").read_text(encoding="ascii"))
+    assert len(shown["view"]["operators"]) == shown["document"]["model"]["operators"]
+
+
+def test_reports_without_their_models_are_compared_too(folder: Path) -> None:
+    data = pages.data_of(pages.write_page(folder, "documents"))
+    assert [item["view"] for item in data["reports"]] == [None, None]
+    assert data["document"]["compare"]["a"]["kind"] == "report"

@@ -291,7 +291,7 @@ def command(
         read = (model, *given, *implicit_inputs(target))
         write_depfile(depfile, converted.files, read)
     report = converted.report
-    if html is not None:
+    if html is not None and converted.files:
         write_reports(html, [converted.described], force=force, quiet=quiet, inputs=inputs)
     if as_json:
         deliver(to_json(document(report)), None)
