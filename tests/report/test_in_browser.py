@@ -95,13 +95,13 @@ def test_rectangles_are_those_of_the_document(browser: Browser, folder: Path, ki
         assert rectangles(browser, 1) == sorted((b[5], b[6] + 1, b[4], b[3]) for b in buffers if b[6] >= 0)
 
 
-@pytest.mark.parametrize("kind", ["planned", "native", "rows", "compared"])
+@pytest.mark.parametrize("kind", ["planned", "native", "rows", "compared", "many-names"])
 def test_rectangles_of_all_maps_are_to_one_scale(browser: Browser, folder: Path, kind: str) -> None:
     browser.open(pages.write_page(folder, kind))
     script = """
         return [...document.querySelectorAll("figure.map")].map((map) => {
             const area = map.querySelector(".area").getBoundingClientRect();
-            return [area.height, [...map.querySelectorAll("rect.block, rect.part")].map((item) => {
+            return [area.height, [...map.querySelectorAll("rect.block")].map((item) => {
                 const {bottom, height} = item.getBoundingClientRect();
                 return [Number(item.dataset.offset ?? -1), Number(item.dataset.bytes), area.bottom - bottom, height];
             })];
@@ -118,6 +118,15 @@ def test_rectangles_of_all_maps_are_to_one_scale(browser: Browser, folder: Path,
             assert height / area == pytest.approx(size * scale, abs=2 / area)
             assert offset < 0 or low / area == pytest.approx(offset * scale, abs=2 / area)
     assert max(scales) == pytest.approx(min(scales), rel=0.02)
+    tails = browser.run("""
+        return [...document.querySelectorAll("rect.part")].map(
+            (item) => [Number(item.dataset.bytes), item.getBoundingClientRect().height]);
+    """)
+    for size, height in tails:
+        largest = max(tails)
+        assert height == pytest.approx(size * largest[1] / largest[0], abs=1)
+    highest = max(offset + size for _, items in maps for offset, size, _, _ in items)
+    assert highest * min(scales) > 0.3
 
 
 def test_rows_are_those_of_the_plan(browser: Browser, folder: Path) -> None:

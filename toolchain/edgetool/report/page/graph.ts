@@ -41,7 +41,7 @@ export function graph(model: Model, errors: Map<string, number>, open: (operator
     for (const item of operators) {
       const id = model.operatorId(item.subgraph, item.index);
       const label = visible(item.label);
-      const text = `${item.index} ${label.length > 26 ? `${label.slice(0, 25)}\u2026` : label}`;
+      const text = `${item.subgraph ? `${item.subgraph}:` : ""}${item.index} ${label.length > 26 ? `${label.slice(0, 25)}\u2026` : label}`;
       texts.set(id, text);
       layout.setNode(id, { width: text.length * LETTER + 16, height: 24 });
       for (const output of item.outputs) makers.set(`${item.subgraph}:${output}`, id);

@@ -3,7 +3,7 @@ import { comparison } from "./comparison";
 import { el } from "./dom";
 import { plural, shortSize, visible } from "./format";
 import { Model } from "./model";
-import { Context, flashBytes, mapDomain, sections, type Section } from "./report";
+import { Context, flashBytes, mapScale, sections, type Section } from "./report";
 import { sweep } from "./sweep";
 import type { Data, PageReport, Report } from "./types";
 
@@ -78,7 +78,7 @@ function overview(items: PageReport[], choose: (number: number) => void): HTMLEl
 function pair(items: [PageReport, PageReport]): void {
   if (data.kind !== "comparison") return;
   const models = items.map((item, number) => new Model(item, "ab"[number] + "-"));
-  context.domain = Math.max(...models.map(mapDomain));
+  context.scale = mapScale(models);
   const sides = models.map((model) => sections(model, context, ""));
   page.append(header("Comparison", models.map((model, number) => `${"AB"[number]}: ${visible(model.page.document.model.name)} ${targetText(model.page.document)}`).join("; "), data.document, "comparison"));
   const titles = [...new Set(sides.flat().map((item) => item.title))];

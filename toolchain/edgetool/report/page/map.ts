@@ -24,7 +24,8 @@ export interface MapOptions {
   unit: string; // of positions
   positionName: (position: number) => string;
   domain: number; // the bytes at the top
-  arena: number; // the bytes of the arena, at most the domain
+  tailDomain: number | null; // the bytes of a column of full height, if the tail has a scale of its own
+  arena: number; // the bytes of the arena
   head: number;
   parts: Part[];
   peak: { position: number; text: string; short: string } | null;
@@ -38,6 +39,7 @@ const TOP = 24;
 const BOTTOM = 40;
 const LANE = 12;
 const TAIL = 64;
+const DENSE = 300; // blocks, whose borders would hide them
 const LETTER = 6.3; // pixels per character of a label
 let maps = 0;
 
@@ -46,7 +48,7 @@ export function memoryMap(options: MapOptions): HTMLElement {
   const figure = el("figure", { class: "map" });
   const status = el("p", { class: "visually-hidden", "aria-live": "polite" });
   const stage = el("div", {
-    class: "stage", tabindex: 0, role: "application", "aria-roledescription": "memory map",
+    class: options.blocks.length > DENSE ? "stage dense" : "stage", tabindex: 0, role: "application", "aria-roledescription": "memory map",
     "aria-label": `${options.title}. ${options.note}`, "aria-describedby": options.hint,
   });
   const buttons = el("div", { class: "zoom", role: "group", "aria-label": "Zoom" });
@@ -114,7 +116,7 @@ export function memoryMap(options: MapOptions): HTMLElement {
         y: y0(common.high), height: y0(common.low) - y0(common.high),
       }));
     }
-    if (tail) root.append(tailColumn(y0, width - 10 - tail, tail));
+    if (tail) root.append(tailColumn(y0, width - 10 - tail, tail, bottom));
     if (lanes) {
       const lane = svg("g", { "clip-path": `url(#${id}-lanes)` });
       root.append(
@@ -262,8 +264,10 @@ export function memoryMap(options: MapOptions): HTMLElement {
     draw();
   }
 
-  function tailColumn(y: (bytes: number) => number, x: number, width: number): SVGGElement {
+  function tailColumn(whole: (bytes: number) => number, x: number, width: number, bottom: number): SVGGElement {
     const group = svg("g", { class: "tail" });
+    const own = options.tailDomain;
+    const y = own === null ? whole : scaleLinear([options.arena, options.arena - own], [TOP, bottom]);
     let top = options.arena;
     for (const [number, part] of options.parts.entries()) {
       const rect = svg("rect", {
@@ -277,7 +281,9 @@ export function memoryMap(options: MapOptions): HTMLElement {
       top -= part.bytes;
     }
     const total = options.arena - top;
-    group.append(svg("text", { x: x + width / 2, y: y(top) + 14, "text-anchor": "middle" }, `tail ${shortSize(total)}`));
+    const texts = own === null ? [`tail ${shortSize(total)}`] : ["", `tail ${shortSize(total)}`, "(own scale)"];
+    texts.forEach((text, line) =>
+      group.append(svg("text", { x: x + width / 2, y: y(top) + 14 + 12 * line, "text-anchor": "middle" }, text)));
     return group;
   }
 

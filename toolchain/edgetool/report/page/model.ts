@@ -78,6 +78,7 @@ export class Model {
   }
 
   get positionUnit(): string {
+    if (!this.sequential) return "steps, at which operators of all subgraphs run";
     return this.page.document.plan?.moved ? "operators by index, in the order in which they run" : "operators by index";
   }
 

@@ -13,7 +13,7 @@ export interface Section { id: string; title: string; content: HTMLElement[] }
 /** What sections share: the tables that must show all rows in print, and how to get to an operator. */
 export class Context {
   readonly tables: Table[] = [];
-  domain = 0; // the bytes at the top of all memory maps
+  scale: MapScale | null = null; // of all memory maps
 
   open = (id: string): void => {
     this.tables.some((item) => item.reveal(id));
@@ -120,10 +120,21 @@ function omission(model: Model): HTMLElement | null {
 
 // ---- 2. memory
 
-export function mapDomain(model: Model): number {
-  const { document: report, view } = model.page;
-  return Math.max(report.arena?.bytes ?? 0, report.arena?.layout_bytes ?? 0, view?.stock?.arena_bytes ?? 0, view?.rows?.memory_bytes ?? 0,
-    ...model.blocks.map((block) => block.offset + block.bytes), 1);
+const MIN_HEAD = 3; // the head has at least this part of the height
+
+export interface MapScale { domain: number; tailDomain: number | null }
+
+/** Returns one scale for the maps of all models. A head that would be hardly visible below its tail gets a scale of its own. */
+export function mapScale(models: Model[]): MapScale {
+  let [head, tail, arena] = [1, 1, 1];
+  for (const model of models) {
+    const { document: report, view } = model.page;
+    const planned = view?.rows ? 0 : Math.max(0, ...model.blocks.map((block) => block.offset + block.bytes));
+    head = Math.max(head, report.arena?.layout_bytes ?? 0, view?.stock?.head_bytes ?? 0, view?.rows?.memory_bytes ?? 0, planned);
+    tail = Math.max(tail, report.arena?.tail_bytes ?? 0, view?.stock?.tail_bytes ?? 0);
+    arena = Math.max(arena, head, report.arena?.bytes ?? 0, view?.stock?.arena_bytes ?? 0);
+  }
+  return head < arena / MIN_HEAD ? { domain: head * 1.1, tailDomain: tail } : { domain: arena, tailDomain: null };
 }
 
 function memory(model: Model, context: Context): Section | null {
@@ -131,10 +142,10 @@ function memory(model: Model, context: Context): Section | null {
   const { arena, plan } = report;
   if (!arena || !plan) return null;
   const content: HTMLElement[] = [];
-  const domain = context.domain || mapDomain(model);
+  const scale = context.scale ?? mapScale([model]);
   const limit = report.memory?.sram_bytes ? { bytes: report.memory.sram_bytes, text: `${visible(report.memory.region ?? "SRAM")} ${shortSize(report.memory.sram_bytes)}` } : null;
   const hint = `${model.prefix}map-keys`;
-  const shared = { domain, limit, hint, positionName: (position: number) => model.positionName(position), open: context.open, lanes: [] };
+  const shared = { ...scale, limit, hint, positionName: (position: number) => model.positionName(position), open: context.open, lanes: [] };
   const bytes = needed(report)!;
   const proof = arena.optimal ? "no layout of these buffers is smaller" : `a bound of ${size(arena.lower_bound_bytes)} is known`;
   const rows = view?.rows;
@@ -157,7 +168,7 @@ function memory(model: Model, context: Context): Section | null {
   if (view?.stock) {
     const blocks = model.stockBlocks();
     const end = Math.max(1, ...blocks.map((block) => block.end));
-    const live = liveBytes(blocks, end);
+    const live = liveBytes(blocks.map((block) => ({ ...block, bytes: 16 * Math.ceil(block.bytes / 16) })), end);
     const at = live.indexOf(Math.max(...live));
     for (const block of blocks) block.peak = block.first <= at && at < block.end;
     const peak = `peak ${shortSize(live[at])}`;
@@ -192,7 +203,7 @@ function legend(model: Model, maps: MapOptions[]): HTMLElement {
   return el("p", { class: "legend" }, ...keys);
 }
 
-function rowMap(model: Model): Omit<MapOptions, "title" | "domain" | "limit" | "open" | "positionName" | "hint"> & { positionName: (p: number) => string } {
+function rowMap(model: Model): Omit<MapOptions, "title" | keyof MapScale | "limit" | "open" | "positionName" | "hint"> & { positionName: (p: number) => string } {
   const { document: report, view } = model.page;
   const [rows, info] = [view!.rows!, report.rows!];
   const blocks: Block[] = [];
