@@ -12,9 +12,19 @@ import pytest
 
 from edgetool.errors import InternalError
 from edgetool.model.reader import read_model
+from edgetool.model.types import Quantization
 from edgetool.pipeline.report import bundled_page, describe, view_of
 from edgetool.pipeline.targets import resolve_named
-from edgetool.report.html import MAX_OPERATORS, SHORTENED, PageReport, page, reports_data, script_text, shortened
+from edgetool.report.html import (
+    MAX_OPERATORS,
+    SHORTENED,
+    PageReport,
+    model_view,
+    page,
+    reports_data,
+    script_text,
+    shortened,
+)
 from edgetool.report.json import document
 from tests.cli.program import edgetool
 from tests.hostile_names import NAMES
@@ -140,8 +150,11 @@ def test_a_report_of_very_many_operators_is_shortened_and_says_so() -> None:
     assert report.estimate is not None
     assert report.plan is not None
     assert report.arena is not None
+    rows = describe(pages.KEYWORD, [resolve_named("nucleo-l476rg", runtime="native", scratch_budget=0)])[0].report.rows
+    assert rows is not None
     many = replace(
         report,
+        rows=replace(rows, tensors=rows.tensors * 300),
         model=replace(report.model, operators=MAX_OPERATORS + 1),
         estimate=replace(report.estimate, operators=report.estimate.operators * 300),
         plan=replace(report.plan, tensors=report.plan.tensors * 300),
@@ -152,6 +165,10 @@ def test_a_report_of_very_many_operators_is_shortened_and_says_so() -> None:
     assert shorter.plan is not None
     assert omitted is not None
     assert len(shorter.estimate.operators) == len(shorter.plan.tensors) == SHORTENED
+    assert shorter.rows is not None
+    assert len(shorter.rows.tensors) == SHORTENED
+    buffers = len(report.plan.tensors) + len(rows.tensors)
+    assert omitted.buffers == 300 * buffers - 2 * SHORTENED
     assert omitted.operators == 300 * len(report.estimate.operators) - SHORTENED
     slowest = max(item.ms.value for item in report.estimate.operators)
     assert sum(item.ms.value == slowest for item in shorter.estimate.operators) == 300 * sum(
@@ -166,6 +183,21 @@ def test_a_report_of_very_many_operators_is_shortened_and_says_so() -> None:
     assert shown["omitted"]["operators"] == omitted.operators
     assert shown["view"]["stock"] is None
     assert shown["document"] == document(shorter)
+
+
+def test_tensors_of_rows_have_their_own_names_and_impossible_scales_none(tmp_path: Path) -> None:
+    target = resolve_named("nucleo-l476rg", runtime="native", scratch_budget=0)
+    (described,) = describe(pages.KEYWORD, [target])
+    view, model = view_of(described), described.source.model
+    assert view.rows is not None
+    names = {row[1]: row[2] for row in view.tensors if row[5] != "constant"}
+    assert names == {index: model.main.tensors[index].name for index in names}
+    endless = replace(model.main.tensors[0], quantization=Quantization((float("inf"),), (0,), 0))
+    graph = replace(model.main, tensors=(endless, *model.main.tensors[1:]))
+    plan = described.analysis.plan
+    first = model_view(replace(model, subgraphs=(graph,)), plan, None, None).tensors[0]
+    assert first[6] is None
+    assert json.loads(script_text(first))[6] is None
 
 
 def test_the_command_is_shown_as_it_was_typed_without_directories(folder: Path) -> None:

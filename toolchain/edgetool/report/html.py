@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 from edgetool.errors import InternalError
@@ -18,7 +19,7 @@ from edgetool.memory.planner import Plan
 from edgetool.memory.problem import Lifetime
 from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
 from edgetool.model.types import Graph, Model, Operator, Tensor
-from edgetool.report.document import ArenaInfo, EstimateInfo, PlanInfo, PlannedTensor, Report
+from edgetool.report.document import ArenaInfo, EstimateInfo, PlanInfo, PlannedTensor, Report, RowsInfo
 from edgetool.report.json import document, plain
 from edgetool.report.rows_picture import row_boxes
 from edgetool.target.types import Core, Target
@@ -176,7 +177,9 @@ def shortened(report: Report) -> tuple[Report, Omitted | None]:
     estimate, operators = _fewer_operators(report.estimate)
     plan, buffers = _fewer_buffers(report.plan)
     arena, entries = _fewer_entries(report.arena)
-    return replace(report, estimate=estimate, plan=plan, arena=arena), Omitted(operators, buffers, entries)
+    rows, row_tensors = _fewer_rows(report.rows)
+    omitted = Omitted(operators, buffers + row_tensors, entries)
+    return replace(report, estimate=estimate, plan=plan, arena=arena, rows=rows), omitted
 
 
 def _fewer_operators(estimate: EstimateInfo | None) -> tuple[EstimateInfo | None, int]:
@@ -206,6 +209,13 @@ def _fewer_entries(arena: ArenaInfo | None) -> tuple[ArenaInfo | None, int]:
         return None, 0
     kept = _largest([item.bytes for item in arena.breakdown])
     return replace(arena, breakdown=tuple(arena.breakdown[i] for i in kept)), len(arena.breakdown) - len(kept)
+
+
+def _fewer_rows(rows: RowsInfo | None) -> tuple[RowsInfo | None, int]:
+    if rows is None:
+        return None, 0
+    kept = _largest([item.most_rows * item.row_bytes for item in rows.tensors])
+    return replace(rows, tensors=tuple(rows.tensors[i] for i in kept)), len(rows.tensors) - len(kept)
 
 
 def _largest(sizes: Sequence[Any]) -> list[int]:
@@ -242,7 +252,8 @@ def model_view(
         stock: The arena with TFLM's own planner, if it is known.
         rows: The rows of native code, if they are planned.
     """
-    planned = {(buffer.subgraph, buffer.tensor) for buffer in plan.problem.buffers}
+    # The buffers of rows have names such as "2 of 48 rows of x".
+    planned = set() if rows is not None else {(buffer.subgraph, buffer.tensor) for buffer in plan.problem.buffers}
     spans = [plan.timeline.operators.get((graph.index, item.index)) for graph, item in _operators(model)]
     if len(plan.order) == len(spans):  # no control flow: operators run one after the other
         places = {operator: place for place, operator in enumerate(plan.order)}
@@ -273,6 +284,8 @@ def _ends(span: Lifetime | None) -> tuple[int, int]:
 def _tensor(graph: Graph, tensor: Tensor, planned: set[tuple[int, int]]) -> TensorRow:
     has_name = (graph.index, tensor.index) in planned or tensor.is_constant
     scale, zero_point = tensor.per_tensor or (None, None)
+    if scale is not None and not isfinite(scale):  # JSON has no such number
+        scale = None
     scales = 0 if tensor.quantization is None else len(tensor.quantization.scales)
     return (
         *(graph.index, tensor.index, None if has_name else tensor.name, tensor.shape, tensor.dtype.name.lower()),
