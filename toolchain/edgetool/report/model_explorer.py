@@ -1,0 +1,153 @@
+"""Node data for Google's Model Explorer: the time, arena, multiply-accumulates and error of each operator as colours.
+
+The viewer shows one figure per file. The format is that of ModelNodeData in its package ai-edge-model-explorer
+(node_data_builder.py), with nodes and graphs named as by the adapter with which it opens .tflite files
+(direct_flatbuffer_to_json_graph_convert.cc).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgetool.model.scopes import layer_of
+from edgetool.model.types import Graph, Model
+from edgetool.report.document import Report
+from edgetool.report.moments import Moments, arena_bytes, operator_macs
+
+# By operator, as (subgraph, index).
+Values = Mapping[tuple[int, int], float | int]
+
+FIGURES = ("time", "arena", "macs", "error")
+LOW, HIGH = "#fff5eb", "#d94801"
+GRADIENT = [{"stop": 0, "bgColor": LOW}, {"stop": 1, "bgColor": HIGH}]
+DIGITS = 4
+# A JavaScript object cannot have this property, so that the viewer would not find a tensor of this name.
+NO_KEY = "__proto__"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeData:
+    """A file for each of FIGURES that is known, as a JSON value, and a sentence for everything that the files lack."""
+
+    files: dict[str, dict[str, Any]]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """A figure of operators. title: its name in the viewer.
+
+    hidden: statistics of groups of nodes that have no meaning.
+    """
+
+    title: str
+    values: Values
+    hidden: tuple[str, ...] = ()
+
+
+def node_data(report: Report, model: Model, moments: Moments) -> NodeData:
+    """Return the node data of a model.
+
+    A figure that is not known of any operator has no file: the time without an estimate, and the error unless the
+    quantization of layers was measured.
+
+    Args:
+        report: The report on the plan.
+        model: The model of its file.
+        moments: Those of the plan.
+    """
+    target = "" if report.target is None else f", {report.target.name}"
+    errors, unmatched = _errors(report, model)
+    figures = (
+        _Figure(f"time in ms{target}", _times(report)),
+        _Figure(f"arena in bytes{target}", arena_bytes(moments), hidden=("sum", "avg")),
+        _Figure(f"MACs{target}", operator_macs(report, model)),
+        _Figure("error in quantization steps", errors, hidden=("sum",)),
+    )
+    ids, keys = graph_ids(model), [node_keys(graph) for graph in model.subgraphs]
+    used = Counter(ids)
+    ambiguous = [graph.index for graph in model.subgraphs if used[ids[graph.index]] > 1]
+    files: dict[str, dict[str, Any]] = {name: {} for name in FIGURES}
+    for name, figure in zip(FIGURES, figures, strict=True):
+        for graph in model.subgraphs:
+            data = _graph_data(figure, graph, keys[graph.index])
+            if data["results"] and used[ids[graph.index]] == 1:
+                files[name][ids[graph.index]] = data
+    notes = []
+    if ambiguous:
+        notes.append(
+            f"Model Explorer cannot tell {len(ambiguous):,} subgraphs apart, which share their names with others "
+            f"(the first is subgraph {ambiguous[0]}): they have no data"
+        )
+    nameless = sum(len(graph.operators) - len(keys[graph.index]) for graph in model.subgraphs)
+    if nameless:
+        notes.append(f"{nameless:,} operators have no data: in Model Explorer, their numbers are the names of tensors")
+    if unmatched:
+        notes.append(f"the errors of {unmatched:,} layers have no operator, by the names of its tensors")
+    return NodeData({name: data for name, data in files.items() if data}, tuple(notes))
+
+
+def graph_ids(model: Model) -> list[str]:
+    """Return the names of the subgraphs in the viewer: their own, that of a signature, or a number."""
+    signatures = {item.subgraph: item.key for item in reversed(model.signatures)}
+    return [
+        graph.name or signatures.get(graph.index) or ("main" if graph.index == 0 else f"subgraph_{graph.index}")
+        for graph in model.subgraphs
+    ]
+
+
+def node_keys(graph: Graph) -> dict[int, str]:
+    """Return the key of each operator, without those that have none.
+
+    It is the operator's position in the file. But the viewer prefers a tensor of that name: then it is the name of an
+    output, if no other tensor has it.
+    """
+    names = Counter(tensor.name for tensor in graph.tensors)
+    keys = {}
+    for operator in graph.operators:
+        outputs = (graph.tensors[index].name for index in operator.outputs if index >= 0)
+        unique = [name for name in outputs if names[name] == 1 and name != NO_KEY]
+        candidates = [name for name in (str(operator.index),) if name not in names] + unique
+        if candidates:
+            keys[operator.index] = candidates[0]
+    return keys
+
+
+def _graph_data(figure: _Figure, graph: Graph, keys: Mapping[int, str]) -> dict[str, Any]:
+    results = {
+        key: {"value": figure.values[graph.index, operator]}
+        for operator, key in keys.items()
+        if (graph.index, operator) in figure.values
+    }
+    hidden = {"hideAggregatedStats": list(figure.hidden)} if figure.hidden else {}
+    return {"results": results, "name": figure.title, "gradient": GRADIENT, **hidden}
+
+
+def _times(report: Report) -> Values:
+    if report.estimate is None:
+        return {}
+    return {(item.subgraph, item.index): _rounded(item.ms.value) for item in report.estimate.operators}
+
+
+def _errors(report: Report, model: Model) -> tuple[Values, int]:
+    """Return the errors of the operators of measured layers, and the number of layers of which there is no operator.
+
+    A layer is known by its name, which is in those of the tensors, and by the kind of the operator.
+    """
+    losses = () if report.quantization is None else report.quantization.layers
+    by_layer = {item.name: item for item in losses if item.name}
+    values, matched = {}, set()
+    for operator in model.main.operators:
+        outputs = [model.main.tensors[index].name for index in operator.outputs if index >= 0]
+        loss = by_layer.get(layer_of(outputs, by_layer) or "")
+        if loss is not None and loss.operator == operator.label:
+            values[0, operator.index] = _rounded(loss.rmse_over_scale)
+            matched.add(loss.name)
+    return values, len(losses) - len(matched)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
