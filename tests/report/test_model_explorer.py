@@ -192,7 +192,7 @@ def test_errors_belong_to_the_operators_of_measured_layers() -> None:
     kinds = {str(operator.index): operator.label for operator in item.source.model.main.operators}
     first = next(key for key, label in kinds.items() if label == "CONV_2D")
     assert values(data, "error") == {first: 0.3123}
-    assert data.notes == ("the errors of 2 layers have no operator, by the names of its tensors",)
+    assert data.notes == ("2 measured layers have no operator, by the names of its tensors: their errors are missing",)
 
 
 def outputs() -> dict[int, str]:

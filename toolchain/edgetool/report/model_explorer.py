@@ -23,6 +23,7 @@ Values = Mapping[tuple[int, int], float | int]
 FIGURES = ("time", "arena", "macs", "error")
 LOW, HIGH = "#fff5eb", "#d94801"
 GRADIENT = [{"stop": 0, "bgColor": LOW}, {"stop": 1, "bgColor": HIGH}]
+NO_SUMS = {"hideAggregatedStats": ["sum", "avg"], "hideInChildrenStatsTable": True}
 DIGITS = 4
 # A JavaScript object cannot have this property, so that the viewer would not find a tensor of this name.
 NO_KEY = "__proto__"
@@ -38,14 +39,11 @@ class NodeData:
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure of operators. title: its name in the viewer.
-
-    hidden: statistics of groups of nodes that have no meaning.
-    """
+    """A figure of operators. title: its name in the viewer. adds_up: whether sums over operators have a meaning."""
 
     title: str
     values: Values
-    hidden: tuple[str, ...] = ()
+    adds_up: bool = True
 
 
 def node_data(report: Report, model: Model, moments: Moments) -> NodeData:
@@ -61,33 +59,33 @@ def node_data(report: Report, model: Model, moments: Moments) -> NodeData:
     """
     target = "" if report.target is None else f", {report.target.name}"
     errors, unmatched = _errors(report, model)
-    figures = (
-        _Figure(f"time in ms{target}", _times(report)),
-        _Figure(f"arena in bytes{target}", arena_bytes(moments), hidden=("sum", "avg")),
-        _Figure(f"MACs{target}", operator_macs(report, model)),
-        _Figure("error in quantization steps", errors, hidden=("sum",)),
-    )
-    ids, keys = graph_ids(model), [node_keys(graph) for graph in model.subgraphs]
+    figures = {
+        "time": _Figure(f"time in ms{target}", _times(report)),
+        "arena": _Figure(f"arena in bytes{target}", arena_bytes(moments), adds_up=False),
+        "macs": _Figure(f"MACs{target}", operator_macs(report, model)),
+        "error": _Figure("error in quantization steps", errors, adds_up=False),
+    }
+    ids = graph_ids(model)
     used = Counter(ids)
-    ambiguous = [graph.index for graph in model.subgraphs if used[ids[graph.index]] > 1]
-    files: dict[str, dict[str, Any]] = {name: {} for name in FIGURES}
-    for name, figure in zip(FIGURES, figures, strict=True):
-        for graph in model.subgraphs:
-            data = _graph_data(figure, graph, keys[graph.index])
-            if data["results"] and used[ids[graph.index]] == 1:
-                files[name][ids[graph.index]] = data
-    notes = []
-    if ambiguous:
-        notes.append(
-            f"Model Explorer cannot tell {len(ambiguous):,} subgraphs apart, which share their names with others "
-            f"(the first is subgraph {ambiguous[0]}): they have no data"
-        )
-    nameless = sum(len(graph.operators) - len(keys[graph.index]) for graph in model.subgraphs)
-    if nameless:
-        notes.append(f"{nameless:,} operators have no data: in Model Explorer, their numbers are the names of tensors")
-    if unmatched:
-        notes.append(f"the errors of {unmatched:,} layers have no operator, by the names of its tensors")
-    return NodeData({name: data for name, data in files.items() if data}, tuple(notes))
+    graphs = [(ids[graph.index], graph, node_keys(graph)) for graph in model.subgraphs if used[ids[graph.index]] == 1]
+    files = {
+        name: {
+            identifier: data
+            for identifier, graph, keys in graphs
+            if (data := _graph_data(figure, graph, keys))["results"]
+        }
+        for name, figure in figures.items()
+    }
+    nameless = sum(len(graph.operators) - len(keys) for _, graph, keys in graphs)
+    notes = (
+        (len(ids) - len(graphs), "subgraphs have no data: Model Explorer cannot tell them apart, by their names"),
+        (nameless, "operators have no data: in Model Explorer, their numbers are the names of tensors"),
+        (unmatched, "measured layers have no operator, by the names of its tensors: their errors are missing"),
+    )
+    return NodeData(
+        {name: data for name, data in files.items() if data},
+        tuple(f"{count:,} {text}" for count, text in notes if count),
+    )
 
 
 def graph_ids(model: Model) -> list[str]:
@@ -122,8 +120,7 @@ def _graph_data(figure: _Figure, graph: Graph, keys: Mapping[int, str]) -> dict[
         for operator, key in keys.items()
         if (graph.index, operator) in figure.values
     }
-    hidden = {"hideAggregatedStats": list(figure.hidden)} if figure.hidden else {}
-    return {"results": results, "name": figure.title, "gradient": GRADIENT, **hidden}
+    return {"results": results, "name": figure.title, "gradient": GRADIENT, **({} if figure.adds_up else NO_SUMS)}
 
 
 def _times(report: Report) -> Values:
