@@ -18,6 +18,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, notice, printable
+from edgetool.cli.page import command_line, page_reports, write_page
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,26 +102,34 @@ def command(
     from edgetool.cli.view import joint_verdict
     from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.planning import interruptible
-    from edgetool.pipeline.report import bundled_page, describe
-    from edgetool.report.html import page, page_data
-    from edgetool.report.json import document
+    from edgetool.pipeline.report import describe, view_of
+    from edgetool.report.html import reports_data
 
     inputs = (model,) if custom_operators is None else (model, custom_operators)
     output = DEFAULT_OUTPUTS.get(form) if output is None else output
     _check_output(form, output, target, force=force, inputs=inputs)
     file_plan: Literal["use", "replace"] = "replace" if replan else "use"
     request = PlanRequest(order, strategy, time_limit=time_limit, file_plan=file_plan, shrink=shrink)
-    targets: list[Target | None] = [None]
+    targets: list[tuple[Target | None, bool]] = [(None, False)]
     if target or any(value is not None for value in overrides.values()):
-        from edgetool.pipeline.targets import resolve_named
+        from edgetool.pipeline.targets import resolve_with_native
 
-        targets = [resolve_named(name, **overrides) for name in target or (None,)]
+        targets = [resolve_with_native(name, **overrides) for name in target or (None,)]
     with interruptible(time_limit) as deadline:
-        described = describe(model, targets, request=request, deadline=deadline, custom_operators=custom_operators)
+        described = describe(
+            model,
+            [device for device, _ in targets],
+            request=request,
+            native=targets[0][1],
+            deadline=deadline,
+            custom_operators=custom_operators,
+        )
     reports = [item.report for item in described]
     if form == HTML:
-        text = page(bundled_page(), page_data([document(item) for item in reports], ""))
-        deliver(text, output, force=force, quiet=quiet, inputs=inputs)
+        assert output is not None
+        views = [view_of(item.source, item.analysis, item.native) for item in described]
+        data = reports_data(page_reports(reports, views), command_line(click.get_current_context()))
+        write_page(output, data, force=force, quiet=quiet, inputs=inputs)
     else:
         _export(described[0], form, output, force=force, quiet=quiet, inputs=inputs)
     verdict = joint_verdict(reports)

@@ -9,17 +9,38 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetool.memory.planner import PlanRequest
+from edgetool.memory.planner import PlanRequest, plan_memory
+from edgetool.model.edit import without_metadata
+from edgetool.model.metadata import METADATA_NAME
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.planning import Deadline, check_applies, plan_findings, search_findings
 from edgetool.pipeline.report_file import quantizations
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import Report
+from edgetool.report.html import ModelView, model_view, rows_view
+from edgetool.target.load import load_runtime
+from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
 if TYPE_CHECKING:
     from edgetool.pipeline.native import NativeModel
+
+
+def view_of(source: Source, analysis: Analysis, native: NativeModel | None = None) -> ModelView:
+    """Return what drawings of a model need besides its report.
+
+    Native code is drawn beside the plan that TFLM's own planner makes for the kernels whose outputs it has.
+    """
+    model, target, stock, rows = source.model, analysis.target, analysis.plan.stock, None
+    if native is not None:
+        planned = native.planned.rows
+        rows = None if planned is None else rows_view(planned.problem, planned.plan)
+        if target is not None:
+            reference = target.with_overrides(runtime=load_runtime(target.runtime.name).reference)
+            plain = without_metadata(model, METADATA_NAME)
+            stock = plan_memory(plain, platform_of(reference), PlanRequest(file_plan="only")).account
+    return model_view(model, analysis.plan, target, stock, rows)
 
 
 @cache
@@ -43,6 +64,7 @@ def describe(
     targets: Sequence[Target | None],
     *,
     request: PlanRequest | None = None,
+    native: bool = False,
     deadline: Deadline | None = None,
     custom_operators: Path | None = None,
 ) -> tuple[Described, ...]:
@@ -52,6 +74,7 @@ def describe(
         path: The .tflite. The report of its conversion, NAME.json beside it, states the loss of quantization.
         targets: The targets.
         request: How to plan.
+        native: Whether to plan native code where there is no target.
         deadline: The end of the search; by default, at the time limit of the request, for each target.
         custom_operators: The user's description of custom operators.
 
@@ -72,25 +95,25 @@ def describe(
     described = []
     for target in targets:
         ends = deadline or Deadline(request.time_limit)
-        native = None
-        if target is not None and target.runtime.is_native:
+        code: NativeModel | None = None
+        if native if target is None else target.runtime.is_native:
             from edgetool.pipeline.native import native_model  # imports numpy, which plans for TFLM do not need
 
-            native = native_model(source, target, request, ends)
-            analysis, findings = native.analysis, native.findings
+            code = native_model(source, target, request, ends)
+            analysis, findings = code.analysis, code.findings
         else:
             check_applies(request, source.model)
             analysis = analyse(source, target, request, ends.effort(request.seed), custom=custom)
             findings = plan_findings(source.model, analysis.plan, target)
         findings = (*findings, *search_findings(analysis.plan, ends, "see --time-limit"))
-        if native is None and target is not None and analysis.fit is not None and analysis.fit.arena_fits is False:
+        if code is None and target is not None and analysis.fit is not None and analysis.fit.arena_fits is False:
             from edgetool.pipeline.native import smaller_findings
 
             findings += smaller_findings(source, target)
         item = report(source, analysis, options=options, quantization=quantization, findings=findings)
-        if native is not None:
+        if code is not None:
             from edgetool.pipeline.native import native_report
 
-            item = native_report(native, item)
-        described.append(Described(source, analysis, item, native))
+            item = native_report(code, item)
+        described.append(Described(source, analysis, item, code))
     return tuple(described)

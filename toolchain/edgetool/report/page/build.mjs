@@ -5,7 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
 const options = { bundle: true, minify: true, write: false, metafile: true, charset: "ascii", legalComments: "none" };
-const script = await build({ ...options, entryPoints: ["main.ts"], format: "iife", target: "es2020" });
+const script = await build({ ...options, entryPoints: ["main.ts"], format: "iife", target: "es2021" });
 const style = await build({ ...options, entryPoints: ["style.css"], target: ["chrome100", "firefox100", "safari15"] });
 const text = (result) => result.outputFiles[0].text.trim();
 const hash = (content) => `sha256-${createHash("sha256").update(content).digest("base64")}`;
