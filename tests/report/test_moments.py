@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from edgetool.codegen.native.rows import FEED
 from edgetool.memory.lifetimes import timeline
+from edgetool.memory.problem import aligned
 from edgetool.memory.streaming.problem import RowProblem
 from edgetool.model.edit import in_order
 from edgetool.model.types import Model
@@ -27,6 +28,7 @@ from tests.memory.streaming.problems import row_problems, schedules
 from tests.model.builders import Builder, branches_model, chain_model, conv_model, residual_model
 from tests.report.described import M4, NATIVE, ROWS, described
 from tests.report.test_json import REPORT
+from tests.report.test_rows_picture import in_memory
 
 STRUCTURES = (account_structures.branches, account_structures.loop, account_structures.variables)
 
@@ -139,8 +141,11 @@ def test_moments_of_rows_are_the_steps_of_the_schedule(data: st.DataObject, prob
     for run in moments.runs:
         calls[run.operator] += run.calls
     assert all(calls[run.operator] == run.of for run in moments.runs)
-    scratch = {step for block in moments.blocks if block.kind == "scratch" for step in range(block.first, block.end)}
-    assert scratch == {step for step, number in enumerate(plan.schedule) if problem.operators[number].scratch_bytes}
+    sizes = problem.row_sizes()
+    assert bytes_in_use(moments) == tuple(
+        sum(sizes[row] for row in rows) + aligned(problem.operators[number].scratch_bytes, 4)
+        for rows, number in zip(in_memory(problem, plan.schedule), plan.schedule, strict=True)
+    )
 
 
 def test_rows_take_the_memory_of_their_plan() -> None:

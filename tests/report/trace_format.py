@@ -171,5 +171,6 @@ def _counters(
         assert value >= 0
         samples = counters[names["process_name"][event["pid"], None], f"{event['name']} {key}"]
         samples.append((nanoseconds(event["ts"]), value))
+    for samples in counters.values():
         assert samples == sorted(samples, key=lambda sample: sample[0])
     return dict(counters)

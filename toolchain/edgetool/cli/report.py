@@ -97,7 +97,8 @@ def command(
 ) -> None:
     """Write one HTML page that shows where every byte and millisecond of MODEL, a .tflite file, goes.
 
-    The page contains everything that it needs, loads nothing, and can be printed.
+    The page contains everything that it needs, loads nothing, and can be printed. --format writes files for other
+    viewers instead.
     """
     from edgetool.cli.view import joint_verdict
     from edgetool.memory.planner import PlanRequest
