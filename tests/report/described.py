@@ -7,7 +7,8 @@ from pathlib import Path
 
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
-from edgetool.pipeline.report import Described, describe
+from edgetool.pipeline.report import describe
+from edgetool.pipeline.reporting import Described
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
 

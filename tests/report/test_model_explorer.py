@@ -14,7 +14,7 @@ import pytest
 
 from edgetool.model.types import Graph, Model, Signature
 from edgetool.model.writer import write_model
-from edgetool.pipeline.report import Described
+from edgetool.pipeline.reporting import Described
 from edgetool.pipeline.viewers import FILES, moments_of, viewer_files
 from edgetool.report.document import Histogram, LayerLoss, QuantizationInfo
 from edgetool.report.model_explorer import FIGURES, NodeData, graph_ids, node_data, node_keys

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from edgetool.model.types import Model
-from edgetool.pipeline.report import Described
+from edgetool.pipeline.reporting import Described
 from edgetool.pipeline.viewers import moments_of, viewer_files
 from edgetool.report.json import to_json
 from edgetool.report.moments import Moments

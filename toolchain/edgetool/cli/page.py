@@ -16,8 +16,9 @@ from edgetool.cli.output import deliver
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from edgetool.pipeline.reporting import Described
     from edgetool.report.document import Report
-    from edgetool.report.html import ModelView, PageReport
+    from edgetool.report.html import PageReport
 
 html_option = option(
     "--html", group="Output", type=PATH, metavar="FILE.html", help="Also write a page for browsers to FILE.html."
@@ -32,26 +33,37 @@ def check_page(path: Path | None, *, force: bool, inputs: tuple[Path, ...]) -> N
         check_writable(path.parent, (path.name,), force=force, inputs=inputs, option="--html")
 
 
-def page_reports(reports: Sequence[Report], views: Sequence[ModelView | None]) -> list[PageReport]:
-    """Return the reports with their verdicts, as pages show them."""
+def page_reports(items: Sequence[Described | Report]) -> list[PageReport]:
+    """Return the reports as pages show them: with their verdicts, and what drawings need, if their models are known."""
     from edgetool.cli.view import verdict_of
+    from edgetool.pipeline.report import view_of
+    from edgetool.pipeline.reporting import Described
     from edgetool.report.html import PageReport
 
-    verdicts = [verdict_of(report) for report in reports]
-    return [
-        PageReport(report, verdict.text, verdict.negative, view)
-        for report, verdict, view in zip(reports, verdicts, views, strict=True)
-    ]
+    pages = []
+    for item in items:
+        report, view = (item.report, view_of(item)) if isinstance(item, Described) else (item, None)
+        verdict = verdict_of(report)
+        pages.append(PageReport(report, verdict.text, verdict.negative, view))
+    return pages
 
 
-def write_page(
-    path: Path, data: Mapping[str, Any], *, force: bool, quiet: bool, inputs: tuple[Path, ...], option: str = "--html"
-) -> None:
+def write_page(path: Path, data: Mapping[str, Any], *, force: bool, quiet: bool, inputs: tuple[Path, ...]) -> None:
     """Write the page of the data. Raises OutputError."""
     from edgetool.pipeline.report import bundled_page
     from edgetool.report.html import page
 
     deliver(page(bundled_page(), data), path, force=force, quiet=quiet, inputs=inputs)
+
+
+def write_reports(
+    path: Path, items: Sequence[Described], *, force: bool, quiet: bool, inputs: tuple[Path, ...]
+) -> None:
+    """Write the page of some reports. Raises OutputError."""
+    from edgetool.report.html import reports_data
+
+    data = reports_data(page_reports(items), command_line(click.get_current_context()))
+    write_page(path, data, force=force, quiet=quiet, inputs=inputs)
 
 
 def command_line(context: click.Context) -> str:

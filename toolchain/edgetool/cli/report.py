@@ -18,13 +18,13 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, notice, printable
-from edgetool.cli.page import command_line, page_reports, write_page
+from edgetool.cli.page import write_reports
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
     from edgetool.memory.layout.solve import LayoutStrategy
     from edgetool.memory.order.solve import OrderStrategy
-    from edgetool.pipeline.report import Described
+    from edgetool.pipeline.reporting import Described
     from edgetool.pipeline.viewers import Viewer
     from edgetool.target.types import Target
 
@@ -103,8 +103,7 @@ def command(
     from edgetool.cli.view import joint_verdict
     from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.planning import interruptible
-    from edgetool.pipeline.report import describe, view_of
-    from edgetool.report.html import reports_data
+    from edgetool.pipeline.report import describe
 
     inputs = (model,) if custom_operators is None else (model, custom_operators)
     output = DEFAULT_OUTPUTS.get(form) if output is None else output
@@ -125,15 +124,12 @@ def command(
             deadline=deadline,
             custom_operators=custom_operators,
         )
-    reports = [item.report for item in described]
     if form == HTML:
         assert output is not None
-        views = [view_of(item.source, item.analysis, item.native) for item in described]
-        data = reports_data(page_reports(reports, views), command_line(click.get_current_context()))
-        write_page(output, data, force=force, quiet=quiet, inputs=inputs)
+        write_reports(output, described, force=force, quiet=quiet, inputs=inputs)
     else:
         _export(described[0], form, output, force=force, quiet=quiet, inputs=inputs)
-    verdict = joint_verdict(reports)
+    verdict = joint_verdict([item.report for item in described])
     if verdict.negative and not quiet:
         notice(verdict.text)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.resources
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +11,11 @@ from typing import TYPE_CHECKING
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
-from edgetool.pipeline.analysis import Analysis, analyse
+from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.planning import Deadline, check_applies, plan_findings, search_findings
 from edgetool.pipeline.report_file import quantizations
-from edgetool.pipeline.reporting import report
-from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
-from edgetool.report.document import Report
+from edgetool.pipeline.reporting import Described, report
+from edgetool.pipeline.source import file_name, open_tflite, read_custom_operators
 from edgetool.report.html import ModelView, model_view, rows_view
 from edgetool.target.load import load_runtime
 from edgetool.target.platform import platform_of
@@ -27,12 +25,13 @@ if TYPE_CHECKING:
     from edgetool.pipeline.native import NativeModel
 
 
-def view_of(source: Source, analysis: Analysis, native: NativeModel | None = None) -> ModelView:
+def view_of(described: Described) -> ModelView:
     """Return what drawings of a model need besides its report.
 
     Native code is drawn beside the plan that TFLM's own planner makes for the kernels whose outputs it has.
     """
-    model, target, stock, rows = source.model, analysis.target, analysis.plan.stock, None
+    model, native, plan = described.source.model, described.native, described.analysis.plan
+    target, stock, rows = described.analysis.target, plan.stock, None
     if native is not None:
         planned = native.planned.rows
         rows = None if planned is None else rows_view(planned.problem, planned.plan)
@@ -40,23 +39,13 @@ def view_of(source: Source, analysis: Analysis, native: NativeModel | None = Non
             reference = target.with_overrides(runtime=load_runtime(target.runtime.name).reference)
             plain = without_metadata(model, METADATA_NAME)
             stock = plan_memory(plain, platform_of(reference), PlanRequest(file_plan="only")).account
-    return model_view(model, analysis.plan, target, stock, rows)
+    return model_view(model, plan, target, stock, rows)
 
 
 @cache
 def bundled_page() -> str:
     """Return the page without data."""
     return importlib.resources.files("edgetool.report").joinpath("page", "page.html").read_text(encoding="utf-8")
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A model, its analysis on a target, and the report on both; native: the model as native code, if it is that."""
-
-    source: Source
-    analysis: Analysis
-    report: Report
-    native: NativeModel | None = None
 
 
 def describe(

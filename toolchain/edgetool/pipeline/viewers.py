@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetool.pipeline.report import Described
+from edgetool.pipeline.reporting import Described
 from edgetool.report.json import to_json
 from edgetool.report.model_explorer import FIGURES, node_data
 from edgetool.report.moments import Moments, row_moments, tensor_moments

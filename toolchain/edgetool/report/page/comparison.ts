@@ -37,7 +37,7 @@ export function comparison(document: Comparison, context: Context, command: stri
     content.push(el("h3", {}, "Operators side by side"), context.table(operators, [
       { title: "A", value: (item) => item.a, cell: (item) => item.a?.replace(/^0:/, "") ?? "\u2013" },
       { title: "B", value: (item) => item.b, cell: (item) => item.b?.replace(/^0:/, "") ?? "\u2013" },
-      { title: "operator", value: (item) => visible(item.operator) },
+      { title: "operator", long: true, value: (item) => visible(item.operator) },
       ...(timed ? [
         { title: "time A", value: (item: (typeof operators)[number]) => item.a_ms, cell: (item: (typeof operators)[number]) => cell(item.a_ms, duration), numeric: true },
         { title: "time B", value: (item: (typeof operators)[number]) => item.b_ms, cell: (item: (typeof operators)[number]) => cell(item.b_ms, duration), numeric: true },

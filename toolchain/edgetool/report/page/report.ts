@@ -258,9 +258,9 @@ function tailTable(model: Model, context: Context): HTMLElement[] {
   if (!parts.length) return [];
   const total = parts.reduce((sum, part) => sum + part.bytes, 0);
   const columns: Column<(typeof parts)[number]>[] = [
-    { title: "part", value: (part) => part.name, cell: (part) => (part.operator ? link(part.name, part.operator, context) : part.name) },
+    { title: "part", long: true, value: (part) => part.name, cell: (part) => (part.operator ? link(part.name, part.operator, context) : part.name) },
     { title: "bytes", value: (part) => part.bytes, cell: (part) => bar(part.bytes / Math.max(...parts.map((item) => item.bytes)), grouped(part.bytes)), numeric: true },
-    { title: "contents", value: (part) => part.lines.map(([name, text]) => `${text} ${name}`).join(", ") },
+    { title: "contents", long: true, value: (part) => part.lines.map(([name, text]) => `${text} ${name}`).join(", ") },
   ];
   return [details(`Tail: ${size(total)} in ${plural(parts.length, "part")}`, context.table(parts, columns, { caption: "The tail by part and operator", text: (part) => part.name }))];
 }
@@ -269,7 +269,7 @@ function rowTables(model: Model, context: Context): HTMLElement[] {
   const rows = model.page.document.rows;
   if (!rows) return [];
   const tensors = context.table(rows.tensors, [
-    { title: "tensor", value: (item) => visible(item.name) },
+    { title: "tensor", long: true, value: (item) => visible(item.name) },
     { title: "rows", value: (item) => item.rows, numeric: true },
     { title: "bytes per row", value: (item) => item.row_bytes, numeric: true },
     { title: "most rows in memory", value: (item) => item.most_rows, numeric: true },
@@ -279,7 +279,7 @@ function rowTables(model: Model, context: Context): HTMLElement[] {
   const segments = context.table(rows.segments, [
     { title: "first step", value: (item) => item.first_step, numeric: true },
     { title: "last step", value: (item) => item.last_step, numeric: true },
-    { title: "operators", value: (item) => segmentText(item.operators) },
+    { title: "operators", long: true, value: (item) => segmentText(item.operators) },
   ], { caption: "Segments of the schedule" });
   return [
     el("p", {}, `The schedule has ${plural(rows.steps, "step")}; its table and the offsets take ${size(rows.table_bytes)} of flash.` +
@@ -297,7 +297,7 @@ function bufferTable(model: Model, context: Context): HTMLElement[] {
   if (!all.length) return [el("p", {}, "There are no tensors in the arena.")];
   const about = (item: (typeof all)[number]) => (item.scratch ? undefined : model.tensors.get(key(item.subgraph, item.index)));
   const made = context.table(all, [
-    { title: "buffer", value: (item) => (item.scratch ? `scratch: ${visible(item.name)}` : visible(item.name)) },
+    { title: "buffer", long: true, value: (item) => (item.scratch ? `scratch: ${visible(item.name)}` : visible(item.name)) },
     { title: "shape", value: (item) => about(item)?.shape ?? null },
     { title: "type", value: (item) => about(item)?.type ?? null },
     { title: "offset", value: (item) => item.offset, numeric: true },
@@ -322,7 +322,7 @@ function operators(model: Model, context: Context): Section | null {
   const bound = (info: OperatorInfo): string => (info.bound === "memory" ? "memory" : info.bound === "compute" ? "compute" : "other");
   const columns: Column<(typeof model.operators)[number]>[] = [
     { title: "#", value: (item) => item.subgraph * 1e6 + item.index, cell: (item) => (item.subgraph ? `${item.subgraph}:${item.index}` : String(item.index)), numeric: true },
-    { title: "operator", value: (item) => visible(item.label), cell: (item) => el("span", {}, visible(item.label), connections(model, item)) },
+    { title: "operator", long: true, value: (item) => visible(item.label), cell: (item) => el("span", {}, visible(item.label), connections(model, item)) },
   ];
   if (timed.length) {
     columns.push(
@@ -404,7 +404,7 @@ function quantization(model: Model, context: Context): Section | null {
   if (ends.length) {
     content.push(context.table(ends, [
       { title: "end", value: (item) => item.role },
-      { title: "tensor", value: (item) => item.tensor.name },
+      { title: "tensor", long: true, value: (item) => item.tensor.name },
       { title: "shape", value: (item) => item.tensor.shape },
       { title: "type", value: (item) => item.tensor.type },
       { title: "scale", value: (item) => item.tensor.scale, numeric: true },
@@ -419,7 +419,7 @@ function quantization(model: Model, context: Context): Section | null {
   if (loss?.layers.length) {
     const most = Math.max(...loss.layers.map((item) => item.rmse_over_scale));
     content.push(el("h3", {}, "Loss of each layer, the worst first"), context.table(loss.layers, [
-      { title: "layer", value: (item) => visible(item.name) || "?", cell: (item) => el("span", {}, visible(item.name), el("span", { class: "detail" }, `${visible(item.operator)} ${visible(item.layer_class)}`)) },
+      { title: "layer", long: true, value: (item) => visible(item.name) || "?", cell: (item) => el("span", {}, visible(item.name), el("span", { class: "detail" }, `${visible(item.operator)} ${visible(item.layer_class)}`)) },
       { title: "SQNR in dB", value: (item) => item.sqnr_db, cell: (item) => (item.sqnr_db === null ? "exact" : digits(item.sqnr_db, 3)), numeric: true },
       { title: "error in steps", value: (item) => item.rmse_over_scale, cell: (item) => bar(item.rmse_over_scale / most, digits(item.rmse_over_scale, 3)), numeric: true },
       { title: "range", value: (item) => item.maximum - item.minimum, cell: (item) => `${digits(item.minimum, 3)} to ${digits(item.maximum, 3)}`, numeric: true },

@@ -1,7 +1,7 @@
 // The variants of a sweep: a plot of two figures that the reader chooses, and a table of all.
 import { el } from "./dom";
 import { figureName } from "./comparison";
-import { count, digits, duration, energy, grouped, percent, plural, size, visible } from "./format";
+import { count, digits, duration, energy, grouped, percent, plural, shortSize, size, visible } from "./format";
 import { commands, type Context, type Section } from "./report";
 import { scatter, type Point } from "./scatter";
 import type { Sweep, Variant } from "./types";
@@ -49,10 +49,10 @@ export function sweep(document: Sweep, context: Context, command: string): Secti
   const listed = el("div");
   let chosen: Set<string> | null = null;
   const columns = [
-    { title: "number", value: (item: Variant) => item.number, numeric: true, cell: (item: Variant) => anchor(item) },
-    { title: "variant", value: variantName },
+    { title: "no", value: (item: Variant) => item.number, numeric: true, cell: (item: Variant) => anchor(item) },
+    { title: "variant", long: true, value: variantName },
     { title: "state", value: state },
-    ...known.map((name) => ({ title: figureName(name), value: (item: Variant) => figure(item, name), numeric: true, cell: (item: Variant) => { const value = figure(item, name); return value === null ? "\u2013" : AXES[name].text(value); } })),
+    ...known.map((name) => ({ title: figureName(name), value: (item: Variant) => figure(item, name), numeric: true, cell: (item: Variant) => { const value = figure(item, name); return value === null ? "\u2013" : (name.endsWith("bytes") ? shortSize : AXES[name].text)(value); } })),
   ];
   const anchor = (item: Variant): HTMLElement => {
     const made = el("a", { href: `#variant-${item.number}` }, String(item.number));

@@ -7,6 +7,7 @@ export interface Column<T> {
   value: (row: T) => number | string | null;
   cell?: (row: T) => Child;
   numeric?: boolean;
+  long?: boolean; // names, which may break anywhere
 }
 
 export interface TableOptions<T> {
@@ -52,7 +53,7 @@ export function table<T>(rows: T[], columns: Column<T>[], options: TableOptions<
     const shown = everything ? matching : matching.slice(0, FIRST);
     body.replaceChildren(...shown.map((row) =>
       el("tr", { id: options.id?.(row), tabindex: options.id ? -1 : null, role: "row" }, ...columns.map((column) =>
-        el("td", { role: "cell", class: column.numeric ? "number" : null, "data-title": column.title }, column.cell ? column.cell(row) : text(column.value(row)))))));
+        el("td", { role: "cell", class: column.numeric ? "number" : column.long ? "long" : null, "data-title": column.title }, column.cell ? column.cell(row) : text(column.value(row)))))));
     heads.forEach((head, number) => {
       if (number === sorted) head.setAttribute("aria-sort", direction);
       else head.removeAttribute("aria-sort");
