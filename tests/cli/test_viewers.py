@@ -75,3 +75,8 @@ def test_models_of_any_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     done = edgetool("report", *TARGET, "--format", "model-explorer", "-o", "::error\n::x", "--", path)
     assert done.code == 0
     check_terminal(done.err)
+
+
+def test_the_format_can_be_a_setting(model: Path) -> None:
+    Path("edgetool.toml").write_text('[report]\ntarget = ["cortex-m4"]\nformat = "perfetto"\n')
+    assert read_trace(edgetool("report", model).out).slices("inference on cortex-m4")

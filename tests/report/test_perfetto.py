@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -169,3 +170,5 @@ def test_ten_thousand_operators() -> None:
     found = trace_of(item)
     assert len(found.slices("inference")) == 10_001
     assert len(buffers(found)) == 10_001
+    for text in viewer_files(item, "model-explorer").files.values():
+        assert len(json.loads(text)["main"]["results"]) == 10_000

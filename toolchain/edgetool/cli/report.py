@@ -62,7 +62,6 @@ DEFAULT_OUTPUTS = {HTML: Path("report.html"), NODE_DATA: Path("model-explorer")}
 @custom_operators_option
 @option(
     "--format",
-    "form",
     group="Output",
     type=click.Choice([HTML, NODE_DATA, TRACE]),
     default=HTML,
@@ -88,7 +87,7 @@ def command(
     time_limit: float,
     shrink: bool,
     custom_operators: Path | None,
-    form: Format,
+    format: Format,  # named like the key in edgetool.toml
     output: Path | None,
     force: bool,
     quiet: bool,
@@ -106,8 +105,8 @@ def command(
     from edgetool.pipeline.report import describe
 
     inputs = (model,) if custom_operators is None else (model, custom_operators)
-    output = DEFAULT_OUTPUTS.get(form) if output is None else output
-    _check_output(form, output, target, force=force, inputs=inputs)
+    output = DEFAULT_OUTPUTS.get(format) if output is None else output
+    _check_output(format, output, target, force=force, inputs=inputs)
     file_plan: Literal["use", "replace"] = "replace" if replan else "use"
     request = PlanRequest(order, strategy, time_limit=time_limit, file_plan=file_plan, shrink=shrink)
     targets: list[tuple[Target | None, bool]] = [(None, False)]
@@ -124,11 +123,11 @@ def command(
             deadline=deadline,
             custom_operators=custom_operators,
         )
-    if form == HTML:
+    if format == HTML:
         assert output is not None
         write_reports(output, described, force=force, quiet=quiet, inputs=inputs)
     else:
-        _export(described[0], form, output, force=force, quiet=quiet, inputs=inputs)
+        _export(described[0], format, output, force=force, quiet=quiet, inputs=inputs)
     verdict = joint_verdict([item.report for item in described])
     if verdict.negative and not quiet:
         notice(verdict.text)
