@@ -178,6 +178,8 @@ def test_figures_are_those_of_the_report() -> None:
 
 
 def test_what_is_unknown_has_no_file() -> None:
+    title = data_of(described(residual_model(), DESKTOP)).files["time"]["main"]["name"]
+    assert title == "time in ms of moving bytes, desktop"
     assert set(data_of(described(residual_model(), None)).files) == {"arena", "macs"}
     build = Builder()
     x = build.activation([1, 16])
@@ -217,17 +219,21 @@ def test_subgraphs_of_one_name_have_no_data_and_a_note() -> None:
     assert "2 subgraphs" in data.notes[0]
 
 
-def keys(**names: str) -> dict[int, str]:
-    graph: Graph = named(chain_model(2), **names).main
-    return node_keys(graph)
+def keys(graph: Graph, **names: str) -> dict[int, str]:
+    model = chain_model(2)
+    return node_keys(named(replace(model, subgraphs=(graph,)), **names).main)
 
 
 def test_numbers_as_names_of_tensors_take_no_values_of_operators() -> None:
     graph = chain_model(2).main
-    x, y, z = graph.inputs[0], graph.operators[0].outputs[0], graph.operators[1].outputs[0]
-    name = {index: f"t{index}" for index in (x, y, z)}
-    assert keys() == {0: "0", 1: "1"}
-    assert keys(**{name[x]: "1", name[z]: "z"}) == {0: "0", 1: "z"}
-    assert keys(**{name[y]: "1", name[z]: "0"}) == {0: "1", 1: "0"}
-    assert keys(**{name[x]: "1", name[y]: "z", name[z]: "z"}) == {0: "0"}
-    assert keys(**{name[x]: "1", name[z]: "__proto__"}) == {0: "0"}
+    first, second = graph.operators
+    x, y, z = (f"t{index}" for index in (graph.inputs[0], first.outputs[0], second.outputs[0]))
+    assert keys(graph) == {0: "0", 1: "1"}
+    assert keys(graph, **{x: "1", z: "z"}) == {0: "0", 1: "z"}
+    assert keys(graph, **{y: "1", z: "0"}) == {0: "1", 1: "0"}
+    assert keys(graph, **{x: "1", y: "z", z: "z"}) == {0: "0"}
+    assert keys(graph, **{x: "1", z: "__proto__"}) == {0: "0"}
+    twice = replace(graph, operators=(first, replace(second, outputs=first.outputs)))
+    assert keys(twice, **{x: "1", y: "y"}) == {0: "0"}
+    given = replace(graph, inputs=(*graph.inputs, *second.outputs))
+    assert keys(given, **{x: "1", z: "z"}) == {0: "0"}

@@ -95,7 +95,7 @@ def test_slices_of_operators_have_their_figures() -> None:
     estimate, graph = item.report.estimate, item.source.model.main
     assert estimate is not None
     assert estimate.latency_ms is not None
-    whole, *operators = trace_of(item).slices("inference on cortex-m4, estimated")
+    whole, *operators = trace_of(item).slices("inference on cortex-m4, estimated time")
     assert whole.args["latency_ms"]["value"] == estimate.latency_ms.value
     assert isclose(whole.end / 1e6, estimate.latency_ms.value, abs_tol=1e-6)
     for found, info in zip(operators, estimate.operators, strict=True):
@@ -152,6 +152,14 @@ def test_unknown_times_are_named_as_such() -> None:
     assert "latency_ms" not in whole.args
     assert [run.end - run.start for run in operators] == [1000] * len(operators)
     assert all({"macs", "operator"} <= run.args.keys() and "ms" not in run.args for run in operators)
+
+
+def test_a_device_with_only_a_bandwidth_has_the_time_of_moving_bytes() -> None:
+    whole, *operators = trace_of(described(residual_model(), DESKTOP)).slices(
+        "inference on desktop, time of moving bytes"
+    )
+    assert "latency_ms" not in whole.args
+    assert {run.args["basis"] for run in operators} == {"bytes"}
 
 
 def test_a_model_without_operators_or_name_has_a_trace() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from edgetool.model.scopes import layer_of
 from edgetool.model.types import Graph, Model
 from edgetool.report.document import Report
-from edgetool.report.moments import Moments, arena_bytes, operator_macs
+from edgetool.report.moments import Moments, arena_bytes, moves_bytes, operator_macs
 
 # By operator, as (subgraph, index).
 Values = Mapping[tuple[int, int], float | int]
@@ -60,7 +60,7 @@ def node_data(report: Report, model: Model, moments: Moments) -> NodeData:
     target = "" if report.target is None else f", {report.target.name}"
     errors, unmatched = _errors(report, model)
     figures = {
-        "time": _Figure(f"time in ms{target}", _times(report)),
+        "time": _Figure(f"time in ms{' of moving bytes' * moves_bytes(report)}{target}", _times(report)),
         "arena": _Figure(f"arena in bytes{target}", arena_bytes(moments), adds_up=False),
         "macs": _Figure(f"MACs{target}", operator_macs(report, model)),
         "error": _Figure("error in quantization steps", errors, adds_up=False),
@@ -101,16 +101,18 @@ def node_keys(graph: Graph) -> dict[int, str]:
     """Return the key of each operator, without those that have none.
 
     It is the operator's position in the file. But the viewer prefers a tensor of that name: then it is the name of an
-    output, if no other tensor has it.
+    output that no other operator writes, if no other tensor has it.
     """
     names = Counter(tensor.name for tensor in graph.tensors)
+    writers = Counter((*graph.inputs, *(index for operator in graph.operators for index in operator.outputs)))
     keys = {}
     for operator in graph.operators:
-        outputs = (graph.tensors[index].name for index in operator.outputs if index >= 0)
-        unique = [name for name in outputs if names[name] == 1 and name != NO_KEY]
-        candidates = [name for name in (str(operator.index),) if name not in names] + unique
-        if candidates:
-            keys[operator.index] = candidates[0]
+        own = [graph.tensors[index].name for index in operator.outputs if index >= 0 and writers[index] == 1]
+        names_of_it = [name for name in own if names[name] == 1 and name != NO_KEY]
+        if str(operator.index) not in names:
+            keys[operator.index] = str(operator.index)
+        elif names_of_it:
+            keys[operator.index] = names_of_it[0]
     return keys
 
 

@@ -172,6 +172,11 @@ def arena_bytes(moments: Moments) -> dict[tuple[int, int], int]:
     return most
 
 
+def moves_bytes(report: Report) -> bool:
+    """Return whether the times are those of moving bytes, because the target is only described by its bandwidth."""
+    return report.estimate is not None and report.estimate.latency_ms is None
+
+
 def operator_macs(report: Report, model: Model) -> dict[tuple[int, int], int]:
     """Return the multiply-accumulates of each (subgraph, operator) in an inference, also without an estimate."""
     if report.estimate is None:

@@ -15,7 +15,7 @@ from typing import Any
 from edgetool.model.types import Model
 from edgetool.report.document import OperatorInfo, Report
 from edgetool.report.json import plain
-from edgetool.report.moments import Block, Moments, bytes_in_use, operator_macs
+from edgetool.report.moments import Block, Moments, bytes_in_use, moves_bytes, operator_macs
 
 Event = dict[str, Any]
 
@@ -52,7 +52,13 @@ def trace(report: Report, model: Model, moments: Moments) -> dict[str, Any]:
 
 def _title(report: Report, moments: Moments) -> str:
     target = "" if report.target is None else f" on {report.target.name}"
-    return f"inference{target}, {'estimated' if moments.estimated else 'time unknown: 1 us for each operator'}"
+    return f"inference{target}, {_basis(report, moments)}"
+
+
+def _basis(report: Report, moments: Moments) -> str:
+    if not moments.estimated:
+        return "time unknown: 1 us for each operator"
+    return "time of moving bytes" if moves_bytes(report) else "estimated time"
 
 
 def _description(report: Report, moments: Moments) -> dict[str, Any]:
@@ -64,7 +70,7 @@ def _description(report: Report, moments: Moments) -> dict[str, Any]:
         "sha256": report.model.sha256,
         "target": None if target is None else target.name,
         "runtime": report.runtime.name if report.runtime is not None else None if target is None else target.runtime,
-        "times": "estimated" if moments.estimated else "unknown: 1 us for each operator",
+        "times": _basis(report, moments),
         "arena_bytes": None if arena is None else arena.bytes,
         "arena_is_lower_bound": None if arena is None else arena.is_lower_bound,
         "head_bytes": None if arena is None else arena.head_bytes,
@@ -160,7 +166,7 @@ def _block(block: Block) -> dict[str, Any]:
         "offset": block.offset,
         "end": block.offset + block.bytes,
         "bytes": block.bytes,
-        "in_use": "never" if block.first == block.end else "while operators run",
+        **({"in_use": "never"} if block.first == block.end else {}),
     }
 
 
