@@ -16,7 +16,7 @@ from edgetool.pipeline.planning import Deadline, check_applies, plan_findings, s
 from edgetool.pipeline.report_file import quantizations
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import file_name, open_tflite, read_custom_operators
-from edgetool.report.html import ModelView, model_view, rows_view
+from edgetool.report.html import MAX_OPERATORS, ModelView, model_view, rows_view
 from edgetool.target.load import load_runtime
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
@@ -95,7 +95,9 @@ def describe(
             analysis = analyse(source, target, request, ends.effort(request.seed), custom=custom)
             findings = plan_findings(source.model, analysis.plan, target)
         findings = (*findings, *search_findings(analysis.plan, ends, "see --time-limit"))
-        if code is None and target is not None and analysis.fit is not None and analysis.fit.arena_fits is False:
+        does_not_fit = analysis.fit is not None and analysis.fit.arena_fits is False
+        # Planning very many operators as native code, only for a hint, takes minutes.
+        if code is None and target is not None and does_not_fit and len(source.model.main.operators) <= MAX_OPERATORS:
             from edgetool.pipeline.native import smaller_findings
 
             findings += smaller_findings(source, target)

@@ -106,7 +106,7 @@ export function graph(model: Model, errors: Map<string, number>, open: (operator
       event.preventDefault();
       action();
     };
-    for (const [text, label, action] of [["+", "Zoom in", actions["+"]], ["\u2212", "Zoom out", actions["-"]], ["Reset", "Back to the start", actions["0"]], ["All", "Show the whole graph", () => start(fit)]] as const) {
+    for (const [text, label, action] of [["+", "Zoom in", actions["+"]], ["\u2212", "Zoom out", actions["-"]], ["Reset", "Reset: back to the start", actions["0"]], ["All", "All: show the whole graph", () => start(fit)]] as const) {
       const made = el("button", { type: "button", "aria-label": label }, text);
       made.addEventListener("click", () => void action());
       buttons.append(made);

@@ -242,7 +242,7 @@ export function memoryMap(options: MapOptions): HTMLElement {
       action();
     };
     buttons.replaceChildren(
-      button("+", "Zoom in", act.in), button("\u2212", "Zoom out", act.out), button("Reset", "Show everything", act.reset),
+      button("+", "Zoom in", act.in), button("\u2212", "Zoom out", act.out), button("Reset", "Reset: show everything", act.reset),
     );
     shapes.addEventListener("pointermove", (event) => {
       const block = blockOf(event.target);
