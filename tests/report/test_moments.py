@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from math import isclose
 
 import pytest
 from hypothesis import given
@@ -86,9 +85,16 @@ def test_the_plan_of_the_report_is_in_use_operator_by_operator(make: Callable[[]
     }
 
 
+def with_view() -> Model:
+    """A convolution, and a view of its output, which native code computes in no time."""
+    build = Builder()
+    x = build.activation([1, 8, 8, 3])
+    return build.model([x], [build.flatten(build.conv(x, 8, stride=2))])
+
+
 @pytest.mark.parametrize(
     ("make", "target"),
-    [(residual_model, M4), (conv_model, NATIVE), (conv_model, ROWS), *((make, M4) for make in STRUCTURES)],
+    [(residual_model, M4), (with_view, NATIVE), (conv_model, ROWS), *((make, M4) for make in STRUCTURES)],
 )
 def test_times_add_up_to_the_latency(make: Callable[[], Model], target: Target) -> None:
     item = described(make(), target)
@@ -96,8 +102,8 @@ def test_times_add_up_to_the_latency(make: Callable[[], Model], target: Target) 
     assert item.report.estimate.latency_ms is not None
     moments = moments_of(item)
     assert moments.estimated
-    assert list(moments.starts) == sorted(moments.starts)
-    assert isclose(moments.starts[-1] / 1e6, item.report.estimate.latency_ms.value, abs_tol=1e-6)
+    assert all(first < second for first, second in pairwise(moments.starts))
+    assert abs(moments.starts[-1] - item.report.estimate.latency_ms.value * 1e6) <= moments.count
 
 
 @pytest.mark.parametrize("make", STRUCTURES)

@@ -25,6 +25,7 @@ METADATA = {
     "thread_sort_index": ("sort_index", int),
 }
 MAX_INT = 2**63
+MAX_DEPTH = 512  # Perfetto drops deeper slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +149,20 @@ def _tracks(events: list[dict[str, Any]], names: dict[str, dict[Any, Any]]) -> d
 
 def _nested(events: list[dict[str, Any]]) -> list[Slice]:
     """The slices of a thread, each within those that have not ended."""
-    open_until: list[int] = []
+    open_until: list[tuple[int, int]] = []
     slices = []
     for event in sorted(events, key=lambda event: nanoseconds(event["ts"])):
         start = nanoseconds(event["ts"])
         end = start + nanoseconds(event["dur"])
-        while open_until and open_until[-1] <= start:
+        # A slice without a duration is within another one at the same time.
+        while open_until and (
+            open_until[-1][1] < start or (open_until[-1][1] == start and open_until[-1] != (end, end))
+        ):
             open_until.pop()
-        assert not open_until or end <= open_until[-1], event
+        assert not open_until or end <= open_until[-1][1], event
+        assert len(open_until) < MAX_DEPTH
         slices.append(Slice(event["name"], event["cat"], start, end, len(open_until), event["args"]))
-        open_until.append(end)
+        open_until.append((start, end))
     return slices
 
 
