@@ -39,7 +39,6 @@ slow: $(VENV)/.test-installed
 benchmark: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/conversion.py
-	$(BIN)/python -m benchmarks.report
 	$(BIN)/python -m benchmarks.account
 	$(BIN)/python -m benchmarks.layout_soundness
 	$(BIN)/python -m benchmarks.order_soundness 2000
