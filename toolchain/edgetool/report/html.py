@@ -40,9 +40,10 @@ BufferRow = tuple[int, int, int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class MapView:
-    """The buffers of a plan that is not the report's, and the bytes of its head and arena."""
+    """The buffers of a plan that is not the report's, and the bytes of its head, tail and arena."""
 
     head_bytes: int
+    tail_bytes: int
     arena_bytes: int
     buffers: tuple[BufferRow, ...]
 
@@ -292,6 +293,7 @@ def _kind(graph: Graph, tensor: Tensor) -> str:
 def _map(account: ArenaAccount) -> MapView:
     return MapView(
         account.head_bytes,
+        account.tail_bytes,
         account.bytes,
         tuple(
             (

@@ -18,7 +18,8 @@ export function graph(model: Model, errors: Map<string, number>, open: (operator
   const buttons = el("div", { class: "zoom", role: "group", "aria-label": "Zoom" });
   const choice = el("select", { id: `${model.prefix}colour` }, el("option", { value: "time" }, "time"), el("option", { value: "memory" }, "memory"),
     errors.size ? el("option", { value: "error" }, "error") : null);
-  const figure = el("figure", {}, el("div", { class: "tools" }, el("label", { for: `${model.prefix}colour` }, "Colour by "), choice), buttons, stage);
+  const hint = el("span", { class: "hint" }, "the stronger the colour, the more; a click leads to the operator");
+  const figure = el("figure", {}, el("div", { class: "tools" }, el("label", { for: `${model.prefix}colour` }, "Colour by "), choice, hint), buttons, stage);
   let drawn = false;
   const draw = (): void => {
     if (drawn) return;

@@ -159,12 +159,12 @@ function memory(model: Model, context: Context): Section | null {
     const at = live.indexOf(Math.max(...live));
     for (const block of blocks) block.peak = block.first <= at && at < block.end;
     const peak = `peak ${shortSize(live[at])}`;
-    const tail = view.stock.arena_bytes - view.stock.head_bytes;
+    const tail = view.stock.tail_bytes;
     maps.push({
       ...shared, title: "TFLM\u2019s own plan", note: `${size(view.stock.arena_bytes)}, to the same scale.`, blocks,
       end, unit: "operators as in the file", positionName: String,
       arena: view.stock.arena_bytes, head: view.stock.head_bytes, peak: blocks.length ? { position: at, text: peak, short: peak } : null,
-      parts: tail > 0 ? [{ name: "tail and alignment", bytes: tail, operator: null, lines: [["size", size(tail)]] }] : [],
+      parts: tail > 0 ? [{ name: "tail", bytes: tail, operator: null, lines: [["size", size(tail)]] }] : [],
     });
   }
   if (maps.length) {

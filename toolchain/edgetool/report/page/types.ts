@@ -99,7 +99,7 @@ export type BufferRow = [number, number, number, number, number, number, number]
 
 export interface View {
   tensors: TensorRow[]; operators: OperatorRow[]; inputs: number[]; outputs: number[];
-  stock: { head_bytes: number; arena_bytes: number; buffers: BufferRow[] } | null;
+  stock: { head_bytes: number; tail_bytes: number; arena_bytes: number; buffers: BufferRow[] } | null;
   rows: {
     memory_bytes: number; steps: number; boxes: number[][]; scratch: [number, number, number, number[]][];
   } | null;
