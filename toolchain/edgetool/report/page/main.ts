@@ -108,3 +108,5 @@ window.addEventListener("beforeprint", () => {
   for (const item of context.tables) item.showAll();
 });
 document.documentElement.classList.add("ready");
+// The frame after the one in which the drawings learn their size.
+requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("drawn")));
