@@ -10,7 +10,7 @@ DATA ?= ../shared/data
 # The tests start edgetool hundreds of times: it must not be compiled each time, even where the environment says so.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-all slow lint types unit schemas benchmark determinism fuzz checks coverage clean
+.PHONY: demo test test-all slow lint types unit schemas page benchmark determinism fuzz checks coverage clean
 
 # Installs the wheel that users get, in an environment of its own: an editable install never takes part.
 demo: $(DEMO)/.installed
@@ -43,6 +43,7 @@ benchmark: $(VENV)/.test-installed
 	$(BIN)/python -m benchmarks.layout_soundness
 	$(BIN)/python -m benchmarks.order_soundness 2000
 	$(BIN)/python -m benchmarks.order --quick
+	$(BIN)/python -m benchmarks.page
 	@[ ! -d "$(DATA)" ] || $(BIN)/python -m benchmarks.instructions heldout "$(DATA)"
 	@for suite in arena layout sharing latency; do \
 		[ ! -d "$(DATA)" ] || $(BIN)/python -m benchmarks.$$suite "$(DATA)" || exit 1; done
@@ -114,6 +115,19 @@ $(SCHEMAS)/junit-10.xsd: | $(VENV)/bin/python
 	$(BIN)/python -m pip download -qq --no-deps --no-binary :all: -d $(SCHEMAS) pytest==8.4.2
 	tar -xzf $(SCHEMAS)/pytest-8.4.2.tar.gz -C $(SCHEMAS) --strip-components=3 -m pytest-8.4.2/testing/example_scripts/junit-10.xsd
 	rm $(SCHEMAS)/pytest-8.4.2.tar.gz
+
+# The page that --html writes, bundled from its sources with the libraries of its lock file.
+PAGE := toolchain/edgetool/report/page
+page: build/page/node_modules
+	cp $(PAGE)/* build/page/
+	cd build/page && node_modules/.bin/tsc && node build.mjs
+	cp build/page/page.html $(PAGE)/
+
+build/page/node_modules: $(PAGE)/package.json $(PAGE)/package-lock.json
+	@mkdir -p build/page
+	cp $^ build/page/
+	cd build/page && npm ci --silent --ignore-scripts
+	@touch $@
 
 clean:
 	rm -rf $(VENV) $(DEMO) .coverage build dist toolchain/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

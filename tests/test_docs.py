@@ -27,6 +27,7 @@ OTHER_OPTIONS = {
     "--cmake-dir", "--version",
     "--inputs", "--kills", "--markdown", "--replay", "--seed", "--update", "--verify", "--work",
     "--help", "--body-file", "--build", "--create-if-none", "--edit-last", "--no-deps", "--nthreads", "--target",
+    "--node",
 }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ COMMANDS = (
     "check m.tflite -t nucleo-f446re --lock {}",
     "check m.tflite -t nucleo-f446re --report {}",
     "compare {} m.tflite -t cortex-m4",
+    "report {} -t cortex-m4",
     "emit {} -o out",
     "layout {}",
     "convert {} -t cortex-m4 -o out",

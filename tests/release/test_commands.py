@@ -126,6 +126,11 @@ def compare(edgetool: Program) -> None:
     assert "person_detection" in edgetool("compare", MODEL, "person_detection.tflite", *BOARD)
 
 
+def report(edgetool: Program) -> None:
+    edgetool("report", MODEL, *BOARD)
+    assert "<!doctype html>" in (edgetool.folder / "report.html").read_text(encoding="utf-8")
+
+
 def layout(edgetool: Program) -> None:
     assert "optimal" in edgetool("layout", "audio.csv")
 
@@ -164,7 +169,7 @@ def targets(edgetool: Program) -> None:
 
 JOBS: dict[Callable[[Program], None], tuple[str, ...]] = {
     job: (job.__name__,)
-    for job in (convert, inspect, plan, estimate, check, calibrate, emit, verify, compare, layout, fit, init)
+    for job in (convert, inspect, plan, estimate, check, calibrate, emit, verify, compare, report, layout, fit, init)
 } | {
     sweep: ("sweep run", "sweep show", "sweep pareto", "sweep best"),
     targets: ("targets list", "targets show", "targets validate"),

@@ -24,6 +24,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, duration, notice, print_lines, printable, short_size, table, width, wrapped
+from edgetool.cli.page import check_page, html_option, write_reports
 from edgetool.cli.settings import implicit_inputs
 from edgetool.cli.view import SCREEN_LINES, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
@@ -462,6 +463,7 @@ FORMS = {
     metavar="FILE",
     help="Write the result in that format to FILE, and the text to stdout.",
 )
+@html_option
 @force_option
 @quiet_options
 def command(
@@ -484,6 +486,7 @@ def command(
     format: str,  # named like the key in edgetool.toml
     as_json: bool,
     output: Path | None,
+    html: Path | None,
     force: bool,
     quiet: bool,
     verbose: int,
@@ -528,7 +531,10 @@ def command(
     inputs = tuple(path for path in read if path is not None)
     if output is not None:
         check_writable(output.parent, (output.name,), force=force, inputs=inputs)
+    check_page(html, force=force, inputs=inputs)
     checked = check_models(files, targets, request)
+    if html is not None:
+        write_reports(html, checked.described, force=force, quiet=quiet, inputs=inputs)
     form = "json" if as_json else format
     view = check_view(checked.reports, everything=verbose > 0)
     if output is not None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 GROUPS = ("Target", "Model", "Quantization", "Memory plan", "Limits", "Output", "Other")
 USAGE = 2  # exit code
 HELP_OPTIONS = ["-h", "--help"]
+WORDS = "edgetool.words"  # the key of a context's meta under which a command's words are, as they were typed
 
 
 class Option(click.Option):
@@ -49,6 +50,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Reject repeated single-valued options, of which click takes the last."""
+        ctx.meta[WORDS] = tuple(args)
         if not ctx.resilient_parsing:
             try:
                 _, _, order = self.make_parser(ctx).parse_args(args=list(args))

@@ -29,6 +29,7 @@ from edgetool.cli.output import (
     table,
     wrapped,
 )
+from edgetool.cli.page import check_page, command_line, html_option, page_reports, write_page
 from edgetool.cli.view import finding_lines
 from edgetool.figure import significant
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from edgetool.pipeline.reporting import Described
     from edgetool.report.comparison import (
         CompareInfo,
         CompareReport,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
         OperatorChange,
         SideInfo,
     )
+    from edgetool.report.document import Report
 
 NAME_COLUMNS = 48
 OPERATOR_COLUMNS = 24
@@ -283,6 +286,7 @@ def _operator_row(
 @custom_operators_option
 @json_option
 @report_option
+@html_option
 @force_option
 @quiet_options
 @click.pass_context
@@ -295,6 +299,7 @@ def command(
     custom_operators: Path | None,
     as_json: bool,
     output: Path | None,
+    html: Path | None,
     force: bool,
     quiet: bool,
     verbose: int,
@@ -314,11 +319,25 @@ def command(
     # The target in edgetool.toml applies to models; two reports need none.
     sources = {ctx.get_parameter_source(name) for name in ("target", "custom_operators", *overrides)}
     reject_unused = ParameterSource.COMMANDLINE in sources
+    inputs = (a, b) if custom_operators is None else (a, b, custom_operators)
+    check_page(html, force=force, inputs=inputs)
+    sides: list[Described | Report] = []
     report = compare_models(
-        a, b, target, overrides=overrides, custom_operators=custom_operators, reject_unused=reject_unused
+        a,
+        b,
+        target,
+        overrides=overrides,
+        custom_operators=custom_operators,
+        reject_unused=reject_unused,
+        sides=sides,
     )
+    if html is not None:
+        from edgetool.report.html import comparison_data
+
+        first, second = page_reports(sides)
+        data = comparison_data(first, second, comparison_document(report), command_line(ctx))
+        write_page(html, data, force=force, quiet=quiet, inputs=inputs)
     if as_json or output is not None:
-        inputs = (a, b) if custom_operators is None else (a, b, custom_operators)
         deliver(to_json(comparison_document(report)), output, force=force, quiet=quiet, inputs=inputs)
     elif not quiet:
         print_lines(compare_view(report, everything=verbose > 0))

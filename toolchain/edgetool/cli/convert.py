@@ -25,6 +25,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import ProgressLine, deliver, print_lines
+from edgetool.cli.page import check_page, html_option, write_reports
 from edgetool.cli.settings import implicit_inputs
 from edgetool.errors import FailedCheckError, UsageError
 
@@ -210,6 +211,7 @@ if TYPE_CHECKING:
 @firmware_options
 @kernels_option
 @json_option
+@html_option
 @force_option
 @quiet_options
 def command(
@@ -233,6 +235,7 @@ def command(
     no_kernels: bool,
     depfile: Path | None,
     as_json: bool,
+    html: Path | None,
     force: bool,
     quiet: bool,
     verbose: int,
@@ -265,6 +268,9 @@ def command(
     }
     device = resolve_named(target, **overrides)
     assert device is not None
+    given = (options["calibration"], options["evaluate"], options["custom_objects"], custom_operators)
+    inputs = tuple(path for path in (model, *given) if path is not None)
+    check_page(html, force=force, inputs=inputs)
     request = ConvertRequest(path=model, limits=ProcessLimits(memory_limit, time_limit), **options)
     with ProgressLine(quiet=quiet or as_json) as progress:
         converted = convert_file(
@@ -282,10 +288,11 @@ def command(
             progress=progress,
         )
     if depfile is not None and converted.files:
-        given = (request.calibration, request.evaluate, request.custom_objects, custom_operators)
         read = (model, *given, *implicit_inputs(target))
         write_depfile(depfile, converted.files, read)
     report = converted.report
+    if html is not None and converted.files:
+        write_reports(html, [converted.described], force=force, quiet=quiet, inputs=inputs)
     if as_json:
         deliver(to_json(document(report)), None)
     elif not quiet:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Run the planned model on real TFLM: same outputs, in exactly the predicted arena.",
     ),
     "compare": ("edgetool.cli.compare", "Compare two models or two reports: what changed, and by how much."),
+    "report": ("edgetool.cli.report", "Write one HTML page that shows where every byte and millisecond goes."),
     "layout": ("edgetool.cli.layout", "Find the smallest memory layout for a set of buffers, and prove it optimal."),
     "sweep": (
         "edgetool.cli.sweep",

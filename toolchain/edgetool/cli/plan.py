@@ -19,6 +19,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, fact, notice, print_lines, printable, size_with_unit, table, width, wrapped
+from edgetool.cli.page import check_page, html_option, write_reports
 from edgetool.cli.rows_view import rows_facts, rows_picture
 from edgetool.cli.view import (
     arena_facts,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from edgetool.memory.layout.solve import LayoutStrategy
     from edgetool.memory.order.solve import OrderStrategy
     from edgetool.memory.sharing.types import Algorithm
+    from edgetool.pipeline.reporting import Described
     from edgetool.report.document import ArenaInfo, BreakdownEntry, PlanInfo, PlannedTensor, Report
     from edgetool.target.types import Target
 
@@ -360,6 +362,7 @@ def _bar(item: PlannedTensor, last: int, columns: int) -> str:
 )
 @shrink_option
 @json_option
+@html_option
 @force_option
 @quiet_options
 def command(
@@ -367,6 +370,7 @@ def command(
     target: tuple[str, ...],
     output: Path | None,
     rows_svg: Path | None,
+    html: Path | None,
     explain: bool,
     replan: bool,
     optimize: bool,
@@ -418,7 +422,10 @@ def command(
         from edgetool.pipeline.targets import resolve_with_native  # plans without a target need no profiles
 
         targets = [resolve_with_native(name, **overrides) for name in target or (None,)]
+    inputs = (model,) if custom_operators is None else (model, custom_operators)
+    check_page(html, force=force, inputs=inputs)
     reports: list[Report] = []
+    described: list[Described] | None = None if html is None else []
     interrupted = False
     for device, native in targets:
         with interruptible(time_limit) as deadline:
@@ -426,7 +433,15 @@ def command(
                 from edgetool.pipeline.native import plan_native
 
                 _refuse_for_native(output=output, optimize=optimize, custom_operators=custom_operators, explain=explain)
-                report = plan_native(model, device, request=request, deadline=deadline, picture=rows_svg, force=force)
+                report = plan_native(
+                    model,
+                    device,
+                    request=request,
+                    deadline=deadline,
+                    picture=rows_svg,
+                    force=force,
+                    described=described,
+                )
             else:
                 if rows_svg is not None:
                     raise UsageError(
@@ -442,6 +457,7 @@ def command(
                     custom_operators=custom_operators,
                     optimize=optimize,
                     force=force,
+                    described=described,
                 )
         reports.append(report)
         interrupted = deadline.interrupted
@@ -461,6 +477,8 @@ def command(
         lines = [line for view in views for line in ("", *view)][1:] + finding_lines(shared, everything=everything)
         end = closing(joint_verdict(reports), lines)
         print_lines([*lines, *end] if output is None else lines)
+    if html is not None and described is not None:
+        write_reports(html, described, force=force, quiet=quiet, inputs=inputs)
     if rows_svg is not None and not quiet:
         notice(f"wrote {printable(str(rows_svg), 400)}")
     if output is not None and not quiet:

@@ -9,6 +9,7 @@ import click
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, quiet_options
 from edgetool.cli.output import deliver, print_lines
+from edgetool.cli.page import check_page, command_line, html_option, write_page
 from edgetool.cli.sweep import csv_option, find_store, json_option, of_targets, one_form, read_rows, source_options
 from edgetool.errors import UsageError
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 @json_option
 @csv_option
 @option("--output", "-o", group="Output", type=PATH, metavar="FILE", help="Write the result to FILE.")
+@html_option
 @force_option
 @quiet_options
 def command(
@@ -56,6 +58,7 @@ def command(
     as_json: bool,
     as_csv: bool,
     output: Path | None,
+    html: Path | None,
     force: bool,
     quiet: bool,
     verbose: int,
@@ -68,12 +71,19 @@ def command(
     """
     one_form(as_json, as_csv)
     path = find_store(source, store)
+    check_page(html, force=force, inputs=(path,))
     record, all_rows = read_rows(path)
     rows = of_targets(record, all_rows, target)
     rows = tuple(row for row in rows if not accepted or (row.judged is not None and row.judged.accepted))
     rows = tuple(row for row in rows if not front or row.on_front)
     if sort is not None:
         rows = by_column(record, rows, sort)
+    if html is not None:
+        from edgetool.report.html import sweep_data
+        from edgetool.sweep.table import rows_json
+
+        data = sweep_data(rows_json(record, rows), command_line(click.get_current_context()))
+        write_page(html, data, force=force, quiet=quiet, inputs=(path,))
     if as_json:
         from edgetool.report.json import to_json
         from edgetool.sweep.table import rows_json

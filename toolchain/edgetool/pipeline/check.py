@@ -32,7 +32,7 @@ from edgetool.pipeline.analysis import Analysis, SharedAnalysis, unsupported_ope
 from edgetool.pipeline.output import read_file, write_file, writing_in
 from edgetool.pipeline.planning import Deadline, plan_findings
 from edgetool.pipeline.report_file import quantizations
-from edgetool.pipeline.reporting import report
+from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import QuantizationInfo, Report
 from edgetool.target.platform import platform_of
@@ -70,11 +70,13 @@ class Checked:
         reports: One report for each model on each target, ordered by model first.
         written: The lock file, if it was written.
         notices: Notices about the lock file.
+        described: The models with their analyses, in the order of the reports, for drawings.
     """
 
     reports: tuple[Report, ...]
     written: Path | None = None
     notices: tuple[str, ...] = ()
+    described: tuple[Described, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -98,7 +100,7 @@ def check_models(paths: Sequence[Path], targets: Sequence[Target], request: Chec
     store = read_lock(request.lock)
     sources = [open_tflite(path) for path in paths]
     accuracies = quantizations(paths, sources, request.reports)
-    reports: list[Report] = []
+    described: list[Described] = []
     entries: dict[str, dict[str, LockEntry]] = {}
     for path, source, quantization in zip(paths, sources, accuracies, strict=True):
         shared = SharedAnalysis(source, custom)
@@ -107,13 +109,14 @@ def check_models(paths: Sequence[Path], targets: Sequence[Target], request: Chec
             analysis = shared.on(target) if native is None else native.analysis
             checked = _CheckedModel(path, source, analysis, target, request, custom, quantization, native)
             judged, entry = checked.judged(store)
-            reports.append(judged)
+            described.append(Described(source, analysis, judged, native))
             entries.setdefault(store.name_of(path), {})[target.name] = entry
+    reports = tuple(item.report for item in described)
     if not request.update:
-        return Checked(tuple(reports))
+        return Checked(reports, described=tuple(described))
     inputs = (*paths, *request.reports, *(() if request.custom_operators is None else (request.custom_operators,)))
     written, notices = write_lock(store, entries, inputs=inputs)
-    return Checked(tuple(reports), request.lock if written else None, notices)
+    return Checked(reports, request.lock if written else None, notices, tuple(described))
 
 
 def _native(source: Source, target: Target) -> NativeModel | None:

@@ -23,7 +23,7 @@ from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.native import native_model, native_report
 from edgetool.pipeline.output import read_file
 from edgetool.pipeline.report_file import quantizations, reports_in, select_report
-from edgetool.pipeline.reporting import device_options, finding_infos, report
+from edgetool.pipeline.reporting import Described, device_options, finding_infos, report
 from edgetool.pipeline.source import Source, file_name, read_custom_operators, refuse_saved_model
 from edgetool.pipeline.targets import resolve_named
 from edgetool.report.comparison import CompareInfo, CompareReport, FigureChange, KindChange, OperatorChange, SideInfo
@@ -216,6 +216,7 @@ IDENTIFIER = b"TFL3"
 class _Side:
     info: SideInfo
     report: Report
+    described: Described | None = None
 
 
 def compare_models(
@@ -226,6 +227,7 @@ def compare_models(
     overrides: Mapping[str, Any] | None = None,
     custom_operators: Path | None = None,
     reject_unused: bool = True,
+    sides: list[Described | Report] | None = None,
 ) -> CompareReport:
     """Report how b differs from a.
 
@@ -239,6 +241,7 @@ def compare_models(
         overrides: Keyword arguments of resolve_named.
         custom_operators: The user's description of custom operators.
         reject_unused: Whether to reject a target or overrides that have no effect.
+        sides: Where to add both models with their analyses, or the reports, for drawings.
 
     Raises:
         UsageError: A document cannot be read, a model has no target, or, with `reject_unused`, an option has no effect.
@@ -259,23 +262,25 @@ def compare_models(
     if not all(is_report) or (target_name is not None and target_name.endswith(".toml")):
         target = resolve_named(target_name, **specified)
     report_target = target.name if target is not None else _report_name(target_name, a, b, blobs, is_report)
-    sides = []
+    found: list[_Side] = []
     for path, blob, reported in zip((a, b), blobs, is_report, strict=True):
         if reported:
             selected = select_report(reports_in(blob, where=str(path)), report_target, where=str(path))
-            sides.append(_side_of_report(selected))
+            found.append(_side_of_report(selected))
         elif target is None:
             raise UsageError("is a model, but no target is specified", where=str(path), fix="add --target")
         else:
             source = Source(path.name, blob, read_model(blob, name=str(path)))
-            sides.append(_side_of_model(path, source, target, custom))
-    first, second = sides
+            found.append(_side_of_model(path, source, target, custom))
+    first, second = found
+    if sides is not None:
+        sides += [side.described or side.report for side in found]
     if (
         reject_unused
         and report_target is not None
-        and all(_target_name(side.report) != report_target for side in sides)
+        and all(_target_name(side.report) != report_target for side in found)
     ):
-        names = " and ".join(dict.fromkeys(_target_name(side.report) for side in sides))
+        names = " and ".join(dict.fromkeys(_target_name(side.report) for side in found))
         raise UsageError(
             f"neither report is for target {report_target}; they are for {names}", fix="leave out --target"
         )
@@ -352,7 +357,7 @@ def _side_of_model(path: Path, source: Source, target: Target, custom: Any) -> _
         model_report = native_report(native, model_report)
     planner, target_info = analysis.plan.planner, model_report.target
     info = SideInfo("model", source.name, source.sha256, None, planner, target_info, target.clock_hz)
-    return _Side(info, model_report)
+    return _Side(info, model_report, Described(source, analysis, model_report, native))
 
 
 def _target_name(report: Report) -> str:

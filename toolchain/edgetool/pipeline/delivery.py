@@ -20,7 +20,7 @@ from edgetool.pipeline.planning import (
     planned_for,
     search_findings,
 )
-from edgetool.pipeline.reporting import report
+from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source
 from edgetool.report.document import ModelInfo, OutputInfo, QuantizationInfo, Report
 from edgetool.report.json import document, to_json
@@ -31,10 +31,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The report, and the files that were written; with `strict`, none are if a finding is an error."""
+    """The report, and the files that were written; with `strict`, none are if a finding is an error.
+
+    described: the written .tflite with its analysis, for drawings.
+    """
 
     report: Report
     files: tuple[Path, ...]
+    described: Described
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +156,11 @@ def deliver(
     )
     report_text = to_json(document(delivery_report))
     files = {f"{name}.tflite": planned_source.blob, **files, f"{name}.json": report_text.encode("ascii")}
+    described = Described(planned_source, planned.analysis, delivery_report)
     if strict and any(finding.level == "error" for finding in delivery_report.findings):
-        return Converted(delivery_report, ())
+        return Converted(delivery_report, (), described)
     report_step("writing")
-    return Converted(delivery_report, destination.write(files))
+    return Converted(delivery_report, destination.write(files), described)
 
 
 def _other_arena_findings(plan: Plan, expected_bytes: int | None) -> tuple[Finding, ...]:

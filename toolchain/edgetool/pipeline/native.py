@@ -49,7 +49,7 @@ from edgetool.pipeline.native_rows import (
 from edgetool.pipeline.native_stream import LEAST_WINDOWS, stream_samples
 from edgetool.pipeline.output import check_writable, write_file, write_files
 from edgetool.pipeline.planning import Deadline, search_findings
-from edgetool.pipeline.reporting import report
+from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.pipeline.targets import NATIVE
 from edgetool.pipeline.verify import (
@@ -543,6 +543,7 @@ def plan_native(
     deadline: Deadline | None = None,
     picture: Path | None = None,
     force: bool = False,
+    described: list[Described] | None = None,
 ) -> Report:
     """Plan the memory of a .tflite as native code.
 
@@ -553,6 +554,7 @@ def plan_native(
         deadline: The end of the search; by default, at the time limit of the request.
         picture: An .svg file to write, with the rows over time.
         force: Whether to replace an existing picture.
+        described: Where to add the model with its analysis, for drawings.
 
     Raises the same errors as native_model, and:
         UsageError: There is no picture of the plan, because it has whole tensors.
@@ -574,7 +576,10 @@ def plan_native(
             )
         svg = rows_svg(rows.problem, rows.plan, rows.cuts, title=model.source.name)
         write_file(picture, svg.encode("utf-8"), force=force, inputs=(path,), option="--rows-svg")
-    return native_report(model, report(model.source, model.analysis, options=options, findings=findings))
+    planned = native_report(model, report(model.source, model.analysis, options=options, findings=findings))
+    if described is not None:
+        described.append(Described(model.source, model.analysis, planned, model))
+    return planned
 
 
 def native_report(model: NativeModel, planned: Report) -> Report:
@@ -727,10 +732,11 @@ def deliver_native(
     text = to_json(document(delivery_report))
     name = destination.name
     files = {f"{name}.tflite": source.blob, **files, f"{name}.json": text.encode("ascii")}
+    described = Described(source, model.analysis, delivery_report, model)
     if strict and any(finding.level == "error" for finding in delivery_report.findings):
-        return Converted(delivery_report, ())
+        return Converted(delivery_report, (), described)
     report_step("writing")
-    return Converted(delivery_report, destination.write(files))
+    return Converted(delivery_report, destination.write(files), described)
 
 
 def verify_native(

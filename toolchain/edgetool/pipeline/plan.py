@@ -21,7 +21,7 @@ from edgetool.pipeline.planning import (
     search_findings,
     without_faults,
 )
-from edgetool.pipeline.reporting import report
+from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import Report
 from edgetool.target.platform import platform_of
@@ -38,6 +38,7 @@ def plan_model(
     custom_operators: Path | None = None,
     optimize: bool = False,
     force: bool = False,
+    described: list[Described] | None = None,
 ) -> Report:
     """Plan the model, and write it with its plan to `output` if that is given.
 
@@ -50,6 +51,7 @@ def plan_model(
         custom_operators: The user's description of custom operators.
         optimize: Whether to rewrite operators whose kernels on the target compute wrong outputs.
         force: Whether to replace an existing file.
+        described: Where to add the model with its analysis, for drawings, which also get an estimate.
 
     Raises:
         InvalidModelError: The plan in the file is used, but unsafe.
@@ -68,7 +70,7 @@ def plan_model(
         )
     deadline = deadline or Deadline(request.time_limit)
     effort = deadline.effort(request.seed)
-    analysis = analyse(source, target, request, effort, with_estimate=False, custom=custom)
+    analysis = analyse(source, target, request, effort, with_estimate=described is not None, custom=custom)
     findings = (
         *rewritten.all_findings(analysis.plan),
         *plan_findings(source.model, analysis.plan, target),
@@ -90,7 +92,10 @@ def plan_model(
         **request.as_options(),
         "custom_operators": file_name(custom_operators),
     }
-    return report(source, analysis, options=options, findings=findings)
+    planned = report(source, analysis, options=options, findings=findings)
+    if described is not None:
+        described.append(Described(source, analysis, planned))
+    return planned
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgetool import __version__
@@ -24,6 +24,17 @@ from edgetool.target.types import Target
 
 if TYPE_CHECKING:
     from edgetool.pipeline.estimate_report import EstimateRequest, MeasuredRun
+    from edgetool.pipeline.native import NativeModel
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A model, its analysis, and the report on both, for drawings; native: the model as native code, if it is that."""
+
+    source: Source
+    analysis: Analysis
+    report: doc.Report
+    native: NativeModel | None = None
 
 
 def breakdown(model: Model, account: ArenaAccount) -> tuple[BreakdownEntry, ...]:

@@ -72,12 +72,14 @@ def documents(reports: Sequence[Report], shared_arena: SharedArenaInfo | None = 
     return {"schema": SCHEMA, "reports": [document(report) for report in reports], **shared}
 
 
-def to_json(value: dict[str, Any]) -> str:
-    """Return JSON text, indented by two spaces, in ASCII, ending in a newline.
+def to_json(value: dict[str, Any], indent: int | None = 2) -> str:
+    """Return JSON text in ASCII that ends in a newline: indented, or in one line without spaces if indent is None.
 
     "##", with which CI runners begin a command anywhere in a line, is escaped. Raises ValueError for NaN and infinity.
     """
-    return json.dumps(value, indent=2, allow_nan=False).replace("##", r"#\u0023") + "\n"
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(value, indent=indent, allow_nan=False, separators=separators)
+    return text.replace("##", r"#\u0023") + "\n"
 
 
 USE_UNMODIFIED = "use an unmodified document that 'edgetool plan --json' or a similar command wrote"
