@@ -73,7 +73,7 @@ def errors(core: str) -> Iterator[tuple[float, str, str]]:
 @pytest.mark.parametrize("core", CORES)
 def test_estimates_equal_the_committed_counts(core: str) -> None:
     found = sorted(errors(core))
-    assert len(found) > 60
+    assert len(found) > 50
     assert median(error for error, *_ in found) < 0.01
     assert found[int(0.9 * len(found))][0] < 0.04
     assert found[-1][0] < 0.4, found[-3:]
