@@ -334,8 +334,8 @@ def test_convolutions_of_every_form_compute_what_tflm_computes(
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
 
 
-@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("-DEDGETOOL_DSP=1",)])
-def test_rows_of_many_products_have_two_pixels_at_once(flags: tuple[str, ...]) -> None:
+def convolutions_of_many_products() -> list[Model]:
+    """Return convolutions whose rows have kernels for two pixels at once."""
     kinds: list[tuple[tuple[int, int, int, int, int, int], tuple[int, int], int]] = [
         ((2, 5, 1, 1, 1, 1), (36, 64), 1),
         ((3, 6, 3, 3, 1, 1), (5, 48), 1),
@@ -343,10 +343,15 @@ def test_rows_of_many_products_have_two_pixels_at_once(flags: tuple[str, ...]) -
         ((3, 5, 3, 3, 1, 2), (8, 128), 2),
         ((3, 4, 3, 3, 1, 1), (10, 96), 2),
     ]
-    models = [
+    return [
         _convolution(size, channels, scale, fused, groups)
         for (size, channels, groups), (scale, fused) in product(kinds, (FORMS[0], FORMS[2], FORMS[3]))
     ]
+
+
+@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("-DEDGETOOL_DSP=1",)])
+def test_rows_of_many_products_have_two_pixels_at_once(flags: tuple[str, ...]) -> None:
+    models = convolutions_of_many_products()
     trials = [prepare(model, samples=1, row_wise=True) for model in models]
     steps = [step for trial in trials for step in trial.program.steps]
     two = [step for step in steps if _fields(step).get("pixels") == 2]
