@@ -51,6 +51,29 @@ def test_node_data_goes_to_a_folder(model: Path) -> None:
     assert sorted(path.name for path in Path("other").iterdir()) == names
 
 
+def test_node_data_of_an_earlier_run_does_not_remain_beside_new_data(model: Path) -> None:
+    Path("nodes").mkdir()
+    for name in ("error.json", "mine.json"):
+        Path("nodes", name).write_text("{}")
+    words = ("report", model, *TARGET, "--format", "model-explorer", "-o", "nodes")
+    refused = edgetool(*words)
+    assert (refused.code, "error.json: already exists" in refused.err) == (2, True)
+    done = edgetool(*words, "--force")
+    assert (done.code, done.err.splitlines()[-1]) == (0, "removed nodes/error.json")
+    assert sorted(path.name for path in Path("nodes").iterdir()) == [
+        "arena.json",
+        "macs.json",
+        "mine.json",
+        "time.json",
+    ]
+
+
+def test_native_code_has_no_custom_operators(model: Path) -> None:
+    Path("custom.toml").write_text("")
+    done = edgetool("report", model, "--runtime", "native", "--custom-operators", "custom.toml")
+    assert (done.code, "--custom-operators does not apply to native code" in done.err) == (2, True)
+
+
 @pytest.mark.parametrize("form", ["model-explorer", "perfetto"])
 def test_what_cannot_be_written_is_refused(model: Path, form: str) -> None:
     Path("file").write_text("")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from edgetool.cli.command import option
-from edgetool.errors import EdgetoolError
+from edgetool.errors import EdgetoolError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -228,6 +228,16 @@ quiet_options = stacked(
     option("--quiet", "-q", group="Output", is_flag=True, help="Print only errors."),
     option("--verbose", "-v", group="Output", count=True, help="Print more details; -vv adds tracebacks."),
 )
+
+
+def refuse_for_native(**options: object) -> None:
+    """Raise UsageError for an option that only a plan for TFLM has."""
+    for name, value in options.items():
+        if value:
+            raise UsageError(
+                f"--{name.replace('_', '-')} does not apply to native code",
+                fix="omit it, or use one of TFLM's runtimes",
+            )
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]  # as above

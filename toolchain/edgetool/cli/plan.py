@@ -15,6 +15,7 @@ from edgetool.cli.options import (
     json_option,
     plan_options,
     quiet_options,
+    refuse_for_native,
     shrink_option,
     target_options,
 )
@@ -423,7 +424,7 @@ def command(
 
         targets = [resolve_with_native(name, **overrides) for name in target or (None,)]
     inputs = (model,) if custom_operators is None else (model, custom_operators)
-    check_page(html, force=force, inputs=inputs)
+    check_page(html, force=force, inputs=inputs, outputs={"--output": output, "--rows-svg": rows_svg})
     reports: list[Report] = []
     described: list[Described] | None = None if html is None else []
     interrupted = False
@@ -490,13 +491,3 @@ def command(
         rest = f"; {left} more target{'s' if left > 1 else ''} not planned" if left else ""
         notice(f"interrupted: this is the best plan so far{rest}")
         raise click.exceptions.Exit(INTERRUPTED)
-
-
-def _refuse_for_native(**options: object) -> None:
-    """Raise UsageError for an option that only a plan for TFLM has."""
-    for name, value in options.items():
-        if value:
-            raise UsageError(
-                f"--{name.replace('_', '-')} does not apply to native code",
-                fix="omit it, or use one of TFLM's runtimes",
-            )

@@ -15,6 +15,7 @@ from edgetool.cli.options import (
     force_option,
     plan_options,
     quiet_options,
+    refuse_for_native,
     shrink_option,
     target_options,
 )
@@ -115,6 +116,8 @@ def command(
         from edgetool.pipeline.targets import resolve_with_native
 
         targets = [resolve_with_native(name, **overrides) for name in target or (None,)]
+    if any(native for _, native in targets):
+        refuse_for_native(custom_operators=custom_operators)
     described: list[Described] = []
     for device, native in targets:
         with interruptible(time_limit) as deadline:
@@ -132,7 +135,9 @@ def command(
     if verdict.negative and not quiet:
         notice(printable(verdict.text, 400))
     if deadline.interrupted:
-        notice("interrupted: this is the best plan so far")
+        left = len(targets) - len(described)
+        rest = f"; {left} more target{'s' if left > 1 else ''} not planned" if left else ""
+        notice(f"interrupted: this is the best plan so far{rest}")
         raise click.exceptions.Exit(INTERRUPTED)
 
 
@@ -162,14 +167,19 @@ def _export(
 ) -> None:
     """Write node data to a folder, or a trace to a file or stdout."""
     from edgetool.pipeline.output import write_files
-    from edgetool.pipeline.viewers import viewer_files
+    from edgetool.pipeline.viewers import FILES, viewer_files
 
     result = viewer_files(described, viewer)
     notices = [f"note: {note}" for note in result.notes]
     if viewer == NODE_DATA and output is not None:
         contents = {name: text.encode("utf-8") for name, text in result.files.items()}
         written = write_files(output, contents, force=force, inputs=inputs)
-        notices = [*(f"wrote {printable(str(path), 400)}" for path in written), *notices]
+        # What an earlier run knew would be shown beside the new figures; only --force gets here with such files.
+        old = [path for path in (output / name for name in FILES[NODE_DATA]) if path not in written and path.exists()]
+        for path in old:
+            path.unlink()
+        done = [*(("wrote", path) for path in written), *(("removed", path) for path in old)]
+        notices = [*(f"{what} {printable(str(path), 400)}" for what, path in done), *notices]
     else:
         for text in result.files.values():
             deliver(text, output, force=force, quiet=quiet, inputs=inputs)
