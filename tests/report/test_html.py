@@ -8,8 +8,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import click
 import pytest
 
+from edgetool.cli.command import Command
+from edgetool.cli.page import command_line
 from edgetool.errors import InternalError
 from edgetool.model.reader import read_model
 from edgetool.model.types import Quantization
@@ -116,12 +119,13 @@ def test_the_page_has_the_licences_of_its_libraries() -> None:
     assert len(re.findall(r"^(Permission|Redistribution)", footer, re.MULTILINE)) == len(bundled)
 
 
-def test_the_document_is_that_of_the_command(folder: Path) -> None:
-    words = ("plan", pages.KEYWORD, *pages.BOARD, "--json", "--html", folder / "both.html", "--force")
-    done = edgetool(*words, cwd=folder)
+def test_a_plan_is_the_same_with_a_page_which_also_has_an_estimate(folder: Path) -> None:
+    words = ("plan", pages.KEYWORD, *pages.BOARD, "--json")
+    done = edgetool(*words, "--html", folder / "both.html", cwd=folder)
+    assert done.stdout == edgetool(*words, cwd=folder).stdout
     (shown,) = pages.data_of(folder / "both.html")["reports"]
-    assert json.loads(done.stdout) == shown["document"]
     assert shown["document"]["estimate"]["operators"]
+    assert json.loads(done.stdout) == {**shown["document"], "estimate": None}
     assert f"wrote {folder / 'both.html'}" in done.stderr
 
 
@@ -203,11 +207,53 @@ def test_tensors_of_rows_have_their_own_names_and_impossible_scales_none(tmp_pat
 def test_the_command_is_shown_as_it_was_typed_without_directories(folder: Path) -> None:
     data = pages.data_of(pages.write_page(folder, "planned"))
     assert data["command"] == "edgetool report person_detection.tflite -t nucleo-l476rg -q -o planned.html"
-    (folder / "edgetool.toml").write_text('target = "rpi-pico"\n', encoding="utf-8")
-    done = edgetool("report", "if.tflite", "-q", "-o", "set.html", cwd=folder)
+    (folder / "own.toml").write_bytes((pages.ROOT / "targets" / "boards" / "rpi-pico.toml").read_bytes())
+    (folder / "edgetool.toml").write_text(f'target = "{folder / "own.toml"}"\n', encoding="utf-8")
+    done = edgetool("report", "if.tflite", f"-qo{folder / 'set.html'}", cwd=folder)
     (folder / "edgetool.toml").unlink()
     assert done.returncode == 0, done
-    assert pages.data_of(folder / "set.html")["command"].endswith("if.tflite -q -o set.html --target rpi-pico")
+    assert pages.data_of(folder / "set.html")["command"].endswith("if.tflite -qoset.html --target own.toml")
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("-o/home/me/x.html", "-ox.html"),
+        ("-fo/home/me/x.html", "-fox.html"),
+        ("-opages/x.html", "-opages/x.html"),
+        ("-o /home/me/x.html", "-o x.html"),
+        ("--output=/home/me/x.html", "--output=x.html"),
+        ("--output=pages/a=b.html", "--output=pages/a=b.html"),
+        ("-f /home/me/m.tflite", "-f m.tflite"),
+    ],
+)
+def test_directories_are_left_out_of_every_form_of_an_option(words: str, shown: str) -> None:
+    @click.command("report", cls=Command)
+    @click.argument("model", required=False)
+    @click.option("--output", "-o")
+    @click.option("--force", "-f", is_flag=True)
+    @click.option("--verbose", "-v", count=True)
+    def command(model: str, output: str, force: bool, verbose: int) -> None: ...
+
+    assert command_line(command.make_context("report", words.split())) == f"report {shown}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "if.tflite", "-o"),
+        ("plan", "if.tflite", "--rows-svg"),
+        ("check", "if.tflite", *pages.BOARD, "-o"),
+        ("compare", "if.tflite", "empty.tflite", *pages.BOARD, "-o"),
+        ("sweep", "show", "sweep.sqlite", "-o"),
+        ("convert", pages.KEYWORD, *pages.BOARD, "--depfile"),
+    ],
+)
+def test_the_page_is_no_other_file_of_the_command(folder: Path, words: tuple[str | Path, ...]) -> None:
+    done = edgetool(*words, "one.svg", "--html", folder / "one.svg", "--force", cwd=folder)
+    assert done.returncode == 2, done
+    assert "is specified for both" in done.stderr
+    assert not (folder / "one.svg").exists()
 
 
 def test_an_existing_page_is_replaced_only_on_request(folder: Path) -> None:

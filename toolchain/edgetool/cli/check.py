@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from edgetool.gate.limits import Allowance, MemoryBudget
+    from edgetool.pipeline.reporting import Described
     from edgetool.report.document import ChangeInfo, FindingInfo, GateInfo, JudgementInfo, LockInfo, MemoryInfo, Report
 
 
@@ -531,10 +532,11 @@ def command(
     inputs = tuple(path for path in read if path is not None)
     if output is not None:
         check_writable(output.parent, (output.name,), force=force, inputs=inputs)
-    check_page(html, force=force, inputs=inputs)
-    checked = check_models(files, targets, request)
-    if html is not None:
-        write_reports(html, checked.described, force=force, quiet=quiet, inputs=inputs)
+    check_page(html, force=force, inputs=inputs, outputs={"--output": output})
+    described: list[Described] | None = None if html is None else []
+    checked = check_models(files, targets, request, described=described)
+    if html is not None and described is not None:
+        write_reports(html, described, force=force, quiet=quiet, inputs=inputs)
     form = "json" if as_json else format
     view = check_view(checked.reports, everything=verbose > 0)
     if output is not None:

@@ -320,7 +320,7 @@ def command(
     sources = {ctx.get_parameter_source(name) for name in ("target", "custom_operators", *overrides)}
     reject_unused = ParameterSource.COMMANDLINE in sources
     inputs = (a, b) if custom_operators is None else (a, b, custom_operators)
-    check_page(html, force=force, inputs=inputs)
+    check_page(html, force=force, inputs=inputs, outputs={"--output": output})
     sides: list[Described | Report] = []
     report = compare_models(
         a,

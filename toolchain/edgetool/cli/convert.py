@@ -270,7 +270,7 @@ def command(
     assert device is not None
     given = (options["calibration"], options["evaluate"], options["custom_objects"], custom_operators)
     inputs = tuple(path for path in (model, *given) if path is not None)
-    check_page(html, force=force, inputs=inputs)
+    check_page(html, force=force, inputs=inputs, outputs={"--depfile": depfile})
     request = ConvertRequest(path=model, limits=ProcessLimits(memory_limit, time_limit), **options)
     with ProgressLine(quiet=quiet or as_json) as progress:
         converted = convert_file(

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from edgetool.cli.command import WORDS, long_name, option
 from edgetool.cli.options import PATH
 from edgetool.cli.output import deliver
+from edgetool.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,12 +26,21 @@ html_option = option(
 )
 
 
-def check_page(path: Path | None, *, force: bool, inputs: tuple[Path, ...]) -> None:
-    """Raise the error of writing the page, before any long work is done; nothing without a path."""
+def check_page(
+    path: Path | None, *, force: bool, inputs: tuple[Path, ...], outputs: Mapping[str, Path | None] | None = None
+) -> None:
+    """Raise the error of writing the page, before any long work is done; nothing without a path.
+
+    outputs: The other files that the command writes, by option, none of which may be the page.
+    """
     from edgetool.pipeline.output import check_writable
 
-    if path is not None:
-        check_writable(path.parent, (path.name,), force=force, inputs=inputs, option="--html")
+    if path is None:
+        return
+    for name, other in (outputs or {}).items():
+        if other is not None and other.resolve() == path.resolve():
+            raise OutputError(f"is specified for both {name} and --html", where=str(path), fix="choose another --html")
+    check_writable(path.parent, (path.name,), force=force, inputs=inputs, option="--html")
 
 
 def page_reports(items: Sequence[Described | Report]) -> list[PageReport]:
@@ -71,7 +81,7 @@ def command_line(context: click.Context) -> str:
 
     Absolute paths are shortened to their last component: a page may leave the machine.
     """
-    words = [_without_directory(word) for word in context.meta.get(WORDS, ())]
+    words = [_word(context.command, word) for word in context.meta.get(WORDS, ())]
     for parameter in context.command.params:
         name = parameter.name or ""
         if context.get_parameter_source(name) is ParameterSource.DEFAULT_MAP and isinstance(parameter, click.Option):
@@ -79,13 +89,25 @@ def command_line(context: click.Context) -> str:
     return shlex.join([*context.command_path.split(), *words])
 
 
-def _without_directory(word: str) -> str:
-    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-    return f"{option}{equals}{Path(value).name if Path(value).is_absolute() else value}"
+def _word(command: click.Command, word: str) -> str:
+    """Return a word of the command line, which can be an option with its value: --output=FILE, -oFILE, -qoFILE."""
+    start = 0
+    if word.startswith("--"):
+        start = word.find("=") + 1
+    elif word.startswith("-"):
+        options = [item for item in command.params if isinstance(item, click.Option)]
+        takes_value = {name for item in options if not (item.is_flag or item.count) for name in item.opts}
+        start = next((i + 1 for i in range(1, len(word)) if f"-{word[i]}" in takes_value), len(word))
+    return word[:start] + _without_directory(word[start:])
+
+
+def _without_directory(value: str) -> str:
+    return Path(value).name if Path(value).is_absolute() else value
 
 
 def _option_words(parameter: click.Option, value: Any) -> list[str]:
     name = long_name(parameter)
     if isinstance(value, bool):
         return [name] if value else []
-    return [word for item in (value if isinstance(value, list | tuple) else [value]) for word in (name, str(item))]
+    items = value if isinstance(value, list | tuple) else [value]
+    return [word for item in items for word in (name, _without_directory(str(item)))]

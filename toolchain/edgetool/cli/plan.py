@@ -433,7 +433,7 @@ def command(
             if native:
                 from edgetool.pipeline.native import plan_native
 
-                _refuse_for_native(output=output, optimize=optimize, custom_operators=custom_operators, explain=explain)
+                refuse_for_native(output=output, optimize=optimize, custom_operators=custom_operators, explain=explain)
                 report = plan_native(
                     model,
                     device,

@@ -71,7 +71,7 @@ def command(
     """
     one_form(as_json, as_csv)
     path = find_store(source, store)
-    check_page(html, force=force, inputs=(path,))
+    check_page(html, force=force, inputs=(path,), outputs={"--output": output})
     record, all_rows = read_rows(path)
     rows = of_targets(record, all_rows, target)
     rows = tuple(row for row in rows if not accepted or (row.judged is not None and row.judged.accepted))

@@ -70,13 +70,11 @@ class Checked:
         reports: One report for each model on each target, ordered by model first.
         written: The lock file, if it was written.
         notices: Notices about the lock file.
-        described: The models with their analyses, in the order of the reports, for drawings.
     """
 
     reports: tuple[Report, ...]
     written: Path | None = None
     notices: tuple[str, ...] = ()
-    described: tuple[Described, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -84,10 +82,22 @@ class Checked:
         return all(item.check is not None and item.check.passed for item in self.reports)
 
 
-def check_models(paths: Sequence[Path], targets: Sequence[Target], request: CheckRequest | None = None) -> Checked:
+def check_models(
+    paths: Sequence[Path],
+    targets: Sequence[Target],
+    request: CheckRequest | None = None,
+    *,
+    described: list[Described] | None = None,
+) -> Checked:
     """Judge every model, with its file unchanged, on every target.
 
     All inputs are read before anything is judged; the lock file is written last, even if a model does not pass.
+
+    Args:
+        paths: The models.
+        targets: The targets.
+        request: How to judge them.
+        described: Where to add the models with their analyses, in the order of the reports, for drawings.
 
     Raises:
         ModelError: A file is not a model.
@@ -100,7 +110,7 @@ def check_models(paths: Sequence[Path], targets: Sequence[Target], request: Chec
     store = read_lock(request.lock)
     sources = [open_tflite(path) for path in paths]
     accuracies = quantizations(paths, sources, request.reports)
-    described: list[Described] = []
+    reports: list[Report] = []
     entries: dict[str, dict[str, LockEntry]] = {}
     for path, source, quantization in zip(paths, sources, accuracies, strict=True):
         shared = SharedAnalysis(source, custom)
@@ -109,14 +119,15 @@ def check_models(paths: Sequence[Path], targets: Sequence[Target], request: Chec
             analysis = shared.on(target) if native is None else native.analysis
             checked = _CheckedModel(path, source, analysis, target, request, custom, quantization, native)
             judged, entry = checked.judged(store)
-            described.append(Described(source, analysis, judged, native))
+            reports.append(judged)
+            if described is not None:
+                described.append(Described(source, analysis, judged, native))
             entries.setdefault(store.name_of(path), {})[target.name] = entry
-    reports = tuple(item.report for item in described)
     if not request.update:
-        return Checked(reports, described=tuple(described))
+        return Checked(tuple(reports))
     inputs = (*paths, *request.reports, *(() if request.custom_operators is None else (request.custom_operators,)))
     written, notices = write_lock(store, entries, inputs=inputs)
-    return Checked(reports, request.lock if written else None, notices, tuple(described))
+    return Checked(tuple(reports), request.lock if written else None, notices)
 
 
 def _native(source: Source, target: Target) -> NativeModel | None:

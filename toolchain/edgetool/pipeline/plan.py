@@ -51,7 +51,7 @@ def plan_model(
         custom_operators: The user's description of custom operators.
         optimize: Whether to rewrite operators whose kernels on the target compute wrong outputs.
         force: Whether to replace an existing file.
-        described: Where to add the model with its analysis, for drawings, which also get an estimate.
+        described: Where to add the model with its analysis, for drawings. Only the report there has an estimate.
 
     Raises:
         InvalidModelError: The plan in the file is used, but unsafe.
@@ -70,7 +70,7 @@ def plan_model(
         )
     deadline = deadline or Deadline(request.time_limit)
     effort = deadline.effort(request.seed)
-    analysis = analyse(source, target, request, effort, with_estimate=described is not None, custom=custom)
+    analysis = analyse(source, target, request, effort, with_estimate=False, custom=custom)
     findings = (
         *rewritten.all_findings(analysis.plan),
         *plan_findings(source.model, analysis.plan, target),
@@ -94,7 +94,8 @@ def plan_model(
     }
     planned = report(source, analysis, options=options, findings=findings)
     if described is not None:
-        described.append(Described(source, analysis, planned))
+        full = analyse(source, target, plan=analysis.plan, custom=custom)
+        described.append(Described(source, full, report(source, full, options=options, findings=findings)))
     return planned
 
 
