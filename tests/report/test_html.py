@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sized
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,23 +15,32 @@ import pytest
 from edgetool.cli.command import Command
 from edgetool.cli.page import command_line
 from edgetool.errors import InternalError
+from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, RowTensor
 from edgetool.model.reader import read_model
 from edgetool.model.types import Quantization
+from edgetool.model.writer import write_model
 from edgetool.pipeline.report import bundled_page, describe, view_of
+from edgetool.pipeline.reporting import Described
 from edgetool.pipeline.targets import resolve_named
+from edgetool.report.document import Histogram, LayerLoss, QuantizationInfo, SharedBuffer, SharingInfo
 from edgetool.report.html import (
     MAX_OPERATORS,
+    MAX_TENSORS,
     SHORTENED,
+    Omitted,
     PageReport,
     model_view,
     page,
     reports_data,
+    rows_view,
     script_text,
     shortened,
 )
 from edgetool.report.json import document
+from edgetool.target.load import load_target
 from tests.cli.program import edgetool
 from tests.hostile_names import NAMES
+from tests.model.builders import residual_model
 from tests.report import pages
 
 
@@ -129,8 +139,10 @@ def test_a_plan_is_the_same_with_a_page_which_also_has_an_estimate(folder: Path)
     assert f"wrote {folder / 'both.html'}" in done.stderr
 
 
-def test_stock_buffers_and_positions_are_those_of_the_plan() -> None:
-    (described,) = describe(pages.PERSON, [resolve_named("nucleo-l476rg")])
+def test_stock_buffers_and_positions_are_those_of_the_plan(folder: Path) -> None:
+    path = folder / "residual.tflite"
+    path.write_bytes(write_model(residual_model()))
+    (described,) = describe(path, [resolve_named("nucleo-l476rg")])
     view, plan = view_of(described), described.analysis.plan
     assert view.stock is not None
     assert plan.stock is not None
@@ -138,7 +150,7 @@ def test_stock_buffers_and_positions_are_those_of_the_plan() -> None:
     assert max(item[4] + item[3] for item in view.stock.buffers) <= view.stock.head_bytes
     assert [item[5] for item in view.operators] == [plan.order.index(item[1]) for item in view.operators]
     native, tflm = describe(
-        pages.KEYWORD,
+        path,
         [resolve_named("nucleo-l476rg", runtime="native"), resolve_named("nucleo-l476rg", kernels="reference")],
     )
     own, arena = view_of(native).stock, tflm.report.arena
@@ -147,61 +159,124 @@ def test_stock_buffers_and_positions_are_those_of_the_plan() -> None:
     assert (own.head_bytes, own.tail_bytes, own.arena_bytes) == (arena.head_bytes, arena.tail_bytes, arena.stock_bytes)
 
 
-def test_a_report_of_very_many_operators_is_shortened_and_says_so() -> None:
-    (described,) = describe(pages.KEYWORD, [resolve_named("nucleo-l476rg")])
-    report = described.report
+@pytest.fixture(scope="module")
+def tflm(folder: Path) -> Described:
+    (described,) = describe(folder / "if.tflite", [resolve_named("nucleo-l476rg")])
+    return described
+
+
+@pytest.fixture(scope="module")
+def rows(folder: Path) -> Described:
+    (folder / "rows.tflite").write_bytes(write_model(residual_model()))
+    target = resolve_named("nucleo-l476rg", runtime="native", scratch_budget=0, row_input=True)
+    (described,) = describe(folder / "rows.tflite", [target])
+    return described
+
+
+def test_a_report_of_very_many_operators_is_shortened_and_says_so(tflm: Described, rows: Described) -> None:
+    report, row_plan = tflm.report, rows.report.rows
     assert shortened(report) == (report, None)
     assert report.estimate is not None
     assert report.plan is not None
     assert report.arena is not None
-    rows = describe(pages.KEYWORD, [resolve_named("nucleo-l476rg", runtime="native", scratch_budget=0)])[0].report.rows
-    assert rows is not None
+    assert row_plan is not None
+    layer = LayerLoss("conv", "Conv2D", "CONV_2D", 30.0, 0.3, 0.1, -1.0, 1.0, 8, 3, 2.0, Histogram(-1, 1, (1,)))
+    shared = SharingInfo(8, 4, 4, "none", False, (SharedBuffer(4, ()), SharedBuffer(8, ())))
+    times = 1_500
     many = replace(
         report,
-        rows=replace(rows, tensors=rows.tensors * 300),
+        rows=replace(row_plan, tensors=row_plan.tensors * times, segments=row_plan.segments * times),
         model=replace(report.model, operators=MAX_OPERATORS + 1),
-        estimate=replace(report.estimate, operators=report.estimate.operators * 300),
-        plan=replace(report.plan, tensors=report.plan.tensors * 300),
-        arena=replace(report.arena, breakdown=report.arena.breakdown * 300),
+        estimate=replace(report.estimate, operators=report.estimate.operators * times, not_modelled=("A",) * times),
+        plan=replace(
+            report.plan,
+            tensors=report.plan.tensors * times,
+            sharing=replace(shared, buffers=shared.buffers * times),
+        ),
+        arena=replace(report.arena, breakdown=report.arena.breakdown * times),
+        quantization=QuantizationInfo("int8", True, 1, layers=(layer,) * times),
     )
     shorter, omitted = shortened(many)
     assert shorter.estimate is not None
     assert shorter.plan is not None
-    assert omitted is not None
-    assert len(shorter.estimate.operators) == len(shorter.plan.tensors) == SHORTENED
+    assert shorter.plan.sharing is not None
     assert shorter.rows is not None
-    assert len(shorter.rows.tensors) == SHORTENED
-    buffers = len(report.plan.tensors) + len(rows.tensors)
-    assert omitted.buffers == 300 * buffers - 2 * SHORTENED
-    assert omitted.operators == 300 * len(report.estimate.operators) - SHORTENED
-    slowest = max(item.ms.value for item in report.estimate.operators)
-    assert sum(item.ms.value == slowest for item in shorter.estimate.operators) == 300 * sum(
-        item.ms.value == slowest for item in report.estimate.operators
+    assert shorter.arena is not None
+    assert shorter.quantization is not None
+    lists: tuple[Sized, ...] = (
+        *(
+            shorter.estimate.operators,
+            shorter.estimate.not_modelled,
+            shorter.plan.tensors,
+            shorter.plan.sharing.buffers,
+        ),
+        *(shorter.rows.tensors, shorter.rows.segments, shorter.arena.breakdown, shorter.quantization.layers),
     )
+    assert [len(item) for item in lists] == [SHORTENED] * len(lists)
+    assert omitted == Omitted(
+        operators=times * len(report.estimate.operators) - SHORTENED,
+        buffers=times * (len(report.plan.tensors) + len(row_plan.tensors)) - 2 * SHORTENED,
+        entries=times * len(report.arena.breakdown) - SHORTENED,
+        layers=times - SHORTENED,
+        others=times * (1 + len(shared.buffers) + len(row_plan.segments)) - 3 * SHORTENED,
+    )
+    slowest = max(item.ms.value for item in report.estimate.operators)
+    assert all(item.ms.value == slowest for item in shorter.estimate.operators)
+    assert all(item.bytes == 8 for item in shorter.plan.sharing.buffers)
     peak = report.plan.peak
     assert peak is not None
-    live = [item for item in report.plan.tensors if item.first_op <= peak.position <= item.last_op]
-    assert all(sum(item == other for other in shorter.plan.tensors) == 300 for item in live)
-    data = reports_data([PageReport(many, "", False, view_of(described))], "edgetool")
+    assert all(item.first_op <= max(peak.position, 0) <= item.last_op for item in shorter.plan.tensors)
+    data = reports_data([PageReport(many, "", False, view_of(tflm))], "edgetool")
     (shown,) = data["reports"]
-    assert shown["omitted"]["operators"] == omitted.operators
+    assert shown["omitted"]["others"] == omitted.others
     assert shown["view"]["stock"] is None
     assert shown["document"] == document(shorter)
 
 
-def test_tensors_of_rows_have_their_own_names_and_impossible_scales_none(tmp_path: Path) -> None:
-    target = resolve_named("nucleo-l476rg", runtime="native", scratch_budget=0)
-    (described,) = describe(pages.KEYWORD, [target])
-    view, model = view_of(described), described.source.model
+def test_a_report_of_very_many_buffers_or_tensors_is_shortened(tflm: Described) -> None:
+    report = tflm.report
+    assert report.plan is not None
+    buffers = report.plan.tensors[:1] * (MAX_OPERATORS + 1)
+    shorter, omitted = shortened(replace(report, plan=replace(report.plan, tensors=buffers, scratch=())))
+    assert omitted == Omitted(0, len(buffers) - SHORTENED, 0, 0, 0)
+    assert shorter.model.operators < MAX_OPERATORS
+    _, omitted = shortened(replace(report, model=replace(report.model, tensors=MAX_TENSORS + 1)))
+    assert omitted == Omitted(0, 0, 0, 0, 0)
+
+
+def test_tensors_of_rows_have_their_own_names_and_impossible_scales_none(rows: Described) -> None:
+    view, model = view_of(rows), rows.source.model
     assert view.rows is not None
     names = {row[1]: row[2] for row in view.tensors if row[5] != "constant"}
     assert names == {index: model.main.tensors[index].name for index in names}
     endless = replace(model.main.tensors[0], quantization=Quantization((float("inf"),), (0,), 0))
     graph = replace(model.main, tensors=(endless, *model.main.tensors[1:]))
-    plan = described.analysis.plan
-    first = model_view(replace(model, subgraphs=(graph,)), plan, None, None).tensors[0]
+    first = model_view(replace(model, subgraphs=(graph,)), rows.analysis.plan, None, None).tensors[0]
     assert first[6] is None
     assert json.loads(script_text(first))[6] is None
+
+
+def test_scratch_of_rows_belongs_to_operators_of_the_model() -> None:
+    tensors = (RowTensor("x", 1, 4), RowTensor("y", 1, 4))
+    feed, run = RowOperator("feed", (Firing((), (0,)),)), RowOperator("RELU", (Firing((0,), (1,)),), 8)
+    view = rows_view(RowProblem(tensors, (feed, run)), RowPlan((0, 1), (0, 4), (NO_SCRATCH, 8), 16), (-1, 7))
+    assert view.scratch == ((7, 8, 8, (1, 2)),)
+
+
+@pytest.mark.parametrize(
+    ("target", "macs", "source"),
+    [
+        ("cortex-m55", 8, "Cortex-M55"),
+        ("cortex-m4", 2, "Cortex-M4 Technical Reference Manual"),
+        ("cortex-m0plus", 1, "Cortex-M3 Technical Reference Manual"),
+        ("desktop", None, ""),
+    ],
+)
+def test_the_limit_of_a_core_states_its_source(tflm: Described, target: str, macs: int | None, source: str) -> None:
+    device = model_view(tflm.source.model, tflm.analysis.plan, load_target(target), None).device
+    assert device is not None
+    assert device.macs_per_cycle == macs
+    assert source in device.basis if source else not device.basis
 
 
 def test_the_command_is_shown_as_it_was_typed_without_directories(folder: Path) -> None:

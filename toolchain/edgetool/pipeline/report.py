@@ -22,6 +22,7 @@ from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
 if TYPE_CHECKING:
+    from edgetool.codegen.native.row_plan import NativeRows
     from edgetool.pipeline.native import NativeModel
 
 
@@ -34,12 +35,22 @@ def view_of(described: Described) -> ModelView:
     target, stock, rows = described.analysis.target, plan.stock, None
     if native is not None:
         planned = native.planned.rows
-        rows = None if planned is None else rows_view(planned.problem, planned.plan)
+        rows = None if planned is None else rows_view(planned.problem, planned.plan, row_operators(planned))
         if target is not None:
             reference = target.with_overrides(runtime=load_runtime(target.runtime.name).reference)
             plain = without_metadata(model, METADATA_NAME)
             stock = plan_memory(plain, platform_of(reference), PlanRequest(file_plan="only")).account
     return model_view(model, plan, target, stock, rows)
+
+
+def row_operators(rows: NativeRows) -> list[int]:
+    """Return the model's operator of each operator of a plan of rows; -1 for rows that are fed or taken."""
+    from edgetool.codegen.native.rows import step_operators  # native code has been imported already
+
+    operators = [-1] * len(rows.problem.operators)
+    for number, step in zip(step_operators(rows.problem), rows.program.steps, strict=True):
+        operators[number] = step.operator
+    return operators
 
 
 @cache

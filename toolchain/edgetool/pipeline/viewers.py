@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from edgetool.pipeline.report import row_operators
 from edgetool.pipeline.reporting import Described
 from edgetool.report.json import to_json
 from edgetool.report.model_explorer import FIGURES, node_data
@@ -43,9 +44,4 @@ def moments_of(described: Described) -> Moments:
     rows = None if described.native is None else described.native.planned.rows
     if rows is None:
         return tensor_moments(report, model)
-    from edgetool.codegen.native.rows import step_operators  # native code has been imported already
-
-    operators = [-1] * len(rows.problem.operators)
-    for number, step in zip(step_operators(rows.problem), rows.program.steps, strict=True):
-        operators[number] = step.operator
-    return row_moments(report, model, rows.problem, rows.plan, operators)
+    return row_moments(report, model, rows.problem, rows.plan, row_operators(rows))

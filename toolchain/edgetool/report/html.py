@@ -19,15 +19,25 @@ from edgetool.memory.planner import Plan
 from edgetool.memory.problem import Lifetime
 from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
 from edgetool.model.types import Graph, Model, Operator, Tensor
-from edgetool.report.document import ArenaInfo, EstimateInfo, PlanInfo, PlannedTensor, Report, RowsInfo
+from edgetool.report.document import (
+    ArenaInfo,
+    EstimateInfo,
+    PlanInfo,
+    PlannedTensor,
+    QuantizationInfo,
+    Report,
+    RowsInfo,
+)
 from edgetool.report.json import document, plain
 from edgetool.report.rows_picture import row_boxes
 from edgetool.target.types import Core, Target
 
 # Where the bundled page has no data yet.
 PLACEHOLDER = '<script type="application/json" id="data">null</script>'
-# A page of a larger model lists only the most important operators, buffers and entries of the arena: this many of each.
+# A page with more operators or entries of another list, or of a model with more tensors, has the most important ones of
+# each list: SHORTENED.
 MAX_OPERATORS = 2_000
+MAX_TENSORS = 8_000
 SHORTENED = 1_000
 MAX_ROW_BOXES = 30_000
 
@@ -53,8 +63,8 @@ class MapView:
 class RowsView:
     """Where the rows of each tensor are, and when: (first step, step behind the last one, offset, end) of each box.
 
-    scratch: (operator, bytes, offset, steps), of which steps are pairs of a first one and one behind the last. Both are
-    empty if there are more than a page can draw.
+    scratch: (operator of the model or -1, bytes, offset, steps), of which steps are pairs of a first one and one behind
+    the last. Both are empty if there are more than a page can draw.
     """
 
     memory_bytes: int
@@ -94,11 +104,16 @@ class ModelView:
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """How many operators, buffers and entries of the arena a report has more than its page."""
+    """How many operators, buffers, entries of the arena and layers a report has more than its page.
+
+    others: the same of all other lists.
+    """
 
     operators: int
     buffers: int
     entries: int
+    layers: int
+    others: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,50 +187,73 @@ def shortened(report: Report) -> tuple[Report, Omitted | None]:
     These are the operators with the most time, the largest buffers and those at the peak, and the largest entries of
     the arena, in the order of the report.
     """
-    if report.model.operators <= MAX_OPERATORS:
+    before = _lengths(report)
+    if max(report.model.operators, *before) <= MAX_OPERATORS and report.model.tensors <= MAX_TENSORS:
         return report, None
-    estimate, operators = _fewer_operators(report.estimate)
-    plan, buffers = _fewer_buffers(report.plan)
-    arena, entries = _fewer_entries(report.arena)
-    rows, row_tensors = _fewer_rows(report.rows)
-    omitted = Omitted(operators, buffers + row_tensors, entries)
-    return replace(report, estimate=estimate, plan=plan, arena=arena, rows=rows), omitted
+    shorter = replace(
+        report,
+        estimate=None if report.estimate is None else _fewer_operators(report.estimate),
+        plan=None if report.plan is None else _fewer_buffers(report.plan),
+        arena=None if report.arena is None else _fewer_entries(report.arena),
+        rows=None if report.rows is None else _fewer_rows(report.rows),
+        quantization=None if report.quantization is None else _fewer_layers(report.quantization),
+    )
+    return shorter, Omitted(*(was - now for was, now in zip(before, _lengths(shorter), strict=True)))
 
 
-def _fewer_operators(estimate: EstimateInfo | None) -> tuple[EstimateInfo | None, int]:
-    if estimate is None:
-        return None, 0
+def _lengths(report: Report) -> tuple[int, int, int, int, int]:
+    """Return the lengths of the report's lists, in the order of Omitted."""
+    operators = buffers = entries = layers = others = 0
+    if report.estimate is not None:
+        operators = len(report.estimate.operators)
+        others += len(report.estimate.not_modelled)
+    if report.plan is not None:
+        buffers += len(report.plan.tensors) + len(report.plan.scratch)
+        others += 0 if report.plan.sharing is None else len(report.plan.sharing.buffers)
+    if report.rows is not None:
+        buffers += len(report.rows.tensors)
+        others += len(report.rows.segments)
+    if report.arena is not None:
+        entries = len(report.arena.breakdown)
+    if report.quantization is not None:
+        layers = len(report.quantization.layers)
+    return operators, buffers, entries, layers, others
+
+
+def _fewer_operators(estimate: EstimateInfo) -> EstimateInfo:
     kept = _largest([item.ms.value for item in estimate.operators])
     operators = tuple(estimate.operators[i] for i in kept)
-    return replace(estimate, operators=operators), len(estimate.operators) - len(kept)
+    return replace(estimate, operators=operators, not_modelled=estimate.not_modelled[:SHORTENED])
 
 
-def _fewer_buffers(plan: PlanInfo | None) -> tuple[PlanInfo | None, int]:
-    if plan is None:
-        return None, 0
+def _fewer_buffers(plan: PlanInfo) -> PlanInfo:
     position = None if plan.peak is None else max(plan.peak.position, 0)
 
     def fewer(items: tuple[PlannedTensor, ...]) -> tuple[PlannedTensor, ...]:
         live = [position is not None and item.first_op <= position <= item.last_op for item in items]
         return tuple(items[i] for i in _largest([(at, item.bytes) for at, item in zip(live, items, strict=True)]))
 
-    shorter = replace(plan, tensors=fewer(plan.tensors), scratch=fewer(plan.scratch), sharing=None)
-    count = len(plan.tensors) + len(plan.scratch) - len(shorter.tensors) - len(shorter.scratch)
-    return shorter, count
+    sharing = plan.sharing
+    if sharing is not None:
+        kept = _largest([item.bytes for item in sharing.buffers])
+        sharing = replace(sharing, buffers=tuple(sharing.buffers[i] for i in kept))
+    return replace(plan, tensors=fewer(plan.tensors), scratch=fewer(plan.scratch), sharing=sharing)
 
 
-def _fewer_entries(arena: ArenaInfo | None) -> tuple[ArenaInfo | None, int]:
-    if arena is None:
-        return None, 0
+def _fewer_entries(arena: ArenaInfo) -> ArenaInfo:
     kept = _largest([item.bytes for item in arena.breakdown])
-    return replace(arena, breakdown=tuple(arena.breakdown[i] for i in kept)), len(arena.breakdown) - len(kept)
+    return replace(arena, breakdown=tuple(arena.breakdown[i] for i in kept))
 
 
-def _fewer_rows(rows: RowsInfo | None) -> tuple[RowsInfo | None, int]:
-    if rows is None:
-        return None, 0
+def _fewer_rows(rows: RowsInfo) -> RowsInfo:
     kept = _largest([item.most_rows * item.row_bytes for item in rows.tensors])
-    return replace(rows, tensors=tuple(rows.tensors[i] for i in kept)), len(rows.tensors) - len(kept)
+    longest = _largest([item.last_step - item.first_step for item in rows.segments])
+    tensors, segments = tuple(rows.tensors[i] for i in kept), tuple(rows.segments[i] for i in longest)
+    return replace(rows, tensors=tensors, segments=segments)
+
+
+def _fewer_layers(quantization: QuantizationInfo) -> QuantizationInfo:
+    return replace(quantization, layers=quantization.layers[:SHORTENED])  # the worst are first
 
 
 def _largest(sizes: Sequence[Any]) -> list[int]:
@@ -326,28 +364,29 @@ def _device(target: Target) -> DeviceView:
 def _peak(core: Core) -> tuple[int | None, str]:
     """Return the multiply-accumulates of 8 bits per cycle that the instructions of a core allow, and their source.
 
-    Sources: Arm's Helium (M-Profile Vector Extension) guide for two beats of 32 bits per cycle, and the instruction
-    descriptions of SMLAD and MLA in the Technical Reference Manuals of the Cortex-M4 and Cortex-M0+.
+    The source is what a page shows: the instruction with the most products, and the manual with its timing.
     """
     if core.mve:
-        return 8, "Helium, two beats per cycle"
+        return 8, "eight products per cycle with Helium (Arm, Introduction to the Cortex-M55 Processor)"
     if core.dsp:
-        return 2, "two 16-bit products per SMLAD"
+        return 2, "two products per SMLAD, one per cycle (Arm, Cortex-M4 Technical Reference Manual, 3.3)"
     if core.abi == "arm-eabi":
-        return 1, "one product per instruction"
+        return 1, "one product per MUL, one per cycle (Arm, Cortex-M3 Technical Reference Manual, 3.3)"
     return None, ""
 
 
-def rows_view(problem: RowProblem, plan: RowPlan) -> RowsView:
-    """Return the rows of a plan over time."""
+def rows_view(problem: RowProblem, plan: RowPlan, operators: Sequence[int]) -> RowsView:
+    """Return the rows of a plan over time. operators: for each of the problem's operators, the model's or -1."""
     boxes = tuple(tuple(value for box in found for value in box) for found in row_boxes(problem, plan))
-    scratch = _scratch(problem, plan)
+    scratch = _scratch(problem, plan, operators)
     if sum(map(len, boxes)) // 4 + sum(len(item[3]) for item in scratch) // 2 > MAX_ROW_BOXES:
         boxes, scratch = (), ()
     return RowsView(plan.memory_bytes, len(plan.schedule), boxes, scratch)
 
 
-def _scratch(problem: RowProblem, plan: RowPlan) -> tuple[tuple[int, int, int, tuple[int, ...]], ...]:
+def _scratch(
+    problem: RowProblem, plan: RowPlan, operators: Sequence[int]
+) -> tuple[tuple[int, int, int, tuple[int, ...]], ...]:
     runs: dict[int, list[int]] = {}
     for step, number in enumerate(plan.schedule):
         if plan.scratch[number] != NO_SCRATCH:
@@ -357,6 +396,6 @@ def _scratch(problem: RowProblem, plan: RowPlan) -> tuple[tuple[int, int, int, t
             else:
                 steps += [step, step + 1]
     return tuple(
-        (number, problem.operators[number].scratch_bytes, plan.scratch[number], tuple(steps))
+        (operators[number], problem.operators[number].scratch_bytes, plan.scratch[number], tuple(steps))
         for number, steps in sorted(runs.items())
     )

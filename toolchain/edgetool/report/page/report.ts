@@ -111,11 +111,16 @@ function verdict(model: Model): HTMLElement[] {
 function omission(model: Model): HTMLElement | null {
   const { omitted, document: report } = model.page;
   if (!omitted) return null;
+  const left = [
+    ...([[omitted.operators, "operator", ""], [omitted.buffers, "buffer", ""], [omitted.entries, "part", " of the arena"], [omitted.layers, "layer", ""],
+      [omitted.others, "item", " of other lists"]] as const).flatMap(([number, what, where]) => (number ? [`${plural(number, what)}${where}`] : [])),
+    "how operators are connected",
+  ];
   return el("p", { class: "note", role: "note" },
-    `The model has ${plural(report.model.operators, "operator")}: this page is a summary. It lists those with the most time, the largest ` +
-    `buffers and the largest parts of the arena. ${plural(omitted.operators, "operator")}, ${plural(omitted.buffers, "buffer")} and ` +
-    `${plural(omitted.entries, "part")} of the arena are only in the JSON document of \u2018edgetool plan --json\u2019 and ` +
-    "\u2018edgetool estimate --json\u2019, and there is no drawing of the graph.");
+    `The model has ${plural(report.model.operators, "operator")} and ${plural(report.model.tensors, "tensor")}: this page is a summary. It lists the ` +
+    "operators with the most time, the largest buffers, the largest parts of the arena and the layers with the largest loss. " +
+    `Left out are ${left.join(", ")}. They are in the JSON documents of \u2018edgetool plan\u2019, \u2018edgetool estimate\u2019 and ` +
+    "\u2018edgetool convert\u2019. There are no drawings of the graph, of rows and of TFLM\u2019s own plan, and no list of inputs and outputs.");
 }
 
 // ---- 2. memory
@@ -221,11 +226,14 @@ function rowMap(model: Model): Omit<MapOptions, "title" | keyof MapScale | "limi
       });
     }
   });
-  for (const [, bytes, offset, steps] of rows.scratch) {
+  for (const [index, bytes, offset, steps] of rows.scratch) {
+    const user = model.operators.find((item) => item.subgraph === 0 && item.index === index);
     for (let i = 0; i < steps.length; i += 2) {
       blocks.push({
-        name: "scratch", kind: "scratch", first: steps[i], end: steps[i + 1], offset, bytes, peak: false, operator: null,
-        lines: [["offset", `${grouped(offset)} B`], ["size", `${grouped(bytes)} B`], ["live at", range(steps[i], steps[i + 1] - 1, "step")]],
+        name: "scratch", kind: "scratch", first: steps[i], end: steps[i + 1], offset, bytes, peak: false,
+        lines: [["offset", `${grouped(offset)} B`], ["size", `${grouped(bytes)} B`], ["live at", range(steps[i], steps[i + 1] - 1, "step")],
+          ...(user ? [["scratch of", model.operatorName(0, user.index, user.label)] as [string, string]] : [])],
+        operator: user ? model.operatorId(0, user.index) : null,
       });
     }
   }
@@ -393,11 +401,13 @@ function roofline(model: Model, context: Context): HTMLElement | null {
   });
   if (!points.length) return null;
   const limits: Limit[] = [];
-  const [low, high] = [Math.min(...points.map((item) => item.x)) / 2, Math.max(...points.map((item) => item.x)) * 2];
   const peak = device?.macs_per_cycle ? device.macs_per_cycle * device.clock_hz : null;
+  const bend = peak && bandwidth ? [peak / (bandwidth * 1e9)] : [];
+  const across = [...bend, ...points.map((item) => item.x)];
+  const [low, high] = [Math.min(...across) / 2, Math.max(...across) * 2];
   if (peak) limits.push({ name: "peak", line: [[low, peak], [high, peak]], text: `at most ${count(peak)} MAC/s: ${device!.basis} at ${count(device!.clock_hz)}Hz` });
   if (bandwidth) {
-    const knee = peak ? Math.min(high, Math.max(low, peak / (bandwidth * 1e9))) : high;
+    const knee = bend[0] ?? high;
     limits.push({ name: "bandwidth", line: [[low, low * bandwidth * 1e9], [knee, knee * bandwidth * 1e9]], text: `memory bandwidth ${digits(bandwidth, 3)} GB/s` });
   }
   return scatter({

@@ -113,7 +113,7 @@ export function sweep(document: Sweep, context: Context, command: string): Secti
           : el("p", {}, `${visible(label)}: no variant has both figures.`);
       }));
     }
-    content.push(el("div", { class: "tools" }, el("label", { for: "axis-x" }, "X "), x, el("label", { for: "axis-y" }, "Y "), y),
+    content.push(el("div", { class: "tools" }, el("span", { class: "field" }, el("label", { for: "axis-x" }, "X "), x), el("span", { class: "field" }, el("label", { for: "axis-y" }, "Y "), y)),
       el("p", { class: "legend" }, el("span", { class: "key front" }, "on the front"), el("span", { class: "key accepted" }, "accepted"), el("span", { class: "key rejected" }, "rejected")),
       el("p", { class: "hint" }, "Hover or tab to a variant; a click shows it. Draw a rectangle to list only the variants in it."), plots);
     draw();

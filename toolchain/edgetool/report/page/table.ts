@@ -83,16 +83,16 @@ export function table<T>(rows: T[], columns: Column<T>[], options: TableOptions<
   if (options.text) {
     const field = el("input", { type: "search", id: `${name}-filter`, class: "filter", autocomplete: "off" });
     field.addEventListener("input", () => { needle = field.value.trim().toLowerCase(); fill(); });
-    tools.append(el("label", { for: `${name}-filter` }, "Filter "), field);
+    tools.append(el("span", { class: "field" }, el("label", { for: `${name}-filter` }, "Filter "), field));
   }
   if (options.choices) {
     const of = options.choices.of;
     const field = el("select", { id: `${name}-choice`, class: "filter" }, el("option", { value: "" }, "all"),
       ...[...new Set(rows.map(of))].sort().map((item) => el("option", { value: item }, item)));
     field.addEventListener("change", () => { choice = field.value; fill(); });
-    tools.append(el("label", { for: `${name}-choice` }, `${options.choices.label} `), field);
+    tools.append(el("span", { class: "field" }, el("label", { for: `${name}-choice` }, `${options.choices.label} `), field));
   }
-  const order = el("select", { id: `${name}-order` }, el("option", { value: -1 }, "as in the model"),
+  const order = el("select", { id: `${name}-order` }, el("option", { value: -1 }, "as listed"),
     ...columns.map((column, number) => el("option", { value: number }, column.title)));
   order.value = String(sorted);
   order.addEventListener("change", () => {

@@ -108,7 +108,7 @@ export interface View {
 
 export interface PageReport {
   document: Report; verdict: string; negative: boolean; view: View | null;
-  omitted: { operators: number; buffers: number; entries: number } | null;
+  omitted: { operators: number; buffers: number; entries: number; layers: number; others: number } | null;
 }
 
 export interface FigureChange {
