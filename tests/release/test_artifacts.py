@@ -17,6 +17,7 @@ from edgetool.target.load import list_runtimes, list_targets
 from tests.release import artifacts
 
 ROOT = artifacts.ROOT
+PAGE = ROOT / "toolchain" / "edgetool" / "report" / "page"
 LIST = """
 import site, sys
 site.addsitedir(sys.argv[1])
@@ -56,8 +57,13 @@ def files_of_tree() -> dict[str, bytes]:
         f"{place}/{path.relative_to(folder).as_posix()}": path.read_bytes()
         for folder, place in places.items()
         for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and not is_source_of_page(path)
     }
+
+
+def is_source_of_page(path: Path) -> bool:
+    """Return whether the page of reports is made from the file, so that an installed edgetool does not need it."""
+    return path.parent == PAGE and path.name != "page.html"
 
 
 def files_of_wheel(wheel: Path) -> dict[str, bytes]:
@@ -99,6 +105,7 @@ def test_the_sdist_builds_the_same_wheel(sdist: Path, wheel: Path, wheel_of_sdis
         "pyproject.toml",
         "setup.cfg",
     } <= names
+    assert {f"toolchain/edgetool/report/page/{path.name}" for path in PAGE.iterdir()} <= names
     assert not any(name.startswith(("tests", "docs", "examples", "benchmarks")) for name in names)
 
 
