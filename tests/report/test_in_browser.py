@@ -516,3 +516,28 @@ def test_the_loss_of_each_layer_is_listed_and_colours_the_graph(browser: Browser
     assert browser.run("return document.activeElement.id") == "op-0-0"
     assert browser.violations() == []
     assert browser.logged() == []
+
+
+def test_both_limits_of_the_roofline_are_in_the_plot(browser: Browser, folder: Path) -> None:
+    browser.open(pages.write_page(folder, "planned"))
+    shown = browser.run("""
+        const inside = document.querySelector('#operators .scatter .area').getBoundingClientRect();
+        return [...document.querySelectorAll('#operators .scatter path.limit')].map((line) => {
+            const box = line.getBoundingClientRect();
+            return Math.min(box.right, inside.right) - Math.max(box.left, inside.left);
+        });""")
+    assert len(shown) == 2
+    assert min(shown) > 10
+
+
+@pytest.mark.parametrize("kind", ["planned", "swept"])
+def test_labels_are_beside_their_fields_on_a_phone(browser: Browser, folder: Path, kind: str) -> None:
+    browser.open(pages.write_page(folder, kind), PHONE)
+    distances = browser.run("""
+        const box = (item) => item.getBoundingClientRect();
+        return [...document.querySelectorAll('.tools label')].filter((label) => box(label).height).map((label) => {
+            const [own, field] = [box(label), box(document.getElementById(label.htmlFor))];
+            return [own.right - field.left, Math.abs(own.top + own.bottom - field.top - field.bottom)];
+        });""")
+    assert len(distances) > 2
+    assert all(across <= 0 and down < 10 for across, down in distances)

@@ -411,7 +411,7 @@ function roofline(model: Model, context: Context): HTMLElement | null {
     limits.push({ name: "bandwidth", line: [[low, low * bandwidth * 1e9], [knee, knee * bandwidth * 1e9]], text: `memory bandwidth ${digits(bandwidth, 3)} GB/s` });
   }
   return scatter({
-    title: "Roofline: how much each operator computes per byte, and how fast", points, limits, log: true, xTitle: "multiply-accumulates per byte",
+    title: "Roofline: how much each operator computes per byte, and how fast", points, limits, along: bend, log: true, xTitle: "multiply-accumulates per byte",
     yTitle: "MAC/s", xText: (value) => digits(value, 1), yText: (value) => count(value),
   });
 }

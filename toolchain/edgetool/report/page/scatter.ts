@@ -12,6 +12,7 @@ export interface Limit { name: string; line: [number, number][]; text: string }
 export interface ScatterOptions {
   title: string; points: Point[]; limits: Limit[]; log: boolean; xTitle: string; yTitle: string;
   xText: (value: number) => string; yText: (value: number) => string; path?: string[];
+  along?: number[]; // what the x axis has besides the points
   brushed?: (ids: Set<string> | null) => void;
 }
 
@@ -38,7 +39,7 @@ export function scatter(options: ScatterOptions): HTMLElement {
     const [right, bottom] = [width - 12, height - BOTTOM];
     const scale = options.log ? scaleLog : scaleLinear;
     const limitPoints = options.limits.flatMap((item) => item.line);
-    const xs = [...options.points.map((item) => item.x), ...(options.log ? [] : limitPoints.map((item) => item[0]))];
+    const xs = [...options.points.map((item) => item.x), ...(options.along ?? [])];
     const ys = [...options.points.map((item) => item.y), ...limitPoints.map((item) => item[1])];
     const x = scale(domain(xs), [LEFT, right]);
     const y = scale(domain(ys.filter((value) => !options.log || value > 0)), [bottom, TOP]);
