@@ -182,7 +182,7 @@ def test_a_report_of_very_many_operators_is_shortened_and_says_so(tflm: Describe
     assert row_plan is not None
     layer = LayerLoss("conv", "Conv2D", "CONV_2D", 30.0, 0.3, 0.1, -1.0, 1.0, 8, 3, 2.0, Histogram(-1, 1, (1,)))
     shared = SharingInfo(8, 4, 4, "none", False, (SharedBuffer(4, ()), SharedBuffer(8, ())))
-    times = 1_500
+    times = 1_100
     many = replace(
         report,
         rows=replace(row_plan, tensors=row_plan.tensors * times, segments=row_plan.segments * times),
