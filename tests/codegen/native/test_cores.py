@@ -61,7 +61,7 @@ def test_measured_stacks_are_within_their_bounds_and_not_far_below() -> None:
 
 
 def test_the_measured_models_and_bounds_are_those_of_today() -> None:
-    rows = [row for row in cores.read() if row.model not in REAL]
+    rows = [row for row in cores.read() if "/" in row.model]  # not those of files
     for row in rows[::280]:
         trial = _trial(row.model)
         assert row.sha256 == cores.Subject(row.model, trial, b"").sha256, row
