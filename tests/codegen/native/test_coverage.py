@@ -16,6 +16,7 @@ BUILDS = [Build(), Build(driver="bands")]
 # What no model reaches of a file, in percent of its branches, if it is more than the goal leaves.
 OPEN: dict[str, float] = {
     "edgetool_batch_matmul_s8.c": 9.6,
+    "edgetool_dense_s8.c": 5.9,  # more than 16 units of more than 32,767 codes, which test_dense.py has
     "edgetool_dense_vector_s8.c": 6.3,
     "edgetool_depthwise_vector_s8.c": 6.0,
     "edgetool_pool.h": 12.5,  # every window has a row inside the image, so that two loops never reach the other end

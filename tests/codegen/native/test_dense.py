@@ -11,6 +11,7 @@ import pytest
 from benchmarks.kernels.cases import Case
 from benchmarks.kernels.cases.drawing import constant
 
+from edgetool.codegen.native.dense import MAX_GROUPED_DEPTH
 from edgetool.codegen.native.emit import arrays_of
 from edgetool.codegen.native.fixed_point import quantize_multiplier
 from edgetool.codegen.native.lower import lower
@@ -245,3 +246,16 @@ def test_products_compute_what_tflm_computes() -> None:
     trials = {str(dtype): prepare(_network(dtype), 4) for dtype in (DType.INT8, DType.INT16)}
     trials |= {f"halves {seed}": prepare(_with_simple_scales(seed), 20, seed) for seed in range(60)}
     assert differences(trials) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.parametrize("units", [17, 18])
+def test_many_units_too_deep_for_groups_compute_what_tflm_computes(units: int, flags: tuple[str, ...]) -> None:
+    net, depth = Net(seed=units), MAX_GROUPED_DEPTH + 3
+    x = net.arena(1, depth, zero_point=3)
+    inputs = [x, net.filter(units, depth, like=x, axis=None), net.biases(units, like=x)]
+    trial = prepare(net.model([x], [net.op("FULLY_CONNECTED", inputs, 1, units, scale=900.0)]), 2)
+    (step,) = trial.program.steps
+    assert (step.kernel, dict(step.op.values)["grouped"]) == ("edgetool_dense_s8", 0)
+    assert differences({"deep": trial}, Build(flags=flags)) == []
