@@ -202,19 +202,19 @@ def test_fed_inputs_are_operators_of_their_own() -> None:
     assert not any(tensor.given for tensor in problem.tensors if tensor.tensor in fed)
 
 
-def test_rows_move_to_make_place_for_scratch() -> None:
-    model = supported_models(1)[0]
-    programs = variants(model)
-    base = smallest_rows(programs.small, passes=PASSES)
-    smallest, gains = base.plan.memory_bytes, {step.operator: 1 for step in programs.rows.steps}
-    where_they_are = next(faster_rows(base, programs, costs(programs), [smallest]))
-    assert where_they_are.program.steps == programs.small.steps
-    moved = roomier_rows(base, programs.rows, gains, smallest)
-    assert moved.plan.memory_bytes <= smallest
-    assert moved.plan.offsets != base.plan.offsets
-    assert moved.program.steps == programs.rows.steps
-    assert row_plan_problems(moved.problem, moved.plan) == []
-    assert roomier_rows(base, programs.rows, gains, smallest, stopped=lambda: True) is base
+def test_faster_kernels_get_scratch_within_the_limit() -> None:
+    complete = 0
+    for model in supported_models(4):
+        programs = variants(model)
+        base = smallest_rows(programs.small, passes=PASSES)
+        smallest, gains = base.plan.memory_bytes, {step.operator: 1 for step in programs.rows.steps}
+        for limit in (smallest, int(1.1 * smallest)):
+            moved = roomier_rows(base, programs.rows, gains, limit)
+            assert moved.plan.memory_bytes <= limit
+            assert row_plan_problems(moved.problem, moved.plan) == []
+            complete += moved.program.steps == programs.rows.steps != programs.small.steps
+        assert roomier_rows(base, programs.rows, gains, smallest, stopped=lambda: True) is base
+    assert complete > 0
 
 
 def test_a_keyword_spotter_takes_less_than_half_of_its_tensors() -> None:
