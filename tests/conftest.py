@@ -25,7 +25,7 @@ with contextlib.suppress(ImportError):
 # No test fails because the machine is slow or busy. The quick tests try few examples, other ones each time; make slow
 # runs the same tests again with the profile "thorough".
 settings.register_profile(
-    "thorough", settings.default, max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "thorough", settings.default, max_examples=24, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("quick", settings.get_profile("thorough"), max_examples=12)
 settings.load_profile("quick")

@@ -24,10 +24,9 @@ VERIFY = ("verify", MODEL, "--samples", "1")
 LAYOUT = ("layout", "audio.csv", "--strategy", "cp-sat")
 PARETO = ("sweep", "pareto", "words.toml")
 SWEEP_RUN = ("sweep", "run", "words.toml")
-# Extra -> the commands that it must enable.
+# Extra -> the commands that it must enable. `make demo` installs the wheel with the extra "convert".
 COMMANDS = {
     "": (PLAN, ("fit", MODEL), ("layout", "audio.csv")),
-    "convert": (CONVERT,),
     "verify": (VERIFY,),
     "cp-sat": (LAYOUT,),
     "fast": (PLAN, ("layout", "audio.csv")),
