@@ -26,9 +26,9 @@ from edgetool.cli.options import (
 from edgetool.cli.output import deliver, duration, notice, print_lines, printable, short_size, table, width, wrapped
 from edgetool.cli.page import check_page, html_option, write_reports
 from edgetool.cli.settings import implicit_inputs
-from edgetool.cli.view import SCREEN_LINES, finding_lines
+from edgetool.cli.view import SCREEN_LINES, drift_lines, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
-from edgetool.gate.messages import NO_LIMIT, gate_of, unjudged_findings, usage, usage_matrix
+from edgetool.gate.messages import NO_LIMIT, device, gate_of, unjudged_findings, usage, usage_matrix
 from edgetool.gate.text import exact
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _findings(report: Report, *, everything: bool) -> list[FindingInfo]:
 
 def _collapsed(report: Report, common: _CommonFindings) -> list[str]:
     """Show a passing report in one line, and the open judgements that no other report has."""
-    target = "" if report.target is None else f" on {printable(report.target.name)}"
+    target = "" if report.target is None else f" on {printable(device(report))}"
     mark, _ = MARKS[True]
     figures = ", ".join(_figures(report))
     path = _short_path(gate_of(report).path, width() - len(f"{mark}  {target}: {figures}"))
@@ -239,6 +239,9 @@ def _collapsed(report: Report, common: _CommonFindings) -> list[str]:
     lock = gate_of(report).lock
     if lock is not None and (lock.changes or lock.inputs):
         lines += _lock(lock, gate_of(report).judgements)
+    drift = gate_of(report).drift
+    if drift is not None and (drift.changes or drift.introduced or drift.fixed):
+        lines += [*drift_lines(drift, judged=True), ""]
     findings = [
         item for item in _findings(report, everything=False) if (gate_of(report).path, item) not in common.findings
     ]
@@ -327,13 +330,15 @@ def _report(report: Report, common: _CommonFindings, everything: bool) -> list[s
         lines += _budgets(report.memory)
     if gate.lock is not None:
         lines += _lock(gate.lock, gate.judgements)
+    if gate.drift is not None:
+        lines += drift_lines(gate.drift, everything=everything, judged=True)
     findings = [item for item in _findings(report, everything=everything) if (gate.path, item) not in common.findings]
     return lines + finding_lines(findings, everything=everything)
 
 
 def _verdict(report: Report, gate: GateInfo) -> str:
     """Show the path, the target and the verdict; the failed rules too if they fit on the line."""
-    target = "" if report.target is None else f" on {printable(report.target.name)}"
+    target = "" if report.target is None else f" on {printable(device(report))}"
     word, color = ("passes", "green") if gate.passed else ("FAILS", "red")
     columns = width() - len(f"{target} {word}")
     line = f"{click.style(printable(gate.path, max(columns, MIN_PATH)), bold=True)}{target} "
@@ -443,7 +448,7 @@ FORMS = {
 )
 @click.argument("paths", type=PATH, nargs=-1, metavar="[MODEL]...")
 @option("--models", type=PATH, multiple=True, hidden=True, help="The models to check if no MODEL is given.")
-@target_options(required=True, multiple=True)
+@target_options(required=True, multiple=True, runtimes=True)
 @limit_options
 @lock_options
 @custom_operators_option
@@ -471,6 +476,7 @@ def command(
     paths: tuple[Path, ...],
     models: tuple[Path, ...],
     target: tuple[str, ...],
+    runtime: tuple[str, ...],
     reserve: int,
     reserve_flash: int,
     max_arena: int | None,
@@ -497,8 +503,9 @@ def command(
 
     Arena, model size and latency are compared with the target's memory, with the limits given as options, and with
     edgetool.lock, which --update writes; commit that file. Each model is checked unchanged, with the memory plan in
-    the file if there is one. Without MODEL, the models are taken from the key "models" in the table [check] of
-    edgetool.toml. Exits with 1 if a model fails.
+    the file if there is one. With several --runtime, each is judged, and those after the first also by what they
+    change; the lock file is that of the first. Without MODEL, the models are taken from the key "models" in the table
+    [check] of edgetool.toml. Exits with 1 if a model fails.
     """
     from edgetool.gate.limits import ModelLimits, largest_allowance
     from edgetool.pipeline.check import CheckRequest, check_models
@@ -510,7 +517,8 @@ def command(
         raise UsageError(
             "no model is given", fix='name a .tflite file, or set models = ["..."] in [check] of edgetool.toml'
         )
-    targets = [device for device in (resolve_named(name, **overrides) for name in target) if device is not None]
+    builds = [resolve_named(name, **overrides, runtime=each) for name in target for each in runtime or (None,)]
+    targets = [build for build in builds if build is not None]
     request = CheckRequest(
         limits=ModelLimits(
             reserve_bytes=reserve,

@@ -30,7 +30,8 @@ from edgetool.cli.output import (
     wrapped,
 )
 from edgetool.cli.page import check_page, command_line, html_option, page_reports, write_page
-from edgetool.cli.view import finding_lines
+from edgetool.cli.view import drift_lines, finding_lines
+from edgetool.errors import UsageError
 from edgetool.figure import significant
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def compare_view(report: CompareReport, *, everything: bool) -> list[str]:
     lines += _figures(compared, everything=everything)
     if compared.operator_kinds is not None:
         lines += _kinds(compared.operator_kinds, everything=everything)
+    if compared.drift is not None:
+        lines += drift_lines(compared.drift, everything=everything)
     if compared.operators is not None:
         lines += ["", *_operators(compared.operators, everything=everything)]
     return lines
@@ -278,11 +281,12 @@ def _operator_row(
         "edgetool compare old.tflite new.tflite --target nucleo-l4r5zi",
         "edgetool compare before.json after.json",
         "edgetool compare release.json model.tflite -t rpi-pico --json",
+        "edgetool compare model.tflite -t rpi-pico --runtime tflm-2025-06 --runtime tflm-2026-08",
     ),
 )
 @click.argument("a", type=PATH)
-@click.argument("b", type=PATH)
-@target_options(required=False)
+@click.argument("b", type=PATH, required=False)
+@target_options(required=False, runtimes=True)
 @custom_operators_option
 @json_option
 @report_option
@@ -294,8 +298,9 @@ def command(
     ctx: click.Context,
     /,
     a: Path,
-    b: Path,
+    b: Path | None,
     target: str | None,
+    runtime: tuple[str, ...],
     custom_operators: Path | None,
     as_json: bool,
     output: Path | None,
@@ -307,6 +312,9 @@ def command(
 ) -> None:
     """Show how B differs from A: arena, flash, work, time, energy, accuracy, and which operators changed.
 
+    With --runtime given twice, the first is A's and the second B's, and B can be omitted: A is then compared with
+    itself, to see what an update of the runtime changes.
+
     A and B are .tflite files, or JSON documents written by convert, plan, estimate or check. A .tflite is
     evaluated unchanged on --target: with the memory plan in the file, or else with TFLM's own; with --runtime native,
     as native code. Its accuracy comes from the report that convert wrote next to it. If a document contains several
@@ -316,8 +324,12 @@ def command(
     from edgetool.report.comparison import comparison_document
     from edgetool.report.json import to_json
 
+    if b is None:
+        if len(set(runtime)) < 2:
+            raise UsageError("there is nothing to compare with", fix="name B, or specify --runtime twice")
+        b = a
     # The target in edgetool.toml applies to models; two reports need none.
-    sources = {ctx.get_parameter_source(name) for name in ("target", "custom_operators", *overrides)}
+    sources = {ctx.get_parameter_source(name) for name in ("target", "runtime", "custom_operators", *overrides)}
     reject_unused = ParameterSource.COMMANDLINE in sources
     inputs = (a, b) if custom_operators is None else (a, b, custom_operators)
     check_page(html, force=force, inputs=inputs, outputs={"--output": output})
@@ -330,6 +342,7 @@ def command(
         custom_operators=custom_operators,
         reject_unused=reject_unused,
         sides=sides,
+        runtimes=runtime,
     )
     if html is not None:
         from edgetool.report.html import comparison_data

@@ -49,6 +49,13 @@ def complete_target(ctx: click.Context, parameter: click.Parameter, incomplete: 
     return [name for name in list_targets() if name.startswith(incomplete)]
 
 
+def complete_runtime(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of packaged runtimes that begin with the text, for the shell."""
+    from edgetool.target.load import list_runtimes
+
+    return [name for name in list_runtimes() if name.startswith(incomplete)]
+
+
 def stacked(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     """Combine decorators into one; the first is the outermost."""
 
@@ -100,10 +107,14 @@ row_options = stacked(
 )
 
 
-def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F]:
-    """Add --target and the options that override its figures."""
+def target_options(*, required: bool, multiple: bool = False, runtimes: bool = False) -> Callable[[F], F]:
+    """Add --target and the options that override its figures.
+
+    multiple: whether --target can be repeated. runtimes: whether --runtime can, to compare them.
+    """
     target = partial(option, group="Target")
     several = "; repeat it for several" if multiple else ""
+    repeated = "; repeat it to see what another one changes" if runtimes else ""
     return stacked(
         target(
             "--target",
@@ -126,7 +137,10 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
         target(
             "--runtime",
             metavar="NAME",
-            help="TFLM version that the firmware links, or native for generated C without a runtime.",
+            multiple=runtimes,
+            shell_complete=complete_runtime,
+            help="TFLM version that the firmware links ('edgetool targets list --runtimes'), or native for generated C "
+            f"without a runtime{repeated}.",
         ),
         target(
             "--scratch-budget",

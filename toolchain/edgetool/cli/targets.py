@@ -9,6 +9,7 @@ import click
 from edgetool.cli.command import Command, Group, option
 from edgetool.cli.options import PATH, SIZE, complete_target, json_option
 from edgetool.cli.output import deliver, fact, print_lines, printable, table, wrapped
+from edgetool.errors import UsageError
 from edgetool.figure import significant
 from edgetool.target.quantity import format_size
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from edgetool.target.types import MemoryRegion, Target, Timing
+    from edgetool.target.types import MemoryRegion, Runtime, Target, Timing
 
 MHZ = 1e6
 KIB = 2**10
@@ -89,6 +90,23 @@ def target_view(target: Target) -> list[str]:
         note = f" ({printable(source.note, 200)})" if source.note else ""
         lines += fact(state, f"{', '.join(source.covers)}: {printable(source.document, 200)}{note}")
     return lines
+
+
+def runtime_table(runtimes: Sequence[Runtime]) -> list[str]:
+    """Show each runtime with its commits, and below it what links it."""
+    versions = [runtime for runtime in runtimes if not runtime.is_native]
+    rows = [
+        (item.name, item.tflm_date, item.tflm_commit[:9], item.cmsis_nn_date, item.cmsis_nn_commit[:8])
+        for item in versions
+    ]
+    header = ("runtime", "TFLM", "commit", "CMSIS-NN", "commit")
+    first, *lines = table(header, rows, "<<<<<")
+    shown = [f"  {first}"]
+    for item, line in zip(versions, lines, strict=True):
+        shown.append(f"  {line}")
+        if item.linked_by:
+            shown += wrapped(f"linked by {', '.join(item.linked_by)}", "      ", "    ")
+    return [*shown, "", *(f"  {item.name}: {item.description}" for item in runtimes if item.is_native)]
 
 
 def _speed(target: Target) -> Iterator[tuple[str, str]]:
@@ -209,6 +227,7 @@ def command() -> None:
         "edgetool targets list",
         "edgetool targets list nordic",
         "edgetool targets list --core cortex-m4 --min-sram 256KiB",
+        "edgetool targets list --runtimes",
     ),
 )
 @click.argument("text", required=False)
@@ -227,9 +246,10 @@ def command() -> None:
     metavar="SIZE",
     help="Only boards with at least this much flash for the model, e.g. 1MiB.",
 )
+@option("--runtimes", is_flag=True, help="List the runtimes that --runtime accepts instead.")
 @json_option
 def list_command(
-    text: str | None, core: str | None, min_sram: int | None, min_flash: int | None, as_json: bool
+    text: str | None, core: str | None, min_sram: int | None, min_flash: int | None, runtimes: bool, as_json: bool
 ) -> None:
     """List the boards and cores that --target accepts.
 
@@ -239,6 +259,11 @@ def list_command(
     from edgetool.pipeline.targets import selected_targets
     from edgetool.report.json import to_json
 
+    if runtimes:
+        if any(value is not None for value in (text, core, min_sram, min_flash)):
+            raise UsageError("--runtimes lists all runtimes, whatever the target", fix="omit the other options")
+        _list_runtimes(as_json=as_json)
+        return
     targets = selected_targets(text, core=core, min_sram_bytes=min_sram, min_flash_bytes=min_flash)
     if as_json:
         from edgetool.pipeline.targets import describe
@@ -246,6 +271,18 @@ def list_command(
         deliver(to_json({"schema": "edgetool/1", "targets": [describe(target) for target in targets]}), None)
     else:
         print_lines(target_table(targets))
+
+
+def _list_runtimes(*, as_json: bool) -> None:
+    from edgetool.pipeline.targets import all_runtimes, describe_runtime
+    from edgetool.report.json import to_json
+
+    if as_json:
+        deliver(
+            to_json({"schema": "edgetool/1", "runtimes": [describe_runtime(item) for item in all_runtimes()]}), None
+        )
+    else:
+        print_lines(runtime_table(all_runtimes()))
 
 
 @command.command(

@@ -29,6 +29,7 @@ from edgetool.cli.output import (
     wrapped,
 )
 from edgetool.figure import significant
+from edgetool.gate.text import exact
 from edgetool.target.quantity import format_clock
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from edgetool.report.document import (
         ArenaInfo,
         Band,
+        DriftInfo,
         EstimateInfo,
         FindingInfo,
         Histogram,
@@ -522,6 +524,35 @@ def finding_lines(findings: Sequence[FindingInfo], *, everything: bool = False) 
         text = wrapped(f"{place}{printable(message, 400)}", " " * (len(label) + 4), f"  {label}: ")
         text[0] = text[0].replace(f"{label}:", click.style(f"{label}:", fg=color, bold=True), 1)
         lines += text
+    return lines
+
+
+def drift_lines(drift: DriftInfo, *, everything: bool = False, judged: bool = False) -> list[str]:
+    """Show what another runtime changes: figures with their causes, and what it breaks or repairs.
+
+    everything: show every figure, not only those that may not grow. judged: leave out those that failed a judgement.
+    """
+    from edgetool.gate.lock_judgement import GUARDED
+
+    heading = f"With {drift.after} instead of {drift.before}"
+    changes = [item for item in drift.changes if everything or item.figure in GUARDED]
+    changes = [item for item in changes if item.allowed or not judged]
+    if not (changes or drift.introduced or drift.fixed):
+        return (
+            []
+            if judged
+            else ["", *wrapped(f"{heading}: arena, model, latency, faults and refusals are the same", "  ")]
+        )
+    lines = ["", f"  {heading}"]
+    for change in changes:
+        values = ["unknown" if value is None else exact(value, change.unit) for value in (change.before, change.after)]
+        lines += wrapped(f"{change.figure}: {values[0]} to {values[1]}", "      ", "    ")
+        for cause in change.causes:
+            lines += wrapped(printable(cause, 400), "        ", "      ")
+    for word, color, findings in (("new", "red", drift.introduced), ("fixed", "green", drift.fixed)):
+        for finding in findings:
+            text = wrapped(printable(finding.message, 400), " " * 11, f"    {word + ':':<7}")
+            lines += [text[0].replace(f"{word}:", click.style(f"{word}:", fg=color, bold=True), 1), *text[1:]]
     return lines
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from edgetool.gate.breakdown import OperatorId
+from edgetool.gate.drift import OnRuntime, drift_between, judge_drift
 from edgetool.gate.judge import budgets_of, figures_of, judge, passes
 from edgetool.gate.limits import Allowance, ModelLimits
 from edgetool.gate.lock_file import LockEntry
 from edgetool.gate.lock_judgement import LockedModel, compare, judge_lock, updated
 from edgetool.gate.reasons import Reasons, flash_reasons, latency_reasons
 from edgetool.model.types import Operator
-from edgetool.report.document import GateInfo, JudgementInfo, Report
+from edgetool.report.document import DriftInfo, GateInfo, JudgementInfo, LockInfo, Report
 from edgetool.target.types import Target
 
 OPERATORS_NAMED = 8  # unsupported operators named per kind
@@ -48,6 +49,7 @@ def judge_model(
     path: str,
     locked: LockedModel,
     entry: LockEntry,
+    base: OnRuntime | None = None,
     unsupported: Iterable[tuple[int, Operator]],
     arena_reasons: Callable[[], Reasons],
 ) -> Report:
@@ -57,6 +59,7 @@ def judge_model(
         path: the model as the judgement names it.
         locked: the model's entry in the lock file.
         entry: the entry that the model has now.
+        base: the model with another runtime, with which it is compared instead of with the lock file.
         unsupported: the operators that neither the runtime nor a description supports, each with its subgraph.
         arena_reasons: computes the reasons for the size of the arena; called only if a judgement of it failed, because
             it may search for other plans.
@@ -65,10 +68,15 @@ def judge_model(
     figures = figures_of(report)
     judgements = judge(figures, rules.limits, unsupported=_unsupported_names(unsupported))
     judgements = _with_all_reasons(judgements, report, target, rules.limits, arena_reasons)
-    lock = compare(locked, entry, rules.allowance)
-    if rules.update:
-        lock = updated(lock)
+    lock: LockInfo | None = None
+    drift: DriftInfo | None = None
+    if base is not None:
+        drift = drift_between(base, OnRuntime(report, entry), rules.allowance)
+        judgements += judge_drift(drift, rules.allowance)
+    elif rules.update:
+        lock = updated(compare(locked, entry, rules.allowance))
     else:
+        lock = compare(locked, entry, rules.allowance)
         judgements += judge_lock(locked, lock, rules.allowance, strict=rules.locked)
     budgets = budgets_of(figures, rules.limits)
     gate = GateInfo(
@@ -77,6 +85,7 @@ def judge_model(
         judgements=judgements,
         violations={budget.name: budget.violated for budget in budgets},
         lock=lock,
+        drift=drift,
     )
     return replace(report, check=gate, memory=replace(report.memory, budgets=budgets))
 

@@ -47,6 +47,10 @@ UNHASHED_FIELDS = frozenset(
         "registrations",
         "reference",
         "faults",
+        "cmsis_nn_date",
+        "linked_by",
+        "newest",
+        "missing",
         "vendor",
     ]
 )

@@ -254,7 +254,7 @@ def compare(locked: LockedModel, now: LockEntry, allowance: Allowance) -> LockIn
 
 def judge_lock(locked: LockedModel, info: LockInfo, allowance: Allowance, *, strict: bool) -> tuple[JudgementInfo, ...]:
     """Judge growth beyond the allowance and, if `strict` (--locked), every difference from the lock file."""
-    grown = [_growth(change, info.inputs, allowance) for change in info.changes if not change.allowed]
+    grown = [growth(change, info.inputs, allowance) for change in info.changes if not change.allowed]
     if locked.entry is None:
         text = MISSING[info.state]
         return (JudgementInfo("lock", False if strict else None, "error" if strict else "note", text),)
@@ -285,7 +285,13 @@ def _judge_strictly(info: LockInfo) -> JudgementInfo:
     )
 
 
-def _growth(change: ChangeInfo, inputs: tuple[str, ...], allowance: Allowance) -> JudgementInfo:
+def growth(
+    change: ChangeInfo, inputs: tuple[str, ...], allowance: Allowance, *, rule: str = "growth", advice: str = UPDATE
+) -> JudgementInfo:
+    """Return the failed judgement of a figure that grew by more than the allowance.
+
+    inputs: what else changed, a sentence each. advice: what to do if the change is intended.
+    """
     assert change.before is not None
     assert change.after is not None
     grown, what = change.after - change.before, GUARDED[change.figure]
@@ -302,7 +308,7 @@ def _growth(change: ChangeInfo, inputs: tuple[str, ...], allowance: Allowance) -
     if why and inputs:
         why += f", but {'; '.join(inputs)}"
     return JudgementInfo(
-        rule="growth",
+        rule=rule,
         passed=False,
         level="error",
         message=f"{what} has grown {sizes}{share}; the allowance is {allows}{why}",
@@ -311,7 +317,7 @@ def _growth(change: ChangeInfo, inputs: tuple[str, ...], allowance: Allowance) -
         over=change.after - limit,
         unit=change.unit,
         causes=change.causes,
-        advice=(UPDATE, *_allowing(grown, change.before)),
+        advice=(advice, *_allowing(grown, change.before)),
     )
 
 

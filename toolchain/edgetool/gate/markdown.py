@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from edgetool.figure import in_text
-from edgetool.gate.messages import count_line, gate_of, messages, usage_matrix
+from edgetool.gate.messages import count_line, device, gate_of, messages, usage_matrix
 from edgetool.gate.text import NAME_LENGTH, exact, percent, short_size, visible
 from edgetool.report.document import ChangeInfo, JudgementInfo, LockInfo, Report
 
@@ -75,10 +75,10 @@ def _cells(report: Report) -> tuple[str, ...]:
     verdict = "passed" if gate.passed else f"**FAILED**: {escaped(', '.join(rules), NAME_LENGTH)}"
     return (
         _code(gate.path),
-        NOTHING if report.target is None else escaped(report.target.name, NAME_LENGTH),
+        NOTHING if report.target is None else escaped(device(report), NAME_LENGTH),
         verdict,
         _arena(report),
-        _change(gate.lock),
+        _change(gate.lock) if gate.drift is None else _arena_change(gate.drift.changes),
         _of_limit(report.model.bytes, _judged(report, "flash")),
         _latency(report),
         _budgets(report),
@@ -114,7 +114,11 @@ def _change(lock: LockInfo | None) -> str:
         return NOTHING
     if lock.state not in ("changed", "updated"):
         return LOCK_STATES.get(lock.state, escaped(lock.state))
-    arena = next((item for item in lock.changes if item.figure == "arena_bytes"), None)
+    return _arena_change(lock.changes)
+
+
+def _arena_change(changes: Sequence[ChangeInfo]) -> str:
+    arena = next((item for item in changes if item.figure == "arena_bytes"), None)
     return "none" if arena is None else _difference(arena)
 
 
@@ -156,7 +160,7 @@ def _details(report: Report) -> list[str]:
     if lock is not None:
         parts.append(_folded(f"Lock: {LOCK_STATES.get(lock.state, lock.state)}", _lock_lines(lock)))
     lines = [line for part in parts if part for line in (*part, "")]
-    target = "" if report.target is None else f" on {escaped(report.target.name, NAME_LENGTH)}"
+    target = "" if report.target is None else f" on {escaped(device(report), NAME_LENGTH)}"
     return [f"#### {_code(gate_of(report).path)}{target}", "", *lines] if lines else []
 
 

@@ -31,6 +31,7 @@ REQUIREMENTS = {
     "active-budget": "The memory that the active budget applies to does not exceed it.",
     "arena": "The arena fits in its memory region after subtracting the reserve.",
     "arena-known": "The arena size is known exactly, not just as a lower bound.",
+    "drift": "No figure exceeds that of the first runtime by more than the allowance.",
     "flash": "The model fits in flash after subtracting the reserve for code.",
     "growth": "No figure exceeds the locked value by more than the allowance.",
     "kernel-fault": "No known kernel fault applies to an operator of the model.",
@@ -74,10 +75,18 @@ def gate_of(report: Report) -> GateInfo:
     return report.check
 
 
+def device(report: Report) -> str:
+    """Return the target, and the runtime if the report is compared with another's: "rpi-pico, tflm-2025-06"."""
+    if report.target is None:
+        return ""
+    drift = gate_of(report).drift
+    return report.target.name if drift is None else f"{report.target.name}, {drift.after}"
+
+
 def subject(report: Report) -> str:
     """Return model and target as visible characters: "models/kws.tflite on nucleo-l4r5zi"."""
     path = visible(gate_of(report).path, NAME_LENGTH)
-    return path if report.target is None else f"{path} on {visible(report.target.name, NAME_LENGTH)}"
+    return path if report.target is None else f"{path} on {visible(device(report), NAME_LENGTH)}"
 
 
 def messages(report: Report) -> tuple[JudgementInfo, ...]:
@@ -214,7 +223,7 @@ def usage_matrix(reports: Sequence[Report]) -> Matrix:
     columns: dict[tuple[str, int], None] = {}
     for report in reports:
         row = rows.setdefault(gate_of(report).path, {})
-        name = "-" if report.target is None else report.target.name
+        name = device(report) or "-"
         column = (name, sum(other == name for other, _ in row))
         row[column] = usage(report)
         columns[column] = None

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-from edgetool.gate.messages import by_severity, gate_of, message_lines, requirement
+from edgetool.gate.messages import by_severity, device, gate_of, message_lines, requirement
 from edgetool.gate.text import sentence, visible
 from edgetool.report.document import JudgementInfo, Report
 from edgetool.report.json import to_json
@@ -67,7 +67,7 @@ def _rule(rule: str) -> dict[str, Any]:
 
 
 def _target(report: Report) -> str:
-    return "no target" if report.target is None else visible(report.target.name)
+    return visible(device(report)) or "no target"
 
 
 def _artifact(path: str) -> dict[str, str]:

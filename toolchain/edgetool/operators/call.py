@@ -18,7 +18,7 @@ Conditions on operand counts exist only for custom operators. Conditions on shap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isnan
 from struct import pack, unpack, unpack_from
 from typing import Literal
@@ -389,6 +389,15 @@ def check_scale_product(call: Call, first: Tensor, second: Tensor) -> None:
     """Require the product of two scales not to be negative. Raises KernelRefusal otherwise."""
     product = float32(scale(first) * scale(second))
     require(call, product >= 0, f"does not support {product} as the product of scales")
+
+
+def per_tensor(weights: Tensor) -> Tensor:
+    """Return the weights as a kernel sees them that uses only the first scale."""
+    quantization = weights.quantization
+    if quantization is None or not is_per_channel(weights):
+        return weights
+    first = replace(quantization, scales=quantization.scales[:1], zero_points=quantization.zero_points[:1])
+    return replace(weights, quantization=first)
 
 
 def weight_multipliers(

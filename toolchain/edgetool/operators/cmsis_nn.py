@@ -38,6 +38,7 @@ INT16_BYTES = 2
 INT32_BYTES = 4
 COLUMNS_AT_ONCE = 4  # columns of im2col that MVE multiplies together
 MVE_BYTES = 16
+MAX_FAST_COLUMN = 512  # elements of a window that versions before "int16-columns" collect
 CHANNELS_AT_ONCE = 124  # CH_IN_BLOCK_MVE
 EFFICIENT_REVERSAL_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD
 REVERSAL_STRIDE = 2
@@ -78,38 +79,42 @@ class Convolution:
         return self.dilation_height == self.dilation_width == 1
 
 
-def convolve_s8(c: Convolution, *, mve: bool) -> int:
+def convolve_s8(c: Convolution, platform: Platform) -> int:
     """Return the im2col buffer's size for int8 or int4 filters (arm_convolve_wrapper_s8_get_buffer_size)."""
     if _is_1x1(c):
         return 0
-    if mve and _is_1xn(c):
-        return _convolve_1xn_s8(c)
-    return _im2col_s8(c, mve=mve)
+    if platform.mve and _is_1xn(c):
+        return _convolve_1xn_s8(c, platform)
+    return _im2col_s8(c, platform)
 
 
-def convolve_s16(c: Convolution, *, mve: bool) -> int:
+def convolve_s16(c: Convolution, platform: Platform) -> int:
     """Return the im2col buffer's size for int16 (arm_convolve_wrapper_s16_get_buffer_size)."""
-    if mve:
+    if not platform.has("int16-columns"):
+        collects = platform.dsp and not platform.mve and c.column < MAX_FAST_COLUMN and c.undilated
+        return 2 * c.column * INT16_BYTES if collects else 0
+    if platform.mve:
         return COLUMNS_AT_ONCE * _round_up(c.column * INT16_BYTES, MVE_BYTES)
     return 2 * c.column * INT16_BYTES
 
 
-def depthwise_s8(c: Convolution, *, dsp: bool, mve: bool) -> int:
+def depthwise_s8(c: Convolution, platform: Platform) -> int:
     """Return the buffer's size for int8 (arm_depthwise_conv_wrapper_s8_get_buffer_size); kernel_channels is 1.
 
     MVE runs a depthwise convolution of one channel into several as a convolution with reversed filters.
     TFLM does not set the strides (depthwise_conv.cc), from which CMSIS-NN would recognize 1xN windows. Whether it
     recognizes them depends on the contents of the stack, so the larger size is returned.
     """
-    if mve and c.in_channels == 1 and c.out_channels > 1:
-        im2col = 0 if _is_1x1(c) else _im2col_s8(c, mve=True)
+    reverses = platform.mve and platform.has("one-channel-depthwise")
+    if reverses and c.in_channels == 1 and c.out_channels > 1:
+        im2col = 0 if _is_1x1(c) else _im2col_s8(c, platform)
         return im2col + c.out_channels * c.kernel_height * c.kernel_width
     if not _is_optimized_depthwise(c):
         return 0
-    if mve:
+    if platform.mve:
         return _depthwise_blocks(c)
     small = c.kernel_height == c.kernel_width == 3 and c.pad_height <= 1 and c.pad_width <= 1
-    return 0 if small or not dsp else c.column * INT16_BYTES
+    return 0 if small or not platform.dsp else c.column * INT16_BYTES
 
 
 def depthwise_s4(c: Convolution, *, mve: bool) -> int:
@@ -119,14 +124,14 @@ def depthwise_s4(c: Convolution, *, mve: bool) -> int:
     return _depthwise_blocks(c) if mve else c.column * INT16_BYTES
 
 
-def transpose_s8(c: Convolution, *, mve: bool) -> int:
+def transpose_s8(c: Convolution, platform: Platform) -> int:
     """Return the buffer's size for int8 (arm_transpose_conv_s8_get_buffer_size).
 
     It is an im2col buffer if it runs as a convolution, and rows of accumulators otherwise. The width of these rows uses
     the vertical stride instead of the horizontal one, as in CMSIS-NN.
     """
     if _uses_reversed_filter(c):
-        return _im2col_s8(c, mve=mve)
+        return _im2col_s8(c, platform)
     width = (c.in_width - 1) * c.stride_width + max(c.kernel_width, c.stride_height)
     return width * c.out_channels * max(c.kernel_height, c.stride_height) * INT32_BYTES
 
@@ -146,14 +151,18 @@ def _is_1xn(c: Convolution) -> bool:
     return flat and c.stride_width * c.in_channels % 4 == 0 and c.in_channels == c.kernel_channels
 
 
-def _convolve_1xn_s8(c: Convolution) -> int:
+def _convolve_1xn_s8(c: Convolution, platform: Platform) -> int:
     """Return the size of padded windows at both ends of a row; that of im2col if they overlap."""
+    if not platform.has("padded-rows"):
+        return 0
     total = (c.out_width - 1) * c.stride_width + c.kernel_width - c.in_width
     asymmetric = total % 2 if total >= 0 else -(-total % 2)  # the remainder has the sign that it has in C
     right = _padded_windows(c.pad_width + asymmetric, c.stride_width)
     left = _padded_windows(c.pad_width, c.stride_width)
     if left + right > c.out_width:
-        return _im2col_s8(c, mve=True)
+        return _im2col_s8(c, platform)
+    if not platform.has("int16-columns"):
+        return 0
     after = right if asymmetric else c.pad_width
     return c.in_channels * max(c.kernel_width + c.pad_width, c.kernel_width - 1 + after)
 
@@ -164,10 +173,11 @@ def _padded_windows(pad: int, stride: int) -> int:
     return max(1, ceil(pad / stride)) if stride else 1
 
 
-def _im2col_s8(c: Convolution, *, mve: bool) -> int:
-    if mve:
-        return COLUMNS_AT_ONCE * _round_up(c.column, MVE_BYTES)
-    return 2 * _round_up(c.column, 4) * INT16_BYTES
+def _im2col_s8(c: Convolution, platform: Platform) -> int:
+    if platform.mve:
+        lanes = MVE_BYTES if platform.has("int16-columns") else MVE_BYTES // 2
+        return COLUMNS_AT_ONCE * _round_up(c.column, lanes)
+    return 2 * _round_up(c.column, 4 if platform.has("columns-of-four") else 1) * INT16_BYTES
 
 
 def _is_optimized_depthwise(c: Convolution) -> bool:

@@ -120,6 +120,8 @@ def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
     yield from request_output_last(call, CONV)
     check_same_type(call, source, result)
     check_type_pair(call, source, weights, TYPES)
+    if weights.dtype == DType.INT4 and not call.platform.has("int4-of-cmsis-nn"):
+        yield unpacked_filter(weights)
     for tensor in (source, weights, result):
         check_rank_4(call, tensor)
     require(
@@ -135,9 +137,9 @@ def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
     sizes = buffer_sizes(call, CONV, (source.shape[3], result.shape[3], weights.shape[3]))
     if source.dtype == DType.INT16:
         check_symmetric(call, source, result)
-        size = cmsis_nn.convolve_s16(sizes, mve=call.platform.mve)
+        size = cmsis_nn.convolve_s16(sizes, call.platform)
     else:
-        size = cmsis_nn.convolve_s8(sizes, mve=call.platform.mve)
+        size = cmsis_nn.convolve_s8(sizes, call.platform)
     if size > 0:
         yield scratch("im2col buffer", size)
 

@@ -30,6 +30,7 @@ from edgetool.operators.call import (
     input_type,
     is_per_channel,
     output_elements,
+    per_tensor,
     persistent,
     require,
     same_input_types,
@@ -72,8 +73,12 @@ def _prepare_fully_connected(call: Call) -> Iterator[Request]:
     supported = weights.dtype in WEIGHT_TYPES.get(source.dtype, () if call.platform.cmsis_nn else (weights.dtype,))
     names = f"{source.dtype.name.lower()} with weights of {weights.dtype.name.lower()}"
     require(call, supported, f"does not support {names}")
-    if weights.dtype == DType.INT4 and not call.platform.cmsis_nn:
+    if weights.dtype == DType.INT4 and not _packs_int4(call):
         yield scratch("weights unpacked from int4", weights.element_count)
+    if not call.platform.has("dense-per-channel"):
+        refused = is_per_channel(weights) and call.platform.has("dense-per-channel-refused")
+        require(call, not refused, "does not support weights quantized per channel")
+        weights = per_tensor(weights)
     yield from weight_multipliers(call, source, weights, call.input(2), scale(result))
     if source.dtype != DType.FLOAT32:
         require(call, result.dtype in ACTIVATION_TYPES, f"does not support {result.dtype.name.lower()}")
@@ -96,19 +101,41 @@ def _prepare_cmsis_fully_connected(call: Call, source: Tensor, weights: Tensor, 
         return
     outputs, depth = (shape[-1] if shape else 0 for shape in (result.shape, weights.shape))
     if len(result.shape) > 2 and depth % 4 == 0:
-        if not per_channel:
+        if not call.platform.has("dense-per-channel"):
+            for what in ("per-channel multipliers", "per-channel shifts"):
+                yield persistent(what, INT32_BYTES * outputs)
+        elif not per_channel:
             yield scratch("per-channel multipliers and shifts", 2 * INT32_BYTES * outputs)
         return
     size = cmsis_nn.fully_connected_s8(outputs, mve=call.platform.mve)
-    bias = call.input(2)
     if size > 0:
-        kept = weights.is_constant and (bias is None or bias.is_constant)
-        yield persistent("sums of weights", size) if kept else scratch("sums of weights", size)
+        yield persistent("sums of weights", size) if _keeps_sums(call, weights) else scratch("sums of weights", size)
+
+
+def _packs_int4(call: Call) -> bool:
+    """Return whether the kernel reads two int4 weights from a byte, instead of unpacking them."""
+    return call.platform.cmsis_nn and call.platform.has("int4-of-cmsis-nn")
+
+
+def _keeps_sums(call: Call, weights: Tensor) -> bool:
+    """Return whether CMSIS-NN's kernel computes the sums of weights once, in Prepare."""
+    if not call.platform.has("kept-sums-of-weights"):
+        return False
+    if not call.platform.has("sums-of-constant-weights"):
+        return True
+    bias = call.input(2)
+    needs_bias = call.platform.has("constant-weights-of-cmsis-nn")
+    return weights.is_constant and (bias is None or bias.is_constant or not needs_bias)
+
+
+def _multiplies_with_cmsis_nn(call: Call) -> bool:
+    return call.platform.cmsis_nn and call.platform.has("batch-matmul-of-cmsis-nn")
 
 
 def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
     left, right, result = call.required_input(0), call.required_input(1), call.required_output()
-    ranks = CMSIS_RANKS if call.platform.cmsis_nn else RANKS
+    cmsis = _multiplies_with_cmsis_nn(call)
+    ranks = CMSIS_RANKS if cmsis else RANKS
     yield from call.temporary_inputs(0, 1)
     yield from call.temporary_outputs(0)
     for condition in (same_input_types, same_output_type, input_type(0, *PRODUCT_TYPES), input_rank(0, *ranks)):
@@ -117,7 +144,7 @@ def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
     shape = _product_shape(call, left, right)
     quantized = left.dtype in QUANTIZED_TYPES
     parameters = persistent("multiplier and zero points", call.platform.size_of("QuantizationOpDataBatchMatmul"))
-    if quantized and not call.platform.cmsis_nn:
+    if quantized and not cmsis:
         yield parameters
     if call.option("adj_x", False):
         yield from _transpose_requests(call, "left", left)
@@ -129,11 +156,11 @@ def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
     require(call, prod(shape) == result.element_count, f"produces an output of shape {shape}, not {result.shape}")
     if not quantized:
         return
-    if call.platform.cmsis_nn:
+    if cmsis:
         yield parameters
     check_scale_product(call, left, right)
     symmetric_int16(2)(call)
-    if call.platform.cmsis_nn and left.dtype == DType.INT8:
+    if cmsis and left.dtype == DType.INT8:
         size = cmsis_nn.fully_connected_s8(shape[-1], mve=call.platform.mve)
         if size > 0:
             yield scratch("sums of weights", size)
@@ -253,7 +280,7 @@ def _batch_matmul_loops(call: Call) -> LoopCounts:
         # One right operand serves several left ones, whose rows are contiguous.
         rows, batches = rows * result.shape[-3], batches // result.shape[-3]
         transposes = combined(transposes, {"flattened": 1})
-    if not call.platform.cmsis_nn or left.dtype == DType.FLOAT32:
+    if not _multiplies_with_cmsis_nn(call) or left.dtype == DType.FLOAT32:
         outputs = batches * rows * columns
         loops = {"batch": batches, "row": batches * rows, "output": outputs, "product": outputs * depth}
         return LoopCounts(f"reference {dtype}", combined(transposes, loops))
@@ -325,8 +352,24 @@ def _ignores_weights_zero_point(call: Call) -> bool:
     return is_pointwise(call) and zero_point(call.required_input(1)) != 0
 
 
+def _has_several_scales(call: Call) -> bool:
+    return call.required_input(0).dtype in QUANTIZED_TYPES and is_per_channel(call.required_input(1))
+
+
 FAULTS: dict[str, tuple[KernelFault, ...]] = {
     "FULLY_CONNECTED": (
+        KernelFault(
+            name="dense-per-channel",
+            kernels=("reference", "cmsis-nn"),
+            applies=_has_several_scales,
+            condition="with weights quantized per channel",
+            effect="uses the scale of the first channel for all",
+            remedy="quantize the weights per tensor, or use a version of TFLM from October 2024 or later",
+            source="fully_connected_common.cc",
+            fixed_by="71fba59b5",
+            wrong="",
+            right="",
+        ),
         KernelFault(
             name="dense-weights-zero-point",
             kernels=("cmsis-nn",),

@@ -84,6 +84,9 @@ def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
     yield from request_output_last(call, DEPTHWISE)
     check_same_type(call, source, result)
     check_type_pair(call, source, weights, TYPES)
+    packed = weights.dtype == DType.INT4 and call.platform.has("int4-of-cmsis-nn")
+    if weights.dtype == DType.INT4 and not packed:
+        yield unpacked_filter(weights)
     if source.dtype in QUANTIZED_TYPES:
         check_symmetric(call, source, result)
         check_filter_scales(call, weights, DEPTHWISE)
@@ -94,10 +97,10 @@ def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
     for tensor in (source, weights, result):
         check_rank_4(call, tensor)
     sizes = buffer_sizes(call, DEPTHWISE, (source.shape[3], min(result.shape[3], weights.shape[3]), 1))
-    if weights.dtype == DType.INT4:
+    if packed:
         size = cmsis_nn.depthwise_s4(sizes, mve=call.platform.mve)
     else:
-        size = cmsis_nn.depthwise_s8(sizes, dsp=call.platform.dsp, mve=call.platform.mve)
+        size = cmsis_nn.depthwise_s8(sizes, call.platform)
     if size > 0:
         yield scratch("im2col buffer", size)
 

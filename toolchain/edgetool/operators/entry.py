@@ -33,7 +33,7 @@ class KernelFault:
     condition: the same in words, after the operator's name. effect: what the kernel does, as a clause without subject.
     remedy: what to do, as an imperative clause. source: the file with the cause. fixed_by: the commit that removes the
     fault; "" if there is none. wrong, right: generated models on either side of the condition, as "type/number" of the
-    operator in benchmarks/kernels.
+    operator in benchmarks/kernels; "" for a fault that only versions before the newest have.
     """
 
     name: str

@@ -18,6 +18,7 @@ from math import floor, prod
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
+    INT32_BYTES,
     MAX_SMALL_RANK,
     Call,
     Condition,
@@ -35,6 +36,7 @@ from edgetool.operators.call import (
     integers,
     no_requests,
     output_rank,
+    persistent,
     prepare_rule,
     require,
     same_output_type,
@@ -59,6 +61,7 @@ from edgetool.operators.loops import (
     strided_memcpy_loops,
 )
 
+FLOAT_BYTES = 4
 MAX_CONCATENATION_INPUTS = 10
 IMAGE_RANK = 4
 
@@ -76,6 +79,9 @@ def _prepare_concatenation(call: Call) -> Iterator[Request]:
     require(
         call, inputs <= MAX_CONCATENATION_INPUTS, f"supports at most {MAX_CONCATENATION_INPUTS} inputs, not {inputs}"
     )
+    if not call.platform.has("concatenation-without-scales"):
+        yield from _request_scales(call, inputs)
+        return
     for position in range(inputs):
         tensor = call.required_input(position)
         yield from call.temporary_inputs(position)
@@ -88,6 +94,19 @@ def _prepare_concatenation(call: Call) -> Iterator[Request]:
             require(call, zero_point(tensor) == 0, "supports int16 only with zero points of 0")
     if first.dtype == DType.INT16:
         require(call, zero_point(result) == 0, "supports int16 only with zero points of 0")
+
+
+def _request_scales(call: Call, inputs: int) -> Iterator[Request]:
+    """Yield the requests of a CONCATENATION that requantizes its int8 inputs, and so keeps their scales."""
+    for position in range(inputs):
+        yield from call.temporary_inputs(position)
+        input_rank(position, 0, MAX_SMALL_RANK)(call)
+    yield from call.temporary_outputs(0)
+    if call.required_input(0).dtype != DType.INT8:
+        return
+    yield persistent("scales of the inputs", FLOAT_BYTES * inputs)
+    yield persistent("zero points of the inputs", INT32_BYTES * inputs)
+    yield from call.temporary_inputs(*range(inputs))
 
 
 def _check_permutation(call: Call) -> None:

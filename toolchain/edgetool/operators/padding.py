@@ -31,7 +31,7 @@ from edgetool.operators.call import (
     scratch,
     zero_point,
 )
-from edgetool.operators.entry import entries
+from edgetool.operators.entry import KernelFault, entries
 from edgetool.operators.loops import (
     LoopCounts,
     LoopRule,
@@ -298,9 +298,31 @@ LOOPS: dict[str, LoopRule] = {
 }
 
 
+def _has_fewer_dimensions(call: Call) -> bool:
+    source = call.required_input(0)
+    return source.dtype == DType.INT8 and len(source.shape) < IMAGE_RANK
+
+
+_PAD_FAULTS = (
+    KernelFault(
+        name="pad-rank",
+        kernels=("cmsis-nn",),
+        applies=_has_fewer_dimensions,
+        condition="with int8 and fewer than four dimensions",
+        effect="reads sizes and paddings of dimensions that do not exist, and may crash",
+        remedy="reshape to four dimensions before it, or use a version of TFLM from June 2026 or later",
+        source="cmsis_nn/pad.cc",
+        fixed_by="2ba41b0f3",
+        wrong="",
+        right="",
+    ),
+)
+FAULTS: dict[str, tuple[KernelFault, ...]] = {"PAD": _PAD_FAULTS, "PADV2": _PAD_FAULTS}
+
+
 BOUNDS: dict[str, Condition] = {
     "MIRROR_PAD": constant_input(1, "border"),
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, faults=FAULTS)

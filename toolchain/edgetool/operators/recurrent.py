@@ -94,9 +94,11 @@ def _prepare_svdf(call: Call) -> Iterator[Request]:
     _check_quantized_svdf(call)
     yield scratch("results of the filters", INT32_BYTES * batch * filters)
     yield scratch("results of the units", INT32_BYTES * batch * units)
-    size = cmsis_nn.svdf_s8(filters, mve=call.platform.mve) if call.platform.cmsis_nn else 0
+    kept = call.platform.cmsis_nn and call.platform.has("kept-sums-of-weights")
+    size = cmsis_nn.svdf_s8(filters, mve=call.platform.mve) if kept else 0
     if size > 0:
-        require(call, features.is_constant, "with CMSIS-NN kernels requires constant feature weights")
+        constant = features.is_constant or not call.platform.has("constant-weights-of-cmsis-nn")
+        require(call, constant, "with CMSIS-NN kernels requires constant feature weights")
         yield persistent("sums of weights", size)
 
 
@@ -131,8 +133,10 @@ def _prepare_lstm(call: Call) -> Iterator[Request]:
     if cell.dtype == DType.INT16:
         yield from _gate_requests(call)
     buffers = GATE_BUFFERS
-    if call.platform.cmsis_nn and cell.dtype == DType.INT16 and source.dtype in (DType.INT8, DType.INT16):
-        buffers = CMSIS_GATE_BUFFERS
+    types = (DType.INT8, DType.INT16) if call.platform.has("int16-lstm-of-cmsis-nn") else (DType.INT8,)
+    if call.platform.cmsis_nn and cell.dtype == DType.INT16 and source.dtype in types:
+        if call.platform.has("lstm-with-three-gates"):
+            buffers = CMSIS_GATE_BUFFERS
         width = INT32_BYTES if source.dtype == DType.INT8 else INT64_BYTES
         for _ in range(WEIGHT_SUMS):
             yield persistent("sums of weights", width * units)
@@ -150,7 +154,8 @@ def _check_lstm_tensors(call: Call) -> None:
         tensors = [call.required_input(position) for position in positions]
         require(call, len({tensor.dtype for tensor in tensors}) == 1, f"requires the same type for all {what}")
         constant = all(tensor.is_constant for tensor in tensors)
-        require(call, constant or not call.platform.cmsis_nn, f"with CMSIS-NN kernels requires constant {what}")
+        required = call.platform.cmsis_nn and call.platform.has("constant-weights-of-cmsis-nn")
+        require(call, constant or not required, f"with CMSIS-NN kernels requires constant {what}")
     present = [position for position in UNSUPPORTED_INPUTS if call.input(position) is not None]
     require(call, not present, f"does not support peepholes, projection or layer norm (inputs {present})")
 

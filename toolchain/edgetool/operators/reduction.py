@@ -47,7 +47,8 @@ def _prepare_mean_or_sum(call: Call) -> Iterator[Request]:
     yield from _request_tensors(call)
     if source.dtype in (DType.INT8, DType.INT16):
         yield scratch("accumulators", INT32_BYTES * result.element_count)
-    yield from _request_iterators(call)
+    if call.platform.has("scratch-of-mean-and-sum"):
+        yield from _request_iterators(call)
     yield from _request_simple(call)
 
 

@@ -156,7 +156,8 @@ def _prepare_rfft(call: Call) -> Iterator[Request]:
     dtype = _sample_type(call)
     yield from _fft_rule(dtype)(call)
     output_rank(0, len(call.required_input(0).shape))(call)
-    yield scratch("FFT input", flex_size(call, FFT_LENGTH) * SAMPLE_BYTES[dtype])
+    request = scratch if call.platform.has("rfft-scratch") else persistent
+    yield request("FFT input", flex_size(call, FFT_LENGTH) * SAMPLE_BYTES[dtype])
 
 
 def _irfft_init(call: Call) -> Iterator[Request]:

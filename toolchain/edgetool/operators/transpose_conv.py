@@ -76,21 +76,28 @@ def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
     """
     source, weights, result = operand_tensors(call, TRANSPOSE)
     yield from request_output_first(call, TRANSPOSE)
-    if call.platform.cmsis_nn:
+    cmsis = call.platform.cmsis_nn and call.platform.has("transpose-conv-of-cmsis-nn")
+    if cmsis:
         check_same_type(call, source, result)
         check_type_pair(call, source, weights, TYPES - {(DType.INT8, DType.INT4)})
     else:
         check_type_pair(call, source, weights, {(source.dtype, source.dtype), (DType.INT16, DType.INT8)})
     yield from request_channels(call, weights, TRANSPOSE)
-    if source.dtype == DType.INT8 and call.platform.cmsis_nn:
+    if source.dtype == DType.INT8 and cmsis:
         for tensor in (source, weights, result):
             check_rank_4(call, tensor)
+        if not call.platform.has("small-transpose-conv"):
+            taps = weights.shape[1] * weights.shape[2]
+            inputs, outputs = (tensor.shape[1] * tensor.shape[2] for tensor in (source, result))
+            yield scratch("products", INT32_BYTES * taps * inputs * result.shape[3])
+            yield scratch("accumulators", INT32_BYTES * outputs * result.shape[3])
+    if source.dtype == DType.INT8 and cmsis and call.platform.has("small-transpose-conv"):
         depth = min(source.shape[3], weights.shape[3])
         sizes = buffer_sizes(call, TRANSPOSE, (depth, min(result.shape[3], weights.shape[0]), depth))
-        yield scratch("im2col buffer or accumulators", cmsis_nn.transpose_s8(sizes, mve=call.platform.mve))
+        yield scratch("im2col buffer or accumulators", cmsis_nn.transpose_s8(sizes, call.platform))
         # TFLM requests and counts it even if it is empty.
         yield scratch("reversed filter", cmsis_nn.transpose_reversed_filter_s8(sizes))
-    elif source.dtype in QUANTIZED_TYPES:
+    elif source.dtype in QUANTIZED_TYPES and not (source.dtype == DType.INT8 and cmsis):
         width = INT32_BYTES if source.dtype == DType.INT8 else INT64_BYTES
         yield scratch("accumulators", width * result.element_count)
     if source.dtype in QUANTIZED_TYPES:
@@ -101,7 +108,7 @@ def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
     bias = call.input(TRANSPOSE.bias)
     if source.dtype != DType.INT16:
         return
-    crashes = call.platform.cmsis_nn and bias is None
+    crashes = cmsis and bias is None
     require(call, not crashes, "crashes without a bias in int16")
     if bias is not None and bias.dtype == DType.INT16:
         yield scratch("bias as int64", INT64_BYTES * bias.element_count)

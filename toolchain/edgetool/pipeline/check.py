@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from edgetool import __version__
 from edgetool.errors import OutputError, TargetError, UsageError
-from edgetool.gate.breakdown import ArenaBreakdown, breakdown_of
+from edgetool.gate.breakdown import breakdown_of
 from edgetool.gate.check import CheckRules, judge_model
+from edgetool.gate.drift import OnRuntime
 from edgetool.gate.limits import check_reserves
 from edgetool.gate.lock_file import (
     MAX_CHARACTERS,
@@ -95,7 +96,8 @@ def check_models(
 
     Args:
         paths: The models.
-        targets: The targets.
+        targets: The targets. One with another runtime than an earlier target of the same name is compared with that
+            one, which is the one in the lock file.
         request: How to judge them.
         described: Where to add the models with their analyses, in the order of the reports, for drawings.
 
@@ -114,15 +116,19 @@ def check_models(
     entries: dict[str, dict[str, LockEntry]] = {}
     for path, source, quantization in zip(paths, sources, accuracies, strict=True):
         shared = SharedAnalysis(source, custom)
+        bases: dict[str, OnRuntime] = {}
         for target in targets:
             native = _native(source, target)
             analysis = shared.on(target) if native is None else native.analysis
             checked = _CheckedModel(path, source, analysis, target, request, custom, quantization, native)
-            judged, entry = checked.judged(store)
+            base = bases.get(target.name)
+            judged, entry = checked.judged(store, base)
             reports.append(judged)
             if described is not None:
                 described.append(Described(source, analysis, judged, native))
-            entries.setdefault(store.name_of(path), {})[target.name] = entry
+            if base is None:
+                bases[target.name] = OnRuntime(judged, entry)
+                entries.setdefault(store.name_of(path), {})[target.name] = entry
     if not request.update:
         return Checked(tuple(reports))
     inputs = (*paths, *request.reports, *(() if request.custom_operators is None else (request.custom_operators,)))
@@ -144,10 +150,10 @@ def _check_request(paths: Sequence[Path], targets: Sequence[Target], request: Ch
         raise UsageError("there is nothing to check", fix="name a model and a target")
     if request.update and request.locked:
         raise UsageError("--update and --locked are mutually exclusive", fix="specify only one of them")
-    names = [target.name for target in targets]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    builds = [(target.name, target.runtime.name) for target in targets]
+    twice = next((build for build in builds if builds.count(build) > 1), None)
     if twice is not None:
-        raise TargetError("is specified twice", where=twice, fix="specify each target once")
+        raise TargetError("is specified twice", where=twice[0], fix="specify each target and each runtime once")
     for target in targets:
         check_reserves(target, request.limits)
 
@@ -165,8 +171,11 @@ class _CheckedModel:
     quantization: QuantizationInfo | None
     native: NativeModel | None = None
 
-    def judged(self, store: LockStore) -> tuple[Report, LockEntry]:
-        """Return the report with its judgement, and the model's entry for the lock file."""
+    def judged(self, store: LockStore, base: OnRuntime | None) -> tuple[Report, LockEntry]:
+        """Return the report with its judgement, and the model's entry for the lock file.
+
+        base: the model with another runtime, with which it is compared.
+        """
         source, target, analysis = self.source, self.target, self.analysis
         findings = () if self.native is not None else plan_findings(source.model, analysis.plan, target)
         unjudged = report(
@@ -180,8 +189,7 @@ class _CheckedModel:
             from edgetool.pipeline.native import native_report
 
             unjudged = native_report(self.native, unjudged)
-        converter = converter_of(source.model)
-        entry = entry_of(unjudged, target, self._exact_breakdown(), tool=__version__, converter=converter)
+        entry = lock_entry(source, analysis, unjudged, target)
         judged = judge_model(
             unjudged,
             target,
@@ -189,17 +197,11 @@ class _CheckedModel:
             path=_shown_path(self.path),
             locked=locked_model(store.lock, store.name_of(self.path), target.name),
             entry=entry,
+            base=base,
             unsupported=unsupported_operators(source.model, target, self.custom),
             arena_reasons=lambda: self._arena_reasons(unjudged),
         )
         return judged, entry
-
-    def _exact_breakdown(self) -> ArenaBreakdown | None:
-        """Return what the arena consists of; None if its size is not exact."""
-        account = self.analysis.plan.account
-        if account is None or account.is_lower_bound:
-            return None
-        return breakdown_of(self.analysis.model, account, self.analysis.plan.timeline)
 
     def _arena_reasons(self, unjudged: Report) -> Reasons:
         """Return causes of an arena that is too large, and advice, after a short search for smaller arenas."""
@@ -247,6 +249,14 @@ class _CheckedModel:
             "update": self.request.update,
             "custom_operators": file_name(self.request.custom_operators),
         }
+
+
+def lock_entry(source: Source, analysis: Analysis, unjudged: Report, target: Target) -> LockEntry:
+    """Return the entry that a lock file has for a model on a target; without a breakdown if the arena is not exact."""
+    account = analysis.plan.account
+    exact = account is not None and not account.is_lower_bound
+    breakdown = breakdown_of(analysis.model, account, analysis.plan.timeline) if account is not None and exact else None
+    return entry_of(unjudged, target, breakdown, tool=__version__, converter=converter_of(source.model))
 
 
 def _shown_path(path: Path) -> str:

@@ -17,9 +17,12 @@ from edgetool import __version__
 from edgetool.errors import TargetError, UsageError
 from edgetool.finding import Finding
 from edgetool.gate.alignment import OperatorKey, align
+from edgetool.gate.drift import OnRuntime, drift_between
+from edgetool.gate.limits import Allowance
 from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import analyse
+from edgetool.pipeline.check import lock_entry
 from edgetool.pipeline.native import native_model, native_report
 from edgetool.pipeline.output import read_file
 from edgetool.pipeline.report_file import quantizations, reports_in, select_report
@@ -27,7 +30,16 @@ from edgetool.pipeline.reporting import Described, device_options, finding_infos
 from edgetool.pipeline.source import Source, file_name, read_custom_operators, refuse_saved_model
 from edgetool.pipeline.targets import resolve_named
 from edgetool.report.comparison import CompareInfo, CompareReport, FigureChange, KindChange, OperatorChange, SideInfo
-from edgetool.report.document import Accuracy, Band, EstimateInfo, OperatorInfo, OutputQuality, Provenance, Report
+from edgetool.report.document import (
+    Accuracy,
+    Band,
+    DriftInfo,
+    EstimateInfo,
+    OperatorInfo,
+    OutputQuality,
+    Provenance,
+    Report,
+)
 from edgetool.target.load import load_target
 from edgetool.target.quantity import format_clock
 from edgetool.target.types import Target
@@ -228,6 +240,7 @@ def compare_models(
     custom_operators: Path | None = None,
     reject_unused: bool = True,
     sides: list[Described | Report] | None = None,
+    runtimes: Sequence[str] = (),
 ) -> CompareReport:
     """Report how b differs from a.
 
@@ -241,10 +254,12 @@ def compare_models(
         overrides: Keyword arguments of resolve_named.
         custom_operators: The user's description of custom operators.
         reject_unused: Whether to reject a target or overrides that have no effect.
+        runtimes: The runtime of both, or of each.
         sides: Where to add both models with their analyses, or the reports, for drawings.
 
     Raises:
-        UsageError: A document cannot be read, a model has no target, or, with `reject_unused`, an option has no effect.
+        UsageError: There are more than two runtimes, a document cannot be read, a model has no target, or, with
+            `reject_unused`, an option has no effect.
         ModelError: A model cannot be read.
     """
     for path in (a, b):
@@ -252,26 +267,30 @@ def compare_models(
     blobs = [read_file(path, what="a .tflite or a report") for path in (a, b)]
     is_report = [looks_like_report(path, blob) for path, blob in zip((a, b), blobs, strict=True)]
     specified = {key: value for key, value in (overrides or {}).items() if value is not None}
-    if reject_unused and all(is_report) and (specified or custom_operators is not None):
+    if reject_unused and all(is_report) and (specified or runtimes or custom_operators is not None):
         raise UsageError(
             "target overrides and --custom-operators cannot be applied to reports",
             fix="specify the .tflite files, or regenerate the reports",
         )
     custom = read_custom_operators(custom_operators)
-    target = None
+    if len(runtimes) > 2:
+        raise UsageError("at most two runtimes can be compared", where="--runtime", fix="specify A's and then B's")
+    builds: list[Target | None] = [None]
     if not all(is_report) or (target_name is not None and target_name.endswith(".toml")):
-        target = resolve_named(target_name, **specified)
+        named = [{"runtime": each} for each in runtimes] or [{}]
+        builds = [resolve_named(target_name, **{**specified, **runtime}) for runtime in named]
+    target = builds[0]
     report_target = target.name if target is not None else _report_name(target_name, a, b, blobs, is_report)
     found: list[_Side] = []
-    for path, blob, reported in zip((a, b), blobs, is_report, strict=True):
+    for path, blob, reported, build in zip((a, b), blobs, is_report, (target, builds[-1]), strict=True):
         if reported:
             selected = select_report(reports_in(blob, where=str(path)), report_target, where=str(path))
             found.append(_side_of_report(selected))
-        elif target is None:
+        elif build is None:
             raise UsageError("is a model, but no target is specified", where=str(path), fix="add --target")
         else:
             source = Source(path.name, blob, read_model(blob, name=str(path)))
-            found.append(_side_of_model(path, source, target, custom))
+            found.append(_side_of_model(path, source, build, custom))
     first, second = found
     if sides is not None:
         sides += [side.described or side.report for side in found]
@@ -301,6 +320,7 @@ def compare_models(
             figures=figure_changes(first.report, second.report),
             operator_kinds=_kinds(first.report, second.report),
             operators=_operators(first.report, second.report),
+            drift=_drift(first, second),
         ),
         findings=finding_infos(_differences(first, second)),
     )
@@ -358,6 +378,19 @@ def _side_of_model(path: Path, source: Source, target: Target, custom: Any) -> _
     planner, target_info = analysis.plan.planner, model_report.target
     info = SideInfo("model", source.name, source.sha256, None, planner, target_info, target.clock_hz)
     return _Side(info, model_report, Described(source, analysis, model_report, native))
+
+
+def _drift(a: _Side, b: _Side) -> DriftInfo | None:
+    """Return what the runtime of b changes; None unless both sides are the same file on the same target."""
+    sides = []
+    for side in (a, b):
+        if side.described is None or side.described.analysis.target is None or side.info.sha256 != a.info.sha256:
+            return None
+        described, target = side.described, side.described.analysis.target
+        entry = lock_entry(described.source, described.analysis, side.report, target)
+        sides.append(OnRuntime(side.report, entry))
+    before, after = sides
+    return None if before.runtime == after.runtime else drift_between(before, after, Allowance())
 
 
 def _target_name(report: Report) -> str:

@@ -10,8 +10,10 @@ from edgetool.pipeline.output import read_file
 from edgetool.report.json import plain
 from edgetool.target.load import (
     LIST_COMMAND,
+    list_runtimes,
     list_targets,
     load_core,
+    load_runtime,
     load_target,
     mentions,
     parse_target,
@@ -19,7 +21,7 @@ from edgetool.target.load import (
     validate_target,
 )
 from edgetool.target.toml import MAX_FILE_BYTES, toml_text
-from edgetool.target.types import Target
+from edgetool.target.types import Runtime, Target
 
 NATIVE = "native"  # the profile of the code that edgetool generates
 
@@ -144,6 +146,27 @@ def selected_targets(
         and (min_sram_bytes is None or (target.sram_bytes or 0) >= min_sram_bytes)
         and (min_flash_bytes is None or (target.flash_bytes or 0) >= min_flash_bytes)
     )
+
+
+def all_runtimes() -> tuple[Runtime, ...]:
+    """Return the packaged runtimes: the versions of TFLM, the newest first, and then native code."""
+    runtimes = [load_runtime(name) for name in list_runtimes()]
+    versions = [runtime for runtime in runtimes if not runtime.is_native]
+    natives = [runtime for runtime in runtimes if runtime.is_native]
+    return (*sorted(versions, key=lambda item: item.tflm_date, reverse=True), *natives)
+
+
+def describe_runtime(runtime: Runtime) -> dict[str, Any]:
+    """Return the runtime as a value that JSON can represent, without its tables."""
+    return {
+        "name": runtime.name,
+        "description": runtime.description,
+        "tflm": {"commit": runtime.tflm_commit, "date": runtime.tflm_date},
+        "cmsis_nn": {"commit": runtime.cmsis_nn_commit, "date": runtime.cmsis_nn_date},
+        "linked_by": list(runtime.linked_by),
+        "operators": list(runtime.operators),
+        "faults": list(runtime.faults),
+    }
 
 
 def describe(target: Target) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from edgetool.report.document import SCHEMA, FindingInfo, Provenance, TargetInfo
+from edgetool.report.document import SCHEMA, DriftInfo, FindingInfo, Provenance, TargetInfo
 from edgetool.report.json import plain
 
 
@@ -76,13 +76,17 @@ class OperatorChange:
 
 @dataclass(frozen=True, slots=True)
 class CompareInfo:
-    """Both sides. operator_kinds and operators are null unless both sides list their operators."""
+    """Both sides. operator_kinds and operators are null unless both sides list their operators.
+
+    drift: what B's runtime changes, if both sides are the same file, analysed with different runtimes.
+    """
 
     a: SideInfo
     b: SideInfo
     figures: tuple[FigureChange, ...]
     operator_kinds: tuple[KindChange, ...] | None
     operators: tuple[OperatorChange, ...] | None
+    drift: DriftInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,10 +188,28 @@ class LockInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class DriftInfo:
+    """What another runtime changes for the model.
+
+    before and after are the runtimes' names. inputs: what differs, a sentence each. changes: the figures that differ,
+    as in LockInfo. introduced and fixed: the findings about operators, types and kernels that only `after`, or only
+    `before`, has.
+    """
+
+    before: str
+    after: str
+    inputs: tuple[str, ...]
+    changes: tuple[ChangeInfo, ...]
+    introduced: tuple[FindingInfo, ...] = ()
+    fixed: tuple[FindingInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GateInfo:
     """The judgement. path: the model as the user named it, relative to the current directory if it is below it.
 
     violations: for the name of each budget ("violates_64kib"), whether it is violated; null if that is not known.
+    lock: null for the second of two runtimes, which is compared with the first: drift, null otherwise.
     """
 
     passed: bool
@@ -199,6 +217,7 @@ class GateInfo:
     judgements: tuple[JudgementInfo, ...]
     violations: dict[str, bool | None]
     lock: LockInfo | None = None
+    drift: DriftInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

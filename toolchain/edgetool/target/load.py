@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetool.errors import MAX_PROBLEMS, Problem, TargetError, did_you_mean, problems_as_error
 from edgetool.finding import Finding
@@ -30,6 +30,9 @@ from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.tables import load_factors, profile_document, profile_names
 from edgetool.target.toml import Section, toml_table
 from edgetool.target.types import ARENA_KINDS, Core, Kernels, MemoryRegion, RegionKind, Runtime, Target
+
+if TYPE_CHECKING:
+    from edgetool.target.history import Change
 
 Document = dict[str, Any]
 
@@ -320,15 +323,24 @@ def load_core(name: str) -> Core:
 
 @cache
 def load_runtime(name: str) -> Runtime:
-    """Return the packaged runtime with that name. Raises TargetError if it is unknown."""
+    """Return the packaged runtime with that name. Raises TargetError, with the nearest name, if it is unknown."""
     canonical = _canonical(name)
     if canonical not in list_runtimes():
-        raise TargetError(f"unknown runtime {name[:80]!r}", fix=f"use {', '.join(list_runtimes())}")
-    section = Section(profile_document("runtimes", canonical), [])
+        guess = did_you_mean(canonical, list_runtimes()) or f"the runtimes are {', '.join(list_runtimes())};"
+        raise TargetError(f"unknown runtime {name[:80]!r}", fix=f"{guess} 'edgetool targets list --runtimes' lists all")
+    document = profile_document("runtimes", canonical)
+    newest = document.get("newest", "")
+    later: tuple[Change, ...] = ()
+    if newest:
+        from edgetool.target.history import earlier_profile, later_changes, load_changes  # few commands need it
+
+        later = later_changes(document, load_changes())
+        document = earlier_profile(document, profile_document("runtimes", newest), later)
+    section = Section(document, [])
     runtime = read_native(section, load_runtime) if section.has("reference") else read_runtime(section)
     if section.problems:
         raise problems_as_error(section.problems, f"targets/runtimes/{canonical}.toml", TargetError)
-    return runtime
+    return replace(runtime, newest=newest, missing=tuple(change.name for change in later))
 
 
 def list_targets() -> tuple[str, ...]:

@@ -16,6 +16,7 @@ class Platform:
     structs: sizes by name, the runtime's own and those of kernels. options: the struct that TFLM parses an
     operator's options into, by operator; op_data: the struct that its kernel allocates in Init, of this kernel
     set; "" if there is none, absent if unknown. faults: the names of the faults that the runtime's kernels have.
+    missing: the names of the changes that came after the runtime's version (target/history.py).
     """
 
     kernels: Kernels
@@ -26,6 +27,11 @@ class Platform:
     options: Mapping[str, StructSize]
     op_data: Mapping[str, StructSize]
     faults: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
+
+    def has(self, change: str) -> bool:
+        """Return whether the runtime's version contains a change of TFLM or its kernel library."""
+        return change not in self.missing
 
     @property
     def cmsis_nn(self) -> bool:
@@ -62,4 +68,5 @@ def make_platform(
         options={code: struct_size(fields, abi, structs) for code, fields in runtime.options},
         op_data={code: struct_size(fields, abi, structs) for code, fields in runtime.op_data_of(kernels)},
         faults=frozenset(runtime.faults),
+        missing=frozenset(runtime.missing),
     )

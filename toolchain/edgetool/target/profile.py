@@ -386,6 +386,7 @@ def read_runtime(section: Section) -> Runtime:
         tflm_commit=tflm.text("commit"),
         tflm_date=tflm.text("date"),
         cmsis_nn_commit=cmsis_nn.text("commit"),
+        cmsis_nn_date=cmsis_nn.text("date"),
         resolver=resolver,
         custom_resolver=custom_resolver,
         registrations=read_registrations(section, [name for name, _ in resolver]),
@@ -399,6 +400,7 @@ def read_runtime(section: Section) -> Runtime:
         op_data=read_field_lists(op_data, "reference", operators, structs_by_name),
         cmsis_nn_op_data=read_field_lists(op_data, "cmsis-nn", operators, structs_by_name),
         sources=_read_sources(section, RUNTIME_FIGURES),
+        linked_by=section.strings("linked_by") if section.has("linked_by") else (),
     )
     for part in (tflm, cmsis_nn, op_data, section):
         part.finish()

@@ -278,6 +278,11 @@ class Runtime:
     earlier ones; options: by operator, the struct that its options are parsed into; op_data: by operator, the struct
     that its reference kernel allocates in Init; cmsis_nn_op_data: the same for operators whose CMSIS-NN kernel
     allocates another one.
+
+    linked_by: the packages that link this version, each with its own version.
+
+    newest: for an earlier snapshot, the profile that it is described by, less the changes that came later; "" for that
+    profile itself. missing: the names of these changes (target/history.py).
     """
 
     name: str
@@ -299,6 +304,10 @@ class Runtime:
     cmsis_nn_op_data: tuple[tuple[str, str], ...] = ()
     sources: tuple[FigureSource, ...] = ()
     reference: str = ""
+    cmsis_nn_date: str = ""
+    linked_by: tuple[str, ...] = ()
+    newest: str = ""
+    missing: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         """Return a hash of the keys that distinguish runtimes: hashing every table would take milliseconds."""
