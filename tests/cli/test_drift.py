@@ -129,7 +129,7 @@ def test_a_runtime_is_checked_once(models: tuple[Path, Path], tmp_path: Path) ->
 def test_the_runtimes_are_listed() -> None:
     shown = edgetool("targets", "list", "--runtimes")
     lines = shown.stdout.splitlines()
-    assert [line.split()[0] for line in lines if line.startswith("  tflm-")][0] == NEW
+    assert next(line.split()[0] for line in lines if line.startswith("  tflm-")) == NEW
     assert any(line.startswith("  native: ") for line in lines)
     found = json.loads(edgetool("targets", "list", "--runtimes", "--json").stdout)["runtimes"]
     assert found[0]["name"] == NEW

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def test_every_snapshot_describes_the_cores_of_the_newest() -> None:
 
 def test_the_versions_differ_as_their_dates_say() -> None:
     by_age = sorted((load_runtime(name) for name in SNAPSHOTS), key=lambda runtime: runtime.tflm_date)
-    for older, newer in zip(by_age, by_age[1:], strict=False):
+    for older, newer in pairwise(by_age):
         assert set(newer.missing) <= set(older.missing), newer.name
 
 
