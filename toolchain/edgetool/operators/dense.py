@@ -79,6 +79,9 @@ def _prepare_fully_connected(call: Call) -> Iterator[Request]:
         refused = is_per_channel(weights) and call.platform.has("dense-per-channel-refused")
         require(call, not refused, "does not support weights quantized per channel")
         weights = per_tensor(weights)
+    if source.dtype == DType.INT16 and is_per_channel(weights):
+        known = call.platform.has("dense-int16-per-channel")
+        require(call, known, "does not support int16 with weights quantized per channel")
     yield from weight_multipliers(call, source, weights, call.input(2), scale(result))
     if source.dtype != DType.FLOAT32:
         require(call, result.dtype in ACTIVATION_TYPES, f"does not support {result.dtype.name.lower()}")

@@ -1,0 +1,109 @@
+"""Compare what edgetool says of a model on earlier versions of TFLM with what these did on an emulated Cortex-M7.
+
+    python -m benchmarks.versions DATA [--all]
+
+DATA/models/SET/MODEL.tflite are the models of kernels/measured/versions.csv. used: arena_used_bytes(); smallest: the
+smallest arena, in steps of 16, in which AllocateTensors and Invoke worked. A model that a version refused, or that
+crashed there, must be refused by name or have a known fault. --all prints every row that differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from edgetool.memory.account import account_model
+from edgetool.model.reader import read_model
+from edgetool.model.types import Model
+from edgetool.operators.legality import kernel_faults, unsupported_operators
+from edgetool.target.load import load_core, load_runtime
+from edgetool.target.platform import make_platform
+from edgetool.target.types import Kernels
+
+MEASURED = Path(__file__).parent / "kernels" / "measured" / "versions.csv"
+CORE = "cortex-m7"
+KERNELS: dict[str, Kernels] = {"ref": "reference", "cm": "cmsis-nn"}
+LINE = "{:<14} {:<10} {:>5} {:>6} {:>9} {:>6} {:>12}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A model on a version: what was measured, and what edgetool says; sizes are None where the model did not run."""
+
+    runtime: str
+    kernels: Kernels
+    model: str
+    status: str
+    measured: tuple[int, int] | None
+    account: tuple[int, int] | None
+    refused: bool
+    faults: frozenset[str]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether used bytes and smallest arena are equal, or edgetool says why the model does not run."""
+        if self.measured is None:
+            return self.refused or (self.status == "crashed" and bool(self.faults))
+        return not self.refused and self.account == self.measured
+
+    @property
+    def below(self) -> bool:
+        """Whether edgetool's smallest arena is smaller than the measured one."""
+        return self.measured is not None and self.account is not None and self.account[1] < self.measured[1]
+
+
+def compared(data: Path, measured: Path = MEASURED) -> Iterator[Row]:
+    """Yield every row of the measurements, in their order."""
+    with measured.open(newline="", encoding="utf-8") as file:
+        for line in csv.DictReader(text for text in file if not text.startswith("#")):
+            model = _model(data / "models" / line["set"] / f"{line['model']}.tflite")
+            ran = line["status"] == "ok"
+            sizes = (int(line["arena_used"]), int(line["min_arena16"])) if ran else None
+            name = f"{line['set']}/{line['model']}"
+            yield _row(line["snapshot"], KERNELS[line["kernels"]], name, model, line["status"], sizes)
+
+
+@cache
+def _model(path: Path) -> Model:
+    return read_model(path.read_bytes())
+
+
+def _row(name: str, kernels: Kernels, label: str, model: Model, status: str, measured: tuple[int, int] | None) -> Row:
+    core, runtime = load_core(CORE), load_runtime(name)
+    platform = make_platform(runtime, core.abi, kernels, dsp=core.dsp, mve=core.mve)
+    account = account_model(model, platform)
+    # An operator that ignores the scales runs.
+    unsupported = [item for item in unsupported_operators(model, runtime, kernels=kernels) if item.kind != "scales"]
+    refused = bool(unsupported) or any(item.refusal is not None for item in account.unaccounted)
+    faults = frozenset(fault.name for _, _, fault in kernel_faults(model, platform, None))
+    return Row(name, kernels, label, status, measured, (account.used_bytes, account.bytes), refused, faults)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--all", action="store_true")
+    arguments = parser.parse_args()
+    rows = list(compared(arguments.data))
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.runtime, row.kernels].append(row)
+    print(LINE.format("runtime", "kernels", "rows", "equal", "refused", "below", "equal share"))
+    for (runtime, kernels), group in sorted(groups.items()):
+        equal = sum(row.agrees for row in group)
+        refused = sum(row.measured is None for row in group)
+        below = sum(row.below for row in group)
+        print(LINE.format(runtime, kernels, len(group), equal, refused, below, f"{equal / len(group):.1%}"))
+    for row in rows:
+        if arguments.all and not row.agrees:
+            print(f"{row.runtime} {row.kernels} {row.model}: {row.status}, {row.measured}, edgetool: {row.account}")
+    return int(any(row.below for row in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
