@@ -22,6 +22,7 @@ COMMANDS = (
     "plan {}",
     "plan m.tflite -t {}.toml",
     "plan m.tflite -t cortex-m4 --custom-operators {}",
+    "plan m.tflite -t cortex-m4 --runtime-tree {}",
     "estimate {} -t cortex-m4",
     "check {} -t cortex-m4",
     "check m.tflite -t nucleo-f446re --lock {}",

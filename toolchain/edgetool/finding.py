@@ -211,6 +211,9 @@ RULES: Mapping[str, FindingRule] = {
     "rnn-form": FindingRule(_NOTE, "The form in which recurrent layers were converted, and what other forms cost."),
     "runs-differ": FindingRule(_WARNING, "The inference times in the device log vary widely; their mean is used."),
     "runtime-differs": FindingRule(_WARNING, "The firmware was built with another version of TFLM than the target's."),
+    "runtime-recognized": FindingRule(
+        _NOTE, "The folder of --runtime-tree contains this version of TFLM; the rest of what was found there."
+    ),
     "search-cut-short": FindingRule(_NOTE, "The search for a plan ended early, so that a better plan may exist."),
     "shared-arena-lower-bound": FindingRule(
         _EITHER,

@@ -354,7 +354,7 @@ def _device(report: Report) -> list[str]:
     if target is None:
         return []
     board = f"{printable(target.board)}, " if target.board else ""
-    build = f"{target.kernels} kernels, {target.runtime}" if report.runtime is None else "native code"
+    build = "native code" if report.is_native else f"{target.kernels} kernels, {target.runtime}"
     return wrapped(f"{board}{target.core}, {build}", "  ")
 
 

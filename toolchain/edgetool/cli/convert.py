@@ -262,8 +262,8 @@ def command(
     overrides = {
         key: options.pop(key)
         for key in (
-            *("sram", "flash", "clock", "arena_region", "kernels", "runtime", "scratch_budget"),
-            *("row_input", "row_output", "max_extra_macs", "max_weights_per_row", "incremental"),
+            *("sram", "flash", "clock", "arena_region", "kernels", "runtime", "runtime_tree"),
+            *("scratch_budget", "row_input", "row_output", "max_extra_macs", "max_weights_per_row", "incremental"),
         )
     }
     device = resolve_named(target, **overrides)

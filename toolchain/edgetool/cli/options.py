@@ -143,6 +143,12 @@ def target_options(*, required: bool, multiple: bool = False, runtimes: bool = F
             f"without a runtime{repeated}.",
         ),
         target(
+            "--runtime-tree",
+            type=PATH,
+            metavar="DIR",
+            help="Folder with the TFLM that the firmware links: the nearest version is used, differences are reported.",
+        ),
+        target(
             "--scratch-budget",
             type=SIZE,
             metavar="SIZE",

@@ -197,7 +197,7 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
             "Layout", f"with constants {size_with_unit(report.arena.layout_bytes)}, {layout_proof(report.arena)}"
         )
     else:
-        lines += arena_facts(report.arena, report.memory, native=report.runtime is not None)
+        lines += arena_facts(report.arena, report.memory, native=report.is_native)
     if report.rows is not None:
         lines += rows_facts(report.rows)
     lines += [*constants_fact(report), *stack_fact(report), *kernels_fact(report)]
@@ -207,7 +207,7 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
     if report.plan.sharing is not None:
         lines += sharing_facts(report.plan.sharing)
     buffer_count = len(report.plan.tensors) + len(report.plan.scratch)
-    alignment = ALIGNMENT if report.runtime is None else NATIVE_ALIGNMENT
+    alignment = NATIVE_ALIGNMENT if report.is_native else ALIGNMENT
     if report.rows is not None:
         lines += ["", *rows_picture(report.rows, len(report.rows.tensors) if everything else SHOWN)]
     else:

@@ -335,7 +335,7 @@ def summary(report: Report, *, everything: bool = False) -> list[str]:
     lines = [heading(report), ""]
     lines += [*runs_fact(report), *fits_fact(report)]
     if report.arena is not None:
-        lines += arena_facts(report.arena, report.memory, native=report.runtime is not None)
+        lines += arena_facts(report.arena, report.memory, native=report.is_native)
     if (
         report.plan is not None
         and report.arena is not None
@@ -357,7 +357,7 @@ def heading(report: Report) -> str:
     target = report.target
     if target is not None:
         core = f"{target.core}, " if target.board else ""
-        kernels = "native code" if report.runtime is not None else f"{target.kernels} kernels"
+        kernels = "native code" if report.is_native else f"{target.kernels} kernels"
         parts.append(f"on {printable(target.board or target.core)} ({core}{kernels})")
     line = " ".join(parts)
     return line if len(click.unstyle(line)) <= width() else "\n".join(parts)

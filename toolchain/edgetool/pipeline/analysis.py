@@ -19,7 +19,7 @@ from edgetool.operators.entry import KernelFault, OperatorEntry
 from edgetool.operators.registry import CUSTOM_OPERATORS, OperatorCost, operator_costs
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
-from edgetool.target.types import Target
+from edgetool.target.types import RuntimeTree, Target
 
 # Estimate and validation are imported on use: commands that only plan start faster without them.
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from edgetool.operators.legality import UnsupportedKind, UnsupportedOperator
 
 NAMES_SHOWN = 6
+DIFFERENCES_SHOWN = 3
 MAX_ARENA_BYTES = 2**31 - 1  # TFLM's planner holds offsets and sizes in an int (greedy_memory_planner.cc)
 
 
@@ -432,13 +433,24 @@ def _control_flow_findings(model: Model) -> list[Finding]:
 
 
 def _target_findings(target: Target) -> list[Finding]:
-    if not target.unverified:
-        return []
-    return [
-        Finding(
-            "unverified-profile",
+    findings = [] if target.runtime_tree is None else _tree_findings(target.runtime_tree, target.runtime.name)
+    if target.unverified:
+        text = (
             f"{len(target.unverified)} value{'s' * (len(target.unverified) > 1)} not checked against public "
-            f"documentation: {', '.join(target.unverified)}",
-            where=target.name,
+            f"documentation: {', '.join(target.unverified)}"
         )
-    ]
+        findings.append(Finding("unverified-profile", text, where=target.name))
+    return findings
+
+
+def _tree_findings(tree: RuntimeTree, nearest: str) -> list[Finding]:
+    if not tree.differs:
+        text = f"the files of TFLM are those of {nearest}"
+        return [Finding("runtime-recognized", "; ".join([text, *tree.notes]), where=tree.name)]
+    rest = len(tree.differs) - DIFFERENCES_SHOWN
+    shown = ", ".join(tree.differs[:DIFFERENCES_SHOWN]) + (f", and {rest:,} more differences" if rest > 0 else "")
+    text = f"the nearest runtime is {nearest}, whose arena, outputs and time may be others: {shown}"
+    findings = [Finding("runtime-differs", text, where=tree.name)]
+    if tree.notes:
+        findings.append(Finding("runtime-recognized", "; ".join(tree.notes), where=tree.name))
+    return findings

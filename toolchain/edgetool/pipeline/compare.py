@@ -406,7 +406,7 @@ def _differences(a: _Side, b: _Side) -> tuple[Finding, ...]:
         text = f"the target is {was} in A, {now} in B: arena, time and energy apply to different devices"
         findings.append(Finding("targets-differ", text))
     if first.target is not None and second.target is not None:
-        native = (a.report.runtime is None) != (b.report.runtime is None)  # which has its own kernels
+        native = a.report.is_native != b.report.is_native  # which has its own kernels
         for what, verb in (("runtime", "is"),) if native else (("kernels", "are"), ("runtime", "is")):
             was, now = getattr(first.target, what), getattr(second.target, what)
             if was != now:

@@ -174,7 +174,16 @@ def report(
         memory=_memory_info(analysis.fit),
         estimate=estimate,
         findings=finding_infos((*findings, *analysis.findings)),
+        runtime=_linked_runtime(analysis.target),
     )
+
+
+def _linked_runtime(target: Target | None) -> doc.LinkedRuntime | None:
+    """Return the user's own TFLM if it differs from the target's."""
+    tree = None if target is None else target.runtime_tree
+    if target is None or tree is None or not tree.differs:
+        return None
+    return doc.LinkedRuntime(tree.name, target.runtime.name, tree.differs)
 
 
 def device_options(target: Target | None) -> dict[str, object]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgetool.errors import TargetError
+from edgetool.errors import TargetError, UsageError
 from edgetool.pipeline.output import read_file
 from edgetool.report.json import plain
 from edgetool.target.load import (
@@ -45,6 +46,7 @@ def resolve_named(
     arena_region: str | None = None,
     kernels: str | None = None,
     runtime: str | None = None,
+    runtime_tree: Path | None = None,
     scratch_budget: int | None = None,
     row_input: bool | None = None,
     row_output: bool | None = None,
@@ -62,6 +64,7 @@ def resolve_named(
         arena_region: The name of the memory region for the arena.
         kernels: The kernels that TFLM is built with.
         runtime: The version of TFLM, or native code.
+        runtime_tree: The folder with the user's TFLM, whose nearest version is the runtime.
         scratch_budget: The bytes of the arena that native code may spend on scratch for faster kernels.
         row_input: Whether the application hands the inputs of native code over row by row.
         row_output: Whether it takes the outputs row by row.
@@ -72,15 +75,24 @@ def resolve_named(
 
     Raises:
         TargetError: The target cannot be loaded, or overrides are specified without a target.
+        UsageError: The folder cannot be read or contains no TFLM, or both it and a runtime are specified.
     """
+    if runtime is not None and runtime_tree is not None:
+        raise UsageError("--runtime and --runtime-tree are mutually exclusive", fix="specify only one of them")
     if name is not None:
-        return resolve_target(name).with_overrides(
+        tree = None
+        if runtime_tree is not None:
+            # Imported on use: few users have their own TFLM.
+            from edgetool.pipeline.runtime_tree import recognize_tree, runtime_tree_of
+
+            tree = recognize_tree(runtime_tree)
+        target = resolve_target(name).with_overrides(
             sram_bytes=sram,
             flash_bytes=flash,
             clock_hz=clock,
             arena_region=arena_region,
             kernels=kernels,
-            runtime=runtime,
+            runtime=runtime if tree is None else tree.nearest,
             scratch_budget_bytes=scratch_budget,
             row_input=row_input or None,
             row_output=row_output or None,
@@ -88,12 +100,13 @@ def resolve_named(
             max_weights_per_row_bytes=max_weights_per_row,
             incremental=incremental,
         )
+        return target if tree is None else replace(target, runtime_tree=runtime_tree_of(tree, target))
     by_rows = (row_input or None, row_output or None, max_extra_macs, max_weights_per_row, incremental)
-    values = (sram, flash, clock, arena_region, kernels, runtime, scratch_budget, *by_rows)
+    values = (sram, flash, clock, arena_region, kernels, runtime, runtime_tree, scratch_budget, *by_rows)
     if any(value is not None for value in values):
         raise TargetError(
-            "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --scratch-budget, --row-input, "
-            "--row-output, --max-extra-macs, --max-weights-per-row and --incremental override a target",
+            "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --runtime-tree, --scratch-budget, "
+            "--row-input, --row-output, --max-extra-macs, --max-weights-per-row and --incremental override a target",
             fix="add --target",
         )
     return None

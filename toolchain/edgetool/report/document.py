@@ -584,7 +584,8 @@ class FindingInfo:
 class LinkedRuntime:
     """The runtime of the firmware, if it is not the target's TFLM: its name, and the TFLM version whose outputs it has.
 
-    differs: in what it differs from that version, a clause each.
+    name: "native", or "tree:" and the name of a folder with the user's TFLM. differs: in what it differs from that
+    version, a clause each.
     """
 
     name: str
@@ -721,6 +722,11 @@ class Report:
     stack: tuple[StackInfo, ...] = ()
     kernel_choices: tuple[KernelChoiceInfo, ...] = ()
     rows: RowsInfo | None = None
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the firmware runs generated code instead of TFLM."""
+        return self.runtime is not None and self.runtime.name == "native"
 
     @property
     def model_bytes_in_flash(self) -> int:

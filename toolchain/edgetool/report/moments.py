@@ -101,7 +101,7 @@ def tensor_moments(report: Report, model: Model) -> Moments:
     times, estimated = _times(report.estimate, of)
     for run in runs:
         spent[run.first] = times[run.subgraph, run.operator] / run.of
-    granule = ARENA_ALIGNMENT if report.runtime is None else NATIVE_ALIGNMENT
+    granule = NATIVE_ALIGNMENT if report.is_native else ARENA_ALIGNMENT
     placed = [*(("tensor", item) for item in plan.tensors), *(("scratch", item) for item in plan.scratch)]
     blocks = tuple(_block(kind, item, granule, count) for kind, item in placed)
     return Moments(_starts(spent), estimated, runs, blocks)

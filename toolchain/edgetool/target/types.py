@@ -379,6 +379,18 @@ class Runtime:
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeTree:
+    """The folder with the user's TFLM, whose nearest runtime is the target's.
+
+    differs: in what it differs from that runtime, a clause each. notes: what else was recognized or is unknown.
+    """
+
+    name: str
+    differs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """The device for a model: a board with its memories, or a bare core without limits.
 
@@ -394,7 +406,7 @@ class Target:
     take less memory, in percent of those of the model. max_weights_per_row_bytes: the most bytes of constants that
     operators of native code may read for each row if they take turns; None leaves the choice to edgetool. incremental:
     how many rows of its input are new in each inference of native code that computes only what these change, None if
-    each inference computes the whole window.
+    each inference computes the whole window. runtime_tree: the folder with the user's TFLM, if there is one.
     """
 
     name: str
@@ -420,6 +432,7 @@ class Target:
     max_extra_macs: float | None = None
     max_weights_per_row_bytes: int | None = None
     incremental: int | None = None
+    runtime_tree: RuntimeTree | None = None
 
     @property
     def most_weights_per_row(self) -> int | None:

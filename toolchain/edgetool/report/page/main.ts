@@ -13,8 +13,8 @@ const context = new Context();
 
 function targetText(report: Report): string {
   const target = report.target;
-  if (!target) return report.runtime ? "native code, without a target" : "without a target";
-  return `on ${visible(target.board ?? target.core)} (${visible(target.core)}, ${report.runtime ? "native code" : `${visible(target.kernels)} kernels`})`;
+  if (!target) return report.runtime?.name === "native" ? "native code, without a target" : "without a target";
+  return `on ${visible(target.board ?? target.core)} (${visible(target.core)}, ${report.runtime?.name === "native" ? "native code" : `${visible(target.kernels)} kernels`})`;
 }
 
 function header(title: string, detail: string, documents: unknown, name: string): HTMLElement {

@@ -50,7 +50,7 @@ export class Model {
   }
 
   get native(): boolean {
-    return this.page.document.runtime !== null;
+    return this.page.document.runtime?.name === "native";
   }
 
   operatorId(subgraph: number, index: number): string {

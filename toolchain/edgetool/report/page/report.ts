@@ -503,7 +503,7 @@ function provenance(model: Model, command: string): HTMLElement[] {
     ["model", `${visible(report.model.name)}, ${size(report.model.bytes)}, SHA-256 ${report.model.sha256}`],
     ["contents", `${plural(report.model.operators, "operator")}, ${plural(report.model.tensors, "tensor")}, ${plural(report.model.parameters, "parameter")}`],
     ["written by", [report.provenance.tool, ...Object.entries(report.provenance.versions).map((item) => item.join(" "))].map(visible).join(", ")],
-    ...(report.target ? [["target", `${visible(report.target.name)}: ${visible(report.target.core)}, ${report.runtime ? "native code" : `${visible(report.target.runtime)} with ${visible(report.target.kernels)} kernels`}`] as [string, string]] : []),
+    ...(report.target ? [["target", `${visible(report.target.name)}: ${visible(report.target.core)}, ${report.runtime?.name === "native" ? "native code" : `${visible(report.target.runtime)} with ${visible(report.target.kernels)} kernels`}`] as [string, string]] : []),
     ...report.stack.map((item) => ["stack", `at most ${grouped(item.bytes)} B with ${visible(item.compiler)} ${visible(item.level)}`] as [string, string]),
     ["options", Object.entries(report.provenance.options).filter(([, value]) => value !== null && value !== false).map(([name, value]) => `${name}=${visible(typeof value === "string" ? value : JSON.stringify(value))}`).join(", ")],
   ];
