@@ -143,7 +143,7 @@ BAD = {
     "missing size": (change('size = "2 MiB"\n', ""), "region[1].size", "is missing"),
     "missing kind": (change('kind = "sram"\n', ""), "region[0].kind", "is missing"),
     "unknown core": (change("cortex-m7", "cortex-m77"), "core", "did you mean 'cortex-m7'?"),
-    "unknown runtime": (f'runtime = "tflm-1"\n{GOOD}', "runtime", "tflm-2026-08"),
+    "unknown runtime": (f'runtime = "tflm-2025-6"\n{GOOD}', "runtime", "did you mean 'tflm-2025-06'?"),
     "unknown kind": (change('"sram"', '"srm"'), "region[0].kind", "did you mean 'sram'?"),
     "unknown fpu": (f'fpu = "half"\n{GOOD}', "fpu", "none, sp, dp"),
     "unknown kernels": (f'kernels = "esp-nn"\n{GOOD}', "kernels", "cmsis-nn"),

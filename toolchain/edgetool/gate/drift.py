@@ -14,11 +14,12 @@ RUNTIME_RULES = frozenset(
     [
         "arena-lower-bound",
         "kernel-fault",
+        "kernel-gives-up",
+        "kernel-refuses",
         "operator-limit-in-runtime",
         "operator-not-in-runtime",
         "operator-scales-in-runtime",
         "operator-type-not-in-runtime",
-        "runtime-refuses",
     ]
 )
 ADVICE = "if the change is expected, allow it with --allow-growth"
