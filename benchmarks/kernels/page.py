@@ -30,11 +30,13 @@ def faults() -> Iterator[tuple[str, KernelFault]]:
                 yield code, fault
 
 
-def fault_table() -> str:
-    """Return the table of faults."""
+def fault_table(*, esp_nn: bool = False) -> str:
+    """Return the table of faults: those of ESP-NN alone, or all others."""
     lines = ["| fault | kernels | condition | what the kernel does | cause | fixed by |", "|---|---|---|---|---|---|"]
     for code, fault in faults():
-        kernels, fixed_by = " and ".join(fault.kernels), fault.fixed_by or "no release"
+        if (fault.kernels == ("esp-nn",)) != esp_nn:
+            continue
+        kernels, fixed_by = ", ".join(fault.kernels), fault.fixed_by or "no release"
         condition = f"{code} {fault.condition}"
         lines.append(f"| `{fault.name}` | {kernels} | {condition} | {fault.effect} | {fault.source} | {fixed_by} |")
     return "\n".join(lines) + "\n"
@@ -87,6 +89,7 @@ def with_table(page: str, name: str, table: str) -> str:
 
 def main() -> None:
     page = with_table(PAGE.read_text(encoding="utf-8"), "faults", fault_table())
+    page = with_table(page, "faults of ESP-NN", fault_table(esp_nn=True))
     page = with_table(page, "measured", measured_table(read_measured(MEASURED)))
     PAGE.write_text(page, encoding="utf-8")
 

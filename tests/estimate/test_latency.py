@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.estimate.latency import BYTES_BAND, TYPE_BAND, estimate_model
+from edgetool.estimate.latency import BYTES_BAND, ESP_NN_BAND, TYPE_BAND, estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.model.types import DType, Model
 from edgetool.target.load import list_targets, load_target
 from edgetool.target.tables import load_placement_effects
-from edgetool.target.types import MemoryRegion, RegionKind, Target
+from edgetool.target.types import EspNNLibrary, MemoryRegion, RegionKind, Target
 from tests.graphs import chain
 from tests.memory.account_net import Net
 
@@ -42,6 +42,35 @@ def test_cycles_are_instructions_times_cpi_and_the_wait_for_constants() -> None:
     assert target.timing is not None
     assert item.cycles == pytest.approx(item.instructions * target.timing.cpi + item.stall_cycles, abs=1)
     assert item.ms.value == pytest.approx(item.cycles / 120e3)
+
+
+def test_esp_nn_takes_a_published_share_of_the_reference_kernels_time() -> None:
+    reference = load_target("esp32-s3")
+    runtime = replace(reference.runtime, esp_nn=EspNNLibrary((1, 2, 1), "", ""))
+    target = replace(reference, runtime=runtime, kernels="esp-nn")
+    (factor,) = (item for item in target.factors if item.runtime == "ESP-NN")
+    before, after = estimate_model(convolution(3), reference), estimate_model(convolution(3), target)
+    assert before.latency_ms is not None
+    assert after.latency_ms is not None
+    value, low, high = (getattr(after.latency_ms, name) for name in ("value", "low", "high"))
+    assert value == pytest.approx(before.latency_ms.value * factor.factor, rel=1e-3)
+    assert low < ESP_NN_BAND[0] * before.latency_ms.low * factor.factor
+    assert high > ESP_NN_BAND[1] * before.latency_ms.high * factor.factor
+    assert (before.validation, after.validation) == ("calibrated", "unvalidated")
+    assert "ESP-NN's kernels take 0.022 times the time of these" in after.basis
+    for other in (chain([64, 64]), convolution_of(DType.INT16)):  # no kernels of ESP-NN
+        times = [estimate_model(other, each).latency_ms for each in (reference, target)]
+        assert times[0] is not None
+        assert times[1] is not None
+        assert times[0].value == times[1].value
+    assert estimate_model(convolution(), replace(target, factors=())).latency_ms is None
+
+
+def convolution_of(dtype: DType) -> Model:
+    graph = convolution().main
+    tensors = tuple(replace(item, dtype=dtype) if item.data is None else item for item in graph.tensors)
+    made = convolution()
+    return replace(made, subgraphs=(replace(graph, tensors=tensors),))
 
 
 def test_a_measured_stall_goes_before_the_wait_states() -> None:

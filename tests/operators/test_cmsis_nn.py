@@ -26,6 +26,7 @@ CONV_3X3 = Convolution(
     in_height=8,
     in_width=8,
     in_channels=3,
+    out_height=8,
     out_width=8,
     out_channels=8,
     kernel_height=3,

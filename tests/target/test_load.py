@@ -30,8 +30,9 @@ from edgetool.target.load import (
     load_target,
     parse_target,
 )
-from edgetool.target.profile import CORE_FIGURES, RUNTIME_FIGURES, region_figures
-from edgetool.target.types import Target
+from edgetool.target.platform import platform_of
+from edgetool.target.profile import CORE_FIGURES, ESP_NN_VARIANTS, RUNTIME_FIGURES, region_figures
+from edgetool.target.types import EspNN, EspNNLibrary, Runtime, Target
 
 HEAD = 'extends = "nucleo-l4r5zi"\nname = "mine"\n'
 FLASH = '[[region]]\nname = "flash"\nstall_cycles_per_byte = 0.6\n'
@@ -213,6 +214,46 @@ def test_kernels_and_runtime() -> None:
     assert (target.kernels, target.runtime.name) == ("reference", "tflm-2026-08")
 
 
+VERSION = EspNNLibrary((1, 2, 1), "6e2e716", "2026-04-08", ("esp-grouped-conv",), (("CONV_2D", "OpDataConv i32"),))
+
+
+def linking_esp_nn(name: str) -> Runtime:
+    runtime = load_runtime("tflm-2026-08")
+    return replace(runtime, name=name, esp_nn=VERSION) if name.startswith("esp") else load_runtime(name)
+
+
+def test_a_runtime_that_links_esp_nn_runs_its_kernels_on_its_chips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgetool.target.load.load_runtime", linking_esp_nn)
+    for name, variant in (
+        ("esp32", "generic"),
+        ("esp32-s3", "esp32s3"),
+        ("esp32-c3", "generic"),
+        ("esp32-p4", "esp32p4"),
+    ):
+        target = load_target(name).with_overrides(runtime="esp-tflm")
+        assert (target.kernels, target.usual_kernels) == ("esp-nn", None)
+        build = platform_of(target)
+        assert build.esp_nn == EspNN((1, 2, 1), next(known for known in ESP_NN_VARIANTS if known == variant))
+        assert "esp-grouped-conv" in build.faults
+        assert build.op_data["CONV_2D"].size_bytes == build.size_of("OpDataConv") + 4
+        reference = target.with_overrides(kernels="reference")
+        assert platform_of(reference).esp_nn is None
+        assert "esp-grouped-conv" not in platform_of(reference).faults
+        assert target.with_overrides(runtime="native").kernels == "reference"
+        upstream = target.with_overrides(runtime="tflm-2026-08")
+        assert (upstream.kernels, upstream.usual_kernels) == ("reference", "esp-nn")
+    assert load_target("nucleo-l4r5zi").with_overrides(runtime="esp-tflm").kernels == "cmsis-nn"
+
+
+def test_esp_nn_needs_a_runtime_that_links_it() -> None:
+    with pytest.raises(TargetError, match="tflm-2026-08 does not contain ESP-NN; use a runtime that links it"):
+        load_target("esp32-s3").with_overrides(kernels="esp-nn")
+    with pytest.raises(
+        TargetError, match="ESP-NN has no kernels for riscv32; set esp_nn in the profile to one of ansi"
+    ):
+        load_target("riscv32").with_overrides(kernels="esp-nn")
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [
@@ -225,7 +266,8 @@ def test_kernels_and_runtime() -> None:
         ({"arena_region": "zzz"}, "use one of axi-sram, dtcm"),
         ({"arena_region": "flash"}, "the arena cannot be placed in flash"),
         ({"arena_region": "itcm"}, "the arena cannot be placed in itcm"),
-        ({"kernels": "esp-nn"}, "use cmsis-nn or reference"),
+        ({"kernels": "esp-nn"}, "ESP-NN has no kernels for nucleo-h743zi2"),
+        ({"kernels": "esp"}, "use cmsis-nn or esp-nn or reference"),
         ({"runtime": "tflm"}, "unknown runtime 'tflm'"),
     ],
 )
@@ -524,7 +566,7 @@ def test_the_runtime() -> None:
     assert runtime.resolver_method("CUSTOM") is None
     assert runtime.limit("CONCATENATION", "inputs") == 10
     assert runtime.limit("CONCATENATION", "dimensions") is None
-    assert {f for s in runtime.sources for f in s.covers} == set(RUNTIME_FIGURES)
+    assert {f for s in runtime.sources for f in s.covers} == {*RUNTIME_FIGURES} - {"esp_nn"}
     with pytest.raises(TargetError, match=r"unknown runtime 'tflm-1999'.*tflm-2026-08"):
         load_runtime("tflm-1999")
 

@@ -19,7 +19,7 @@ from edgetool.errors import Problem, TargetError
 from edgetool.target.load import DEFAULT_RUNTIME, load_core, load_runtime, load_target, parse_target, validate_target
 from edgetool.target.profile import fields_problem, read_abis, read_board, read_runtime, read_structs, require_abi
 from edgetool.target.toml import Section
-from edgetool.target.types import Abi, StructSize, struct_size
+from edgetool.target.types import Abi, EspNNLibrary, StructSize, struct_size
 
 GOOD = """\
 name = "my-board"
@@ -146,7 +146,14 @@ BAD = {
     "unknown runtime": (f'runtime = "tflm-2025-6"\n{GOOD}', "runtime", "did you mean 'tflm-2025-06'?"),
     "unknown kind": (change('"sram"', '"srm"'), "region[0].kind", "did you mean 'sram'?"),
     "unknown fpu": (f'fpu = "half"\n{GOOD}', "fpu", "none, sp, dp"),
-    "unknown kernels": (f'kernels = "esp-nn"\n{GOOD}', "kernels", "cmsis-nn"),
+    "unknown kernels": (f'kernels = "esp"\n{GOOD}', "kernels", "cmsis-nn"),
+    "kernels of other chips": (f'kernels = "esp-nn"\n{GOOD}', "kernels", "set esp_nn in the profile to one of ansi"),
+    "kernels of other runtimes": (
+        f'kernels = "esp-nn"\nesp_nn = "generic"\n{GOOD}',
+        "kernels",
+        "tflm-2026-08 does not contain ESP-NN",
+    ),
+    "unknown chip of ESP-NN": (f'esp_nn = "esp32"\n{GOOD}', "esp_nn", "esp32s3"),
     "wrong unit of clock": (change("480 MHz", "480 MB"), "clock", "480MHz"),
     "wrong unit of size": (change("512 KiB", "512 kHz"), "region[0].size", "64KiB"),
     "ambiguous size": (change("512 KiB", "512K"), "region[0].size", "ambiguous"),
@@ -316,6 +323,25 @@ DOCUMENT = tomllib.loads(PACKAGED.read_text(encoding="utf-8"))
 ABI = {"name": "a", "pointer_bytes": 4, "enum_bytes": 1, "i64_alignment": 8, "measured": ["reference"]}
 
 
+ESP_NN = {
+    "version": "1.2.0~1",
+    "commit": "b859e50",
+    "date": "2026-04-06",
+    "filter_channels": False,
+    "op_data": {"CONV_2D": "OpDataConv i32"},
+}
+
+
+def test_a_runtime_names_its_version_of_esp_nn() -> None:
+    section = Section({**copy.deepcopy(DOCUMENT), "esp_nn": {**ESP_NN, "faults": ["esp-grouped-conv"]}}, [])
+    library = read_runtime(section).esp_nn
+    assert section.problems == []
+    op_data = (("CONV_2D", "OpDataConv i32"),)
+    assert library == EspNNLibrary(
+        (1, 2, 0), "b859e50", "2026-04-06", ("esp-grouped-conv",), op_data, filter_channels=False
+    )
+
+
 def problems(path: str, value: Any) -> list[Problem]:
     """What is wrong with the packaged runtime when the value at a dotted path is another; None removes it."""
     document = copy.deepcopy(DOCUMENT)
@@ -371,7 +397,7 @@ def test_the_packaged_runtime_is_right() -> None:
         ("op_data", None, "op_data", "is missing"),
         ("registration.0.operator", "ADDD", "registration[0].operator", "'ADDD' is not in [resolver]"),
         ("registration.0.operator", "SignalDelay", "registration[0].operator", "'SignalDelay' is not in [resolver]"),
-        ("registration.0.kernels", "esp-nn", "registration[0].kernels", "'esp-nn' is not one of cmsis-nn, reference"),
+        ("registration.0.kernels", "esp", "registration[0].kernels", "'esp' is not one of cmsis-nn, esp-nn, reference"),
         ("registration.0.types", "int8", "registration[0].types", "must have exactly one '>'"),
         ("registration.0.types", None, "registration[0].types", "is missing"),
         (
@@ -389,12 +415,18 @@ def test_the_packaged_runtime_is_right() -> None:
         ("abi.0.pointer_bytes", 6, "abi[0].pointer_bytes", "6 is not one of 4, 8"),
         ("abi.0.enum_bytes", True, "abi[0].enum_bytes", "must be an integer, not a boolean"),
         ("abi.0.i64_alignment", None, "abi[0].i64_alignment", "is missing"),
-        ("abi.0.measured", ["guessed"], "abi[0].measured", "'guessed' is not one of cmsis-nn, reference"),
+        ("abi.0.measured", ["guessed"], "abi[0].measured", "'guessed' is not one of cmsis-nn, esp-nn"),
         ("abi.0.bits", 32, "abi[0].bits", "unknown key"),
         ("abi.1.name", "arm-eabi", "abi[1].name", "there are two ABIs with the name 'arm-eabi'"),
         ("abi.1.replaced.MicroAllocator", "Mine", "abi[1].replaced.MicroAllocator", "there is no struct 'Mine'"),
         ("abi.1.replaced.Mine", "MicroAllocator", "abi[1].replaced.Mine", "there is no struct 'Mine'"),
         ("abi.1.replaced", [], "abi[1].replaced", "must be a table"),
+        ("esp_nn", {"commit": "1", "op_data": {}}, "esp_nn.version", "is missing"),
+        ("esp_nn", {**ESP_NN, "version": "1.3.0"}, "esp_nn.version", "is not a version whose scratch sizes are known"),
+        ("esp_nn", {**ESP_NN, "version": "newest"}, "esp_nn.version", "is not a version whose scratch sizes are known"),
+        ("esp_nn", {**ESP_NN, "filter_channels": 1}, "esp_nn.filter_channels", "must be a boolean, not an integer"),
+        ("esp_nn", {**ESP_NN, "chip": "esp32"}, "esp_nn.chip", "unknown key"),
+        ("esp_nn", {**ESP_NN, "op_data": {"CONV": "i32"}}, "esp_nn.op_data.CONV", "is not an operator of this runtime"),
     ],
 )
 def test_each_mistake_is_named(path: str, value: Any, key: str, what: str) -> None:

@@ -137,7 +137,7 @@ RULES: Mapping[str, FindingRule] = {
     ),
     "kernel-refuses": FindingRule(_ERROR, "AllocateTensors fails, because a kernel's Prepare rejects the model."),
     "kernels-not-modelled": FindingRule(
-        _WARNING, "The figures are for kernels other than those that the board usually uses, which are not modelled."
+        _WARNING, "The figures are for kernels other than those that the board usually uses."
     ),
     "layer-loses": FindingRule(_WARNING, "Quantization loses much of the signal in this layer."),
     "leftover-conversion": FindingRule(

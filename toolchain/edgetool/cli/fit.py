@@ -137,8 +137,8 @@ def _notes(report: FitReport) -> list[str]:
     fit, lines = report.fit, list[str]()
     usual = sorted({row.usual_kernels for row in fit.boards if row.usual_kernels})
     if usual:
-        kernels = f"{', '.join(usual)}, which these boards usually use,"
-        text = f"* figures are for the reference kernels: {kernels} is not modelled"
+        kernels = f"{', '.join(usual)}, which these boards usually use"
+        text = f"* figures are for the reference kernels: the runtime does not contain {kernels}"
         lines += wrapped(text, "  ", "")
     if fit.left_out:
         devices = "device is" if len(fit.left_out) == 1 else "devices are"
@@ -198,7 +198,9 @@ output_option = partial(option, group="Output")
 @target("--core", multiple=True, metavar="NAME", help="Only boards with this core; repeatable.")
 @target("--vendor", multiple=True, metavar="TEXT", help="Only boards from this vendor; repeatable.")
 @target("--board", multiple=True, metavar="TEXT", help="Only boards whose name or MCU contains TEXT; repeatable.")
-@target("--kernels", type=click.Choice(["reference", "cmsis-nn"]), help="Kernel set to assume for every board.")
+@target(
+    "--kernels", type=click.Choice(["reference", "cmsis-nn", "esp-nn"]), help="Kernel set to assume for every board."
+)
 @target(
     "--runtime",
     metavar="NAME",

@@ -131,7 +131,7 @@ def target_options(*, required: bool, multiple: bool = False, runtimes: bool = F
         target("--arena-region", metavar="NAME", help="Memory region of the board that holds the arena."),
         target(
             "--kernels",
-            type=click.Choice(["reference", "cmsis-nn"]),
+            type=click.Choice(["reference", "cmsis-nn", "esp-nn"]),
             help="Kernel set that the firmware links.",
         ),
         target(

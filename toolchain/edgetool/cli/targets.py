@@ -160,7 +160,7 @@ def _other_runtimes(target: Target) -> list[str]:
 def _unmodelled(target: Target) -> str:
     if not target.usual_kernels:
         return ""
-    return f"; {target.usual_kernels} kernels, common on this core, are not modelled"
+    return f"; {target.usual_kernels} kernels, common on this core, are not in this runtime"
 
 
 def _cut(text: str | None, columns: int) -> str:

@@ -16,6 +16,7 @@ from edgetool.estimate.types import Basis, Bound, Estimate, OperatorEstimate, Va
 from edgetool.figure import Figure
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import DType, Model
+from edgetool.operators import esp_nn
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import OperatorCost, constant_reads, loop_counts_of, operator_costs
@@ -65,6 +66,10 @@ TYPE_BAND = (0.6, 2.0)
 # The shares of the time above which such operators, or repeated reads of constants over a serial bus, affect the
 # status.
 NOTABLE_SHARE, DOMINANT_SHARE = 0.1, 0.5
+
+
+# Published times of ESP-NN are of one network (its convolutions and pooling), and operators differ.
+ESP_NN_BAND = (0.4, 2.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,10 @@ def validation_of(
         names = " and ".join(sorted({item.precision for item in others}))
         reasons.append(f"no {names} model was measured")
         status = "unvalidated" if share > DOMINANT_SHARE else _at_most_extrapolated(status)
+    factor = target.esp_nn_factor
+    if factor is not None:
+        reasons.append(f"ESP-NN's kernels take {factor.factor:g} times the time of these ({factor.basis})")
+        status = "unvalidated"
     if sum(reread_cycles) / total > NOTABLE_SHARE:
         reasons.append("repeated reads of constants over the serial bus were not measured separately")
         status = _at_most_extrapolated(status)
@@ -157,6 +166,7 @@ class CountedOperator:
     """The counts of one operator for a build of TFLM and an instruction table, for any board with these.
 
     constant_reads: how many times it reads its constants in a run; runs: how many times it runs in an inference.
+    in_esp_nn: whether ESP-NN's kernel runs it.
     """
 
     cost: OperatorCost
@@ -164,12 +174,15 @@ class CountedOperator:
     is_float: bool
     constant_reads: int
     runs: int
+    in_esp_nn: bool = False
 
 
 def instruction_table(target: Target) -> tuple[str, Kernels] | None:
     """Return the core and the kernels whose instruction table holds for the target; None if it has no timing."""
     core = target.core.instructions
-    return None if target.timing is None or core is None else (core, target.kernels)
+    # ESP-NN's own instructions were not counted: its time is a share of that of the reference kernels.
+    kernels = "reference" if target.kernels == "esp-nn" else target.kernels
+    return None if target.timing is None or core is None else (core, kernels)
 
 
 def count_operators(
@@ -192,7 +205,14 @@ def count_operators(
         executed = ExecutedInstructions() if table is None or described else executed_instructions(call, table)
         times = runs[cost.subgraph]
         counted.append(
-            CountedOperator(cost, executed, _is_float(call), constant_reads(call), 1 if times is None else times)
+            CountedOperator(
+                cost,
+                executed,
+                _is_float(call),
+                constant_reads(call),
+                1 if times is None else times,
+                in_esp_nn=not described and esp_nn.build_of(call) is not None,
+            )
         )
     return tuple(counted)
 
@@ -254,13 +274,21 @@ def _operator(
     stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, counted.constant_reads)
     once = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, 1)
     modelled = timing is not None and instructions is not None
+    factor = target.esp_nn_factor if counted.in_esp_nn else None
     cycles, low, high = transfer, 1.0, 1.0
     if timing is not None and instructions is not None:
         weight = target.core.float_factor if counted.is_float else 1.0
+        if factor is not None:
+            weight *= factor.factor
         cycles = instructions * timing.cpi * weight + stall
         low, high = timing.operator_low, timing.operator_high
     reread_cycles = stall - once if modelled else 0.0
     uncertainty = uncertainty_of(cost.precision, modelled, target, reread_cycles / cycles if cycles else 0.0, placement)
+    if modelled and factor is not None:
+        uncertainty = Uncertainty(
+            uncertainty.low * ESP_NN_BAND[0] * factor.low / factor.factor,
+            uncertainty.high * ESP_NN_BAND[1] * factor.high / factor.factor,
+        )
     total = round(cycles * runs)
     ms, cold_ms = total / speeds.clock_hz * 1e3, speeds.cold_cycles * runs / speeds.clock_hz * 1e3
     basis: Basis = "instructions" if modelled else "bytes"

@@ -56,6 +56,7 @@ class Convolution:
     in_height: int
     in_width: int
     in_channels: int
+    out_height: int
     out_width: int
     out_channels: int
     kernel_height: int

@@ -1,7 +1,8 @@
 """CONV_2D and the 3D convolutions: MACs, Prepare, loop counts and constant reads.
 
-Sources of Prepare: conv_common.cc, its counterpart in cmsis_nn/, padding.h and PopulateConvolutionQuantizationParams of
-kernel_util.cc. Depthwise and transposed convolutions use the public functions, too.
+Sources of Prepare: conv_common.cc, its counterparts in cmsis_nn/ and esp_nn/, padding.h and
+PopulateConvolutionQuantizationParams of kernel_util.cc. Depthwise and transposed convolutions use the public functions,
+too.
 
 Sources of the loop counts: conv.cc and conv_common.cc; CMSIS-NN's arm_convolve_wrapper_s8.c, _s16.c and _s4.c. int16
 (windows are copied to columns unchanged): arm_convolve_s16.c, arm_nn_mat_mult_kernel_s16.c,
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from edgetool.model.types import DType, Graph, Operator, Tensor
-from edgetool.operators import cmsis_nn
+from edgetool.operators import cmsis_nn, esp_nn
 from edgetool.operators.call import (
     ACTIVATION_TYPES,
     INT32_BYTES,
@@ -112,6 +113,8 @@ def _prepare_conv_2d(call: Call) -> Iterator[Request]:
     yield from request_parameters(call, CONV)
     if weights.dtype == DType.INT4:
         yield unpacked_filter(weights)
+    if call.platform.esp_nn is not None and source.dtype == DType.INT8:
+        yield from esp_nn.requested(esp_nn.conv_scratch(esp_nn_sizes(call, CONV), call.platform.esp_nn))
 
 
 def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
@@ -242,7 +245,7 @@ def _type(tensor: Tensor) -> str:
 
 
 def buffer_sizes(call: Call, operands: Operands, channels: tuple[int, int, int]) -> Convolution:
-    """Return the sizes that TFLM passes to CMSIS-NN.
+    """Return the sizes that TFLM passes to CMSIS-NN or ESP-NN.
 
     An operator without options has strides and dilations of 0, as TFLM parses it.
 
@@ -259,6 +262,7 @@ def buffer_sizes(call: Call, operands: Operands, channels: tuple[int, int, int])
         in_height=image[0],
         in_width=image[1],
         in_channels=channels[0],
+        out_height=result.shape[1],
         out_width=result.shape[2],
         out_channels=channels[1],
         kernel_height=kernel[0],
@@ -271,6 +275,21 @@ def buffer_sizes(call: Call, operands: Operands, channels: tuple[int, int, int])
         pad_height=pads[0],
         pad_width=pads[1],
     )
+
+
+def esp_nn_sizes(call: Call, operands: Operands, multiplier: int | None = None) -> Convolution:
+    """Return the sizes that TFLM passes to ESP-NN, whose size functions divide by them.
+
+    multiplier: that of a depthwise convolution. Raises KernelRefusal for sizes or strides of 0.
+    """
+    source, weights, result = operand_tensors(call, operands)
+    for tensor in (source, weights, result):
+        check_rank_4(call, tensor)
+    outputs = result.shape[3] if multiplier is None else source.shape[3] * multiplier
+    sizes = buffer_sizes(call, operands, (source.shape[3], outputs, weights.shape[3]))
+    smallest = min(*source.shape, *weights.shape, *result.shape, sizes.stride_height, sizes.stride_width)
+    require(call, smallest > 0, "with ESP-NN kernels requires sizes and strides of at least 1")
+    return sizes
 
 
 def window_pads(
@@ -728,6 +747,24 @@ def _misreads_row(call: Call) -> bool:
     return is_row and misreads_row(w, int4=weights.dtype is DType.INT4)
 
 
+def _exceeds_esp_nn_scratch(call: Call) -> bool:
+    build = esp_nn.build_of(call)
+    if build is None:
+        return False
+    sizes = esp_nn_sizes(call, CONV)
+    return esp_nn.conv_written(sizes, build) > esp_nn.conv_scratch(sizes, build)
+
+
+def _misreads_esp_nn_padding(call: Call) -> bool:
+    build = esp_nn.build_of(call)
+    return build is not None and esp_nn.misreads_padding(esp_nn_sizes(call, CONV), build)
+
+
+def _ignores_groups(call: Call) -> bool:
+    build = esp_nn.build_of(call)
+    return build is not None and esp_nn.ignores_groups(esp_nn_sizes(call, CONV), build)
+
+
 FAULTS: dict[str, tuple[KernelFault, ...]] = {
     "CONV_2D": (
         KernelFault(
@@ -789,6 +826,42 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
             fixed_by="",
             wrong="int16/9",
             right="int16/0",
+        ),
+        KernelFault(
+            name="esp-conv-padding",
+            kernels=("esp-nn",),
+            applies=_misreads_esp_nn_padding,
+            condition="that is padded more at the right or at the bottom than on the other side",
+            effect="takes other values for the padding at the right or at the bottom",
+            remedy="pad the input with PAD and use VALID padding",
+            source="esp_nn_conv_esp32s3.c, esp_nn_conv_esp32p4.c",
+            fixed_by="esp-nn issue 31, on the ESP32-S3",
+            wrong="int8/16",
+            right="int8/0",
+        ),
+        KernelFault(
+            name="esp-conv-scratch",
+            kernels=("esp-nn",),
+            applies=_exceeds_esp_nn_scratch,
+            condition="with SAME padding and a window of less than 16 elements",
+            effect="writes beyond its scratch buffer",
+            remedy="pad the input with PAD and use VALID padding, or use a larger window",
+            source="esp_nn_conv_esp32p4.c",
+            fixed_by="",
+            wrong="int8/11",
+            right="int8/0",
+        ),
+        KernelFault(
+            name="esp-grouped-conv",
+            kernels=("esp-nn",),
+            applies=_ignores_groups,
+            condition="with groups",
+            effect="ignores the groups and reads beyond its weights",
+            remedy="use a convolution without groups, with weights of 0 between the groups",
+            source="esp_nn_conv_ansi.c, esp_nn_conv_opt.c, esp_nn_conv_esp32s3.c, esp_nn_conv_esp32p4.c",
+            fixed_by="9d9c32f",
+            wrong="int8/7",
+            right="int8/0",
         ),
     ),
 }

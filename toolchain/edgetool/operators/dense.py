@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from math import prod
 
 from edgetool.model.types import DType, Graph, Operator, Tensor
-from edgetool.operators import cmsis_nn
+from edgetool.operators import cmsis_nn, esp_nn
 from edgetool.operators.call import (
     ACTIVATION_TYPES,
     INT32_BYTES,
@@ -359,6 +359,10 @@ def _has_several_scales(call: Call) -> bool:
     return call.required_input(0).dtype in QUANTIZED_TYPES and is_per_channel(call.required_input(1))
 
 
+def _uses_unset_multiplier(call: Call) -> bool:
+    return esp_nn.build_of(call) is not None and is_per_channel(call.required_input(1))
+
+
 FAULTS: dict[str, tuple[KernelFault, ...]] = {
     "FULLY_CONNECTED": (
         KernelFault(
@@ -383,6 +387,18 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
             source="cmsis_nn/fully_connected.cc",
             fixed_by="",
             wrong="int8/110",
+            right="int8/0",
+        ),
+        KernelFault(
+            name="esp-dense-per-channel",
+            kernels=("esp-nn",),
+            applies=_uses_unset_multiplier,
+            condition="with weights quantized per channel",
+            effect="uses one multiplier for all outputs",
+            remedy="convert the model with --dense-per-tensor",
+            source="esp_nn/fully_connected.cc",
+            fixed_by="312a65a of esp-tflite-micro",
+            wrong="int8/2",
             right="int8/0",
         ),
     ),

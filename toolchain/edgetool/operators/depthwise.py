@@ -1,6 +1,7 @@
 """DEPTHWISE_CONV_2D: MACs, Prepare and loop counts.
 
-Sources of Prepare: depthwise_conv.cc and depthwise_conv_common.cc, and cmsis_nn/depthwise_conv.cc.
+Sources of Prepare: depthwise_conv.cc and depthwise_conv_common.cc, cmsis_nn/depthwise_conv.cc and
+esp_nn/depthwise_conv.cc.
 
 Sources of the loop counts: depthwise_conv.cc of TFLM and CMSIS-NN's arm_depthwise_conv_wrapper_s8.c,
 arm_depthwise_conv_3x3_s8.c, arm_depthwise_conv_s8_opt.c, arm_depthwise_conv_s8.c, arm_nn_depthwise_conv_nt_t_s8.c.
@@ -14,7 +15,7 @@ from itertools import product
 from math import prod
 
 from edgetool.model.types import DType, Graph, Operator
-from edgetool.operators import cmsis_nn
+from edgetool.operators import cmsis_nn, esp_nn
 from edgetool.operators.call import (
     QUANTIZED_TYPES,
     Call,
@@ -26,7 +27,7 @@ from edgetool.operators.call import (
     require,
     scratch,
 )
-from edgetool.operators.cmsis_nn import cmsis_copy_loops, cmsis_fill_loops
+from edgetool.operators.cmsis_nn import Convolution, cmsis_copy_loops, cmsis_fill_loops
 from edgetool.operators.convolution import (
     TYPES,
     Operands,
@@ -37,6 +38,7 @@ from edgetool.operators.convolution import (
     check_symmetric,
     check_type_pair,
     convolve_int8,
+    esp_nn_sizes,
     operand_tensors,
     reference_depthwise,
     request_channels,
@@ -77,6 +79,12 @@ def _prepare_depthwise_conv_2d(call: Call) -> Iterator[Request]:
     if weights.dtype == DType.INT4:
         yield unpacked_filter(weights)
     yield from _depthwise_parameters(call)
+    if call.platform.esp_nn is not None and source.dtype == DType.INT8:
+        yield from esp_nn.requested(esp_nn.depthwise_scratch(_esp_nn_depthwise(call), call.platform.esp_nn))
+
+
+def _esp_nn_depthwise(call: Call) -> Convolution:
+    return esp_nn_sizes(call, DEPTHWISE, integer_option(call, "depth_multiplier"))
 
 
 def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
@@ -399,6 +407,14 @@ def _exceeds_scratch(call: Call) -> bool:
     )
 
 
+def _exceeds_esp_nn_scratch(call: Call) -> bool:
+    build = esp_nn.build_of(call)
+    if build is None:
+        return False
+    sizes = _esp_nn_depthwise(call)
+    return esp_nn.depthwise_written(sizes, build) > esp_nn.depthwise_scratch(sizes, build)
+
+
 FAULTS: dict[str, tuple[KernelFault, ...]] = {
     "DEPTHWISE_CONV_2D": (
         KernelFault(
@@ -423,6 +439,18 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
             source="cmsis_nn/depthwise_conv.cc",
             fixed_by="",
             wrong="int8/121",
+            right="int8/0",
+        ),
+        KernelFault(
+            name="esp-depthwise-scratch",
+            kernels=("esp-nn",),
+            applies=_exceeds_esp_nn_scratch,
+            condition="whose scratch buffer is sized for another case of the kernel",
+            effect="writes beyond its scratch buffer",
+            remedy="build ESP-NN as plain C (NN_ANSI_C), or change the padding, the stride or the number of channels",
+            source="esp_nn_depthwise_conv_s8_esp32s3.c",
+            fixed_by="esp-nn pull request 37, for unequal padding",
+            wrong="int8/7",
             right="int8/0",
         ),
     ),

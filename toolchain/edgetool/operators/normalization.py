@@ -1,7 +1,7 @@
 """Normalization along an axis: Prepare and loop counts.
 
-Sources of Prepare: softmax_common.cc, cmsis_nn/softmax.cc, log_softmax.cc, l2norm.cc and PreprocessSoftmaxScaling
-(quantization_util.cc).
+Sources of Prepare: softmax_common.cc, cmsis_nn/softmax.cc, esp_nn/softmax.cc, log_softmax.cc, l2norm.cc and
+PreprocessSoftmaxScaling (quantization_util.cc).
 
 Sources of the loop counts: softmax.h, log_softmax.h, l2normalization.h; of CMSIS-NN arm_nn_softmax_common_s8.c and
 arm_softmax_s16.c (GCC 12.2 does not compile the vector code of arm_softmax_s8.c, so MVE runs the common code).
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from math import frexp, prod
 
 from edgetool.model.types import DType, Tensor
+from edgetool.operators import esp_nn
 from edgetool.operators.call import (
     Call,
     PrepareRule,
@@ -61,6 +62,9 @@ def _prepare_softmax(call: Call) -> Iterator[Request]:
     if source.dtype == DType.INT8:
         beta = call.option("beta", 0.0)
         _check_exponent(call, beta if isinstance(beta, float) else 0.0)
+    if call.platform.esp_nn is not None and types == (DType.INT8, DType.INT8):
+        require(call, len(source.shape) > 1, "with ESP-NN kernels reads a second dimension, which its input lacks")
+        yield from esp_nn.requested(esp_nn.softmax_scratch(source.shape[1], call.platform.esp_nn))
 
 
 def _check_output_quantization(call: Call, expected_zero_point: int, expected_scale: float, exact: bool) -> None:
@@ -175,6 +179,14 @@ def _overflows(call: Call) -> bool:
     return source.dtype is DType.INT16 and source.shape[-1:] == (1,)
 
 
+def _exceeds_esp_nn_scratch(call: Call) -> bool:
+    """Return whether rows are longer than the second dimension, by which esp_nn/softmax.cc sizes the scratch buffer."""
+    source, build = call.required_input(0), esp_nn.build_of(call)
+    if build is None:
+        return False
+    return esp_nn.softmax_written(source.shape[-1], build) > esp_nn.softmax_scratch(source.shape[1], build)
+
+
 FAULTS: dict[str, tuple[KernelFault, ...]] = {
     "SOFTMAX": (
         KernelFault(
@@ -188,6 +200,18 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
             fixed_by="",
             wrong="int16/0",
             right="int16/1",
+        ),
+        KernelFault(
+            name="esp-softmax-scratch",
+            kernels=("esp-nn",),
+            applies=_exceeds_esp_nn_scratch,
+            condition="whose last dimension is larger than its second",
+            effect="writes beyond its scratch buffer",
+            remedy="reshape its input to two dimensions",
+            source="esp_nn/softmax.cc",
+            fixed_by="",
+            wrong="int8/4",
+            right="int8/0",
         ),
     ),
 }

@@ -138,7 +138,12 @@ def faults_of(call: Call) -> tuple[KernelFault, ...]:
     entry, platform = entry_of(call.operator), call.platform
     if entry is None:
         return ()
-    faults = [fault for fault in entry.faults if fault.name in platform.faults and platform.kernels in fault.kernels]
+    kernels = platform.kernels
+    if platform.esp_nn is not None:
+        from edgetool.operators.esp_nn import build_of  # few builds need it
+
+        kernels = "reference" if build_of(call) is None else kernels
+    faults = [fault for fault in entry.faults if fault.name in platform.faults and kernels in fault.kernels]
     try:
         return tuple(fault for fault in faults if fault.applies(call))
     except (ArithmeticError, LookupError, ValueError, KernelRefusal, TooLongError):

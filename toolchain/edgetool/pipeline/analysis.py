@@ -274,7 +274,8 @@ class SharedAnalysis:
         from edgetool.estimate.latency import instruction_table
 
         core = target.core
-        key = (target.runtime, core.abi, target.kernels, core.dsp, core.mve, instruction_table(target))
+        build_key = (target.runtime, core.abi, target.kernels, core.dsp, core.mve, target.esp_nn_variant)
+        key = (*build_key, instruction_table(target))
         build = self._builds.get(key)
         if build is None:
             model = self._source.model

@@ -93,6 +93,7 @@ def _all_keys(target: Target) -> Table:
         "clock_source": target.clock_source,
         "kernels": target.kernels if target.usual_kernels is None else None,
         "usual_kernels": target.usual_kernels,
+        "esp_nn": target.esp_nn_variant,
         "runtime": None if target.runtime.name == DEFAULT_RUNTIME else target.runtime.name,
         "arena_region": target.arena_region_name,
         "power": _power(target),

@@ -15,7 +15,7 @@ from typing import Any
 from edgetool.errors import UsageError
 from edgetool.report.document import SCHEMA, Band, FindingInfo, Report, SharedArenaInfo
 from edgetool.structure import StructureError, joined, shown, strict_json, structured
-from edgetool.target.types import Target, Timing
+from edgetool.target.types import Core, Runtime, Target, Timing
 
 
 def plain(value: Any) -> Any:
@@ -34,6 +34,9 @@ def plain(value: Any) -> Any:
 # Fields that targets did not always have: those without one have the same hash as before.
 LATER_FIELDS = frozenset(
     {
+        (Core, "esp_nn_variant"),
+        (Runtime, "esp_nn"),
+        (Target, "esp_nn_variant"),
         (Target, "scratch_budget_bytes"),
         (Target, "row_input"),
         (Target, "row_output"),

@@ -19,6 +19,7 @@ from edgetool.target.profile import (
     NO_TARGET,
     SIZE_RANGE_BYTES,
     bare_core,
+    missing_kernels,
     read_board,
     read_core,
     read_native,
@@ -46,10 +47,12 @@ _DEPENDENT = (
     ("clock", "power"),
     ("core", "mcu"),
     ("core", "fpu"),
+    ("core", "esp_nn"),
     ("core", "usual_kernels"),
     ("core", "timing"),
     ("core", "power"),
     ("kernels", "usual_kernels"),
+    ("mcu", "esp_nn"),
     ("mcu", "timing"),
     ("mcu", "power"),
     ("region", "arena_region"),
@@ -460,6 +463,11 @@ def override_target(
     if runtime is not None:
         target = replace(target, runtime=load_runtime(runtime))
         require_abi(target.core, target.runtime, where=f"{target.name}: runtime")
+        links_esp_nn = target.runtime.esp_nn is not None and target.esp_nn_variant is not None
+        if kernels is None and links_esp_nn and target.usual_kernels == "esp-nn":
+            target = replace(target, kernels="esp-nn", usual_kernels=None)
+        elif kernels is None and target.kernels == "esp-nn" and target.runtime.esp_nn is None:
+            target = replace(target, kernels=target.core.default_kernels, usual_kernels="esp-nn")
     if target.runtime.is_native:
         if kernels not in (None, NATIVE_KERNELS):
             raise TargetError(
@@ -468,6 +476,9 @@ def override_target(
                 fix="omit --kernels or --runtime",
             )
         target = replace(target, kernels=NATIVE_KERNELS, usual_kernels=None)
+    if unavailable := missing_kernels(target.kernels, target.runtime, target.esp_nn_variant, target.name):
+        what, fix = unavailable
+        raise TargetError(what, where=target.name, fix=fix)
     if scratch_budget_bytes is not None:
         if not target.runtime.is_native:
             raise TargetError(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from edgetool.target.types import Abi, Kernels, Runtime, StructSize, Target, struct_size
+from edgetool.target.types import Abi, EspNN, EspNNVariant, Kernels, Runtime, StructSize, Target, struct_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class Platform:
     operator's options into, by operator; op_data: the struct that its kernel allocates in Init, of this kernel
     set; "" if there is none, absent if unknown. faults: the names of the faults that the runtime's kernels have.
     missing: the names of the changes that came after the runtime's version (target/history.py).
+    esp_nn: the build of ESP-NN; None in other kernel sets.
     """
 
     kernels: Kernels
@@ -28,6 +29,7 @@ class Platform:
     op_data: Mapping[str, StructSize]
     faults: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
+    esp_nn: EspNN | None = None
 
     def has(self, change: str) -> bool:
         """Return whether the runtime's version contains a change of TFLM or its kernel library."""
@@ -45,15 +47,33 @@ class Platform:
 
 def platform_of(target: Target) -> Platform:
     """Return the build of a target."""
-    return make_platform(target.runtime, target.core.abi, target.kernels, dsp=target.core.dsp, mve=target.core.mve)
+    core = target.core
+    return make_platform(
+        target.runtime, core.abi, target.kernels, dsp=core.dsp, mve=core.mve, esp_nn_variant=target.esp_nn_variant
+    )
 
 
 @lru_cache(maxsize=64)  # a command uses its one build many times
 def make_platform(
-    runtime: Runtime, abi_name: str, kernels: Kernels, *, dsp: bool = False, mve: bool = False
+    runtime: Runtime,
+    abi_name: str,
+    kernels: Kernels,
+    *,
+    dsp: bool = False,
+    mve: bool = False,
+    esp_nn_variant: EspNNVariant | None = None,
 ) -> Platform:
-    """Return a build of the runtime. Raises KeyError for an ABI that its profile does not describe."""
+    """Return a build of the runtime.
+
+    esp_nn_variant: the kernels that ESP-NN selects, for that kernel set. Raises KeyError for an ABI that the runtime's
+    profile does not describe.
+    """
     abi = runtime.abi(abi_name)
+    esp_nn = None
+    faults = runtime.faults
+    if kernels == "esp-nn" and runtime.esp_nn is not None and esp_nn_variant is not None:
+        esp_nn = EspNN(runtime.esp_nn.version, esp_nn_variant, runtime.esp_nn.filter_channels)
+        faults += runtime.esp_nn.faults
     structs: dict[str, StructSize] = {}
     for name, fields in runtime.structs:
         structs[name] = struct_size(fields, abi, structs)
@@ -67,6 +87,7 @@ def make_platform(
         structs=structs,
         options={code: struct_size(fields, abi, structs) for code, fields in runtime.options},
         op_data={code: struct_size(fields, abi, structs) for code, fields in runtime.op_data_of(kernels)},
-        faults=frozenset(runtime.faults),
         missing=frozenset(runtime.missing),
+        faults=frozenset(faults),
+        esp_nn=esp_nn,
     )

@@ -21,6 +21,8 @@ from edgetool.target.types import (
     SCALARS,
     Abi,
     Core,
+    EspNNLibrary,
+    EspNNVariant,
     FigureSource,
     Fpu,
     KernelRegistration,
@@ -45,6 +47,7 @@ MAX_COUNT = 2**16  # maximum elements of an array in a struct
 FieldLists = tuple[tuple[str, str], ...]
 
 # Both become part of the emitted C++.
+_VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})(?:[-~][0-9A-Za-z.]+)?")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9_/]+\.h")
 
@@ -227,6 +230,8 @@ def _regions_overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
 
 KERNELS: tuple[Kernels, ...] = get_args(Kernels)
 TIMED_KERNELS: tuple[TimedKernels, ...] = get_args(TimedKernels)
+ESP_NN_VARIANTS: tuple[EspNNVariant, ...] = get_args(EspNNVariant)
+ESP_NN_VERSIONS = (1, 0, 0), (1, 2, 3)  # the first and the last version whose size functions operators/esp_nn.py has
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 STATUSES: tuple[TimingStatus, ...] = get_args(TimingStatus)
 
@@ -328,6 +333,7 @@ STRUCT_FIGURES = ("abi", "structs", "options", "op_data")
 RUNTIME_FIGURES = (
     "tflm",
     "cmsis_nn",
+    "esp_nn",
     "resolver",
     "custom_resolver",
     "registration",
@@ -364,6 +370,7 @@ def read_core(section: Section) -> Core:
         cold_cycles=section.integer("cold_cycles", *COLD_RANGE) if section.has("cold_cycles") else 0,
         timings=read_timings(section, cpi_limits),
         usual_kernels=section.text("usual_kernels", required=False) or None,
+        esp_nn_variant=_read_esp_nn_variant(section),
         sources=_read_sources(section, CORE_FIGURES),
     )
     section.finish()
@@ -401,10 +408,40 @@ def read_runtime(section: Section) -> Runtime:
         cmsis_nn_op_data=read_field_lists(op_data, "cmsis-nn", operators, structs_by_name),
         sources=_read_sources(section, RUNTIME_FIGURES),
         linked_by=section.strings("linked_by") if section.has("linked_by") else (),
+        esp_nn=_read_esp_nn(section, operators, structs_by_name),
     )
     for part in (tflm, cmsis_nn, op_data, section):
         part.finish()
     return runtime
+
+
+def _read_esp_nn(section: Section, operators: Collection[str], structs: Collection[str]) -> EspNNLibrary | None:
+    """Return the [esp_nn] table; None if there is none."""
+    item = section.optional("esp_nn")
+    if item is None:
+        return None
+    library = EspNNLibrary(
+        version=_read_esp_nn_version(item),
+        commit=item.text("commit"),
+        date=item.text("date"),
+        faults=item.strings("faults") if item.has("faults") else (),
+        op_data=read_field_lists(item, "op_data", operators, structs),
+        filter_channels=item.boolean("filter_channels", default=True),
+    )
+    item.finish()
+    return library
+
+
+def _read_esp_nn_version(section: Section) -> tuple[int, int, int]:
+    """Return a version of ESP-NN whose scratch sizes are known; problems are noted in the section."""
+    text = section.text("version")
+    match = _VERSION.fullmatch(text)
+    version = (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
+    low, high = ESP_NN_VERSIONS
+    if text and not low <= version <= high:
+        known = " to ".join(".".join(map(str, each)) for each in ESP_NN_VERSIONS)
+        section.note("version", f"{text[:80]!r} is not a version whose scratch sizes are known", f"use {known}")
+    return version
 
 
 def read_native(section: Section, load_runtime: Callable[[str], Runtime]) -> Runtime:
@@ -448,14 +485,31 @@ def read_board(
         kernels=_read_kernels(section, core or _NO_CORE),
         arena_region_name=read_arena_region(section, regions) if bandwidth is None else None,
         usual_kernels=_read_usual_kernels(section, core or _NO_CORE),
+        esp_nn_variant=_read_esp_nn_variant(section) or (core or _NO_CORE).esp_nn_variant,
         timings=read_timings(section, (core or _NO_CORE).cpi_limits) if bandwidth is None else (),
         power=read_power(section),
         bandwidth_gbps=bandwidth,
         vendor=section.text("vendor", required=False) or None,
         sources=_read_sources(section, (*BOARD_FIGURES, *(f for region in regions for f in region_figures(region)))),
     )
+    if unavailable := missing_kernels(target.kernels, target.runtime, target.esp_nn_variant, name):
+        section.note("kernels", *unavailable)
     section.finish()
     return target
+
+
+def missing_kernels(
+    kernels: Kernels, runtime: Runtime, variant: EspNNVariant | None, target_name: str
+) -> tuple[str, str] | None:
+    """Return a message and advice if the kernel set is not in the runtime or not for the chip; None if it is."""
+    if kernels != "esp-nn":
+        return None
+    if variant is None:
+        known = ", ".join(ESP_NN_VARIANTS)
+        return f"ESP-NN has no kernels for {target_name}", f"set esp_nn in the profile to one of {known}"
+    if runtime.esp_nn is None:
+        return f"{runtime.name} does not contain ESP-NN", "use a runtime that links it, or other kernels"
+    return None
 
 
 def unknown_abi(core: Core, runtime: Runtime) -> tuple[str, str] | None:
@@ -489,6 +543,7 @@ def bare_core(core: Core, runtime: Runtime) -> Target:
         runtime=runtime,
         kernels=core.default_kernels,
         usual_kernels=core.usual_kernels,
+        esp_nn_variant=core.esp_nn_variant,
         sources=core.sources,
     )
 
@@ -518,6 +573,11 @@ def _with_fpu(core: Core, fpu: str | None) -> Core:
 def _read_kernels(section: Section, core: Core) -> Kernels:
     word = section.choice("kernels", KERNELS, required=False)
     return next((known for known in KERNELS if known == word), core.default_kernels)
+
+
+def _read_esp_nn_variant(section: Section) -> EspNNVariant | None:
+    word = section.choice("esp_nn", ESP_NN_VARIANTS, required=False)
+    return next((known for known in ESP_NN_VARIANTS if known == word), None)
 
 
 def _read_usual_kernels(section: Section, core: Core) -> str | None:

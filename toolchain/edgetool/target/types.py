@@ -78,14 +78,44 @@ def _align(size_bytes: int, alignment: int) -> int:
 
 RegionKind = Literal["sram", "itcm", "flash", "external-ram", "external-flash"]
 Fpu = Literal["none", "sp", "dp"]
-Kernels = Literal["cmsis-nn", "reference"]
-TimedKernels = Literal["cmsis-nn", "reference", "native"]  # those of TFLM, and those of native code
+Kernels = Literal["cmsis-nn", "esp-nn", "reference"]
+EspNNVariant = Literal["ansi", "generic", "esp32s3", "esp32p4"]
+TimedKernels = Literal["cmsis-nn", "esp-nn", "reference", "native"]  # those of TFLM, and those of native code
 Precision = Literal["int8", "int16", "float32"]
 LimitQuantity = Literal["inputs", "dimensions"]
 TimingStatus = Literal["calibrated", "extrapolated", "unvalidated"]
 
 # The kinds of region for an arena: "sram" (which includes DTCM) by default, external RAM only if the user names it.
 ARENA_KINDS: tuple[RegionKind, ...] = ("sram", "external-ram")
+
+
+@dataclass(frozen=True, slots=True)
+class EspNN:
+    """A build of ESP-NN: its version, and the kernels that it selects for the chip, or "ansi" for plain C on any.
+
+    filter_channels: whether TFLM's kernels pass the channels of a filter, which ESP-NN compares with those of the input
+    to recognize a grouped convolution; otherwise they pass 0.
+    """
+
+    version: tuple[int, int, int]
+    variant: EspNNVariant
+    filter_channels: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EspNNLibrary:
+    """A version of ESP-NN, and the kernels of Espressif's TFLM that call it.
+
+    faults: the names of the faults of both. op_data: the struct that a kernel allocates in Init, as a field list by
+    operator, if it differs from the reference kernel's. filter_channels: see EspNN.
+    """
+
+    version: tuple[int, int, int]
+    commit: str
+    date: str
+    faults: tuple[str, ...] = ()
+    op_data: tuple[tuple[str, str], ...] = ()
+    filter_channels: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +241,7 @@ class Core:
     cold_cycles: int = 0
     timings: tuple[Timing, ...] = ()
     usual_kernels: str | None = None
+    esp_nn_variant: EspNNVariant | None = None
     sources: tuple[FigureSource, ...] = ()
 
 
@@ -272,7 +303,8 @@ class Runtime:
     custom_resolver: the same for the custom operators that TFLM itself includes. registrations: what such a method can
     register instead of its default. kernel_types: the types that their kernels support; unknown for an operator without
     an entry. faults: the names of the faults that its kernels have (operators/entry.py); faults that it does not name
-    are fixed, or do not exist yet.
+    are fixed, or do not exist yet. esp_nn: what Espressif's build of TFLM links;
+    None in other builds.
 
     Structs are field lists for edgetool.target.types.struct_size, "" if there is none. structs: by name, each made of
     earlier ones; options: by operator, the struct that its options are parsed into; op_data: by operator, the struct
@@ -308,6 +340,7 @@ class Runtime:
     linked_by: tuple[str, ...] = ()
     newest: str = ""
     missing: tuple[str, ...] = ()
+    esp_nn: EspNNLibrary | None = None
 
     def __hash__(self) -> int:
         """Return a hash of the keys that distinguish runtimes: hashing every table would take milliseconds."""
@@ -356,7 +389,11 @@ class Runtime:
 
     def op_data_of(self, kernels: Kernels) -> tuple[tuple[str, str], ...]:
         """Return what kernels of this set allocate in Init, as a field list by operator or custom code."""
-        overrides = self.cmsis_nn_op_data if kernels == "cmsis-nn" else ()
+        overrides = {
+            "cmsis-nn": self.cmsis_nn_op_data,
+            "esp-nn": () if self.esp_nn is None else self.esp_nn.op_data,
+            "reference": (),
+        }[kernels]
         return tuple({**dict(self.op_data), **dict(overrides)}.items())
 
     def limit(self, code: str, quantity: LimitQuantity) -> int | None:
@@ -395,7 +432,8 @@ class Target:
     """The device for a model: a board with its memories, or a bare core without limits.
 
     arena_region_name: the region of the arena; None means the largest of kind "sram". usual_kernels: the kernels
-    most often used on it, if they are neither of the two known sets.
+    most often used on it, if they are not those of `kernels`. esp_nn_variant: the kernels that ESP-NN selects for the
+    chip; None if it does not run there.
 
     timings: the board's own timings, if it was measured; otherwise the core's apply. bandwidth_gbps: the memory
     bandwidth of a device that is described by nothing else; such a device has no memory regions and no timing. power is
@@ -420,6 +458,7 @@ class Target:
     kernels: Kernels
     arena_region_name: str | None = None
     usual_kernels: str | None = None
+    esp_nn_variant: EspNNVariant | None = None
     timings: tuple[Timing, ...] = ()
     power: Power | None = None
     bandwidth_gbps: float | None = None
@@ -454,13 +493,29 @@ class Target:
     def timing(self) -> Timing | None:
         """The timing of the target's kernels: the board's own, or else the core's; None if there is neither.
 
-        Native code that was not measured has that of the core's usual kernels: it uses the same instructions.
+        Native code that was not measured has that of the core's usual kernels: it uses the same instructions. ESP-NN
+        has that of the reference kernels, to which esp_nn_factor refers.
         """
         if self.bandwidth_gbps is not None:
             return None
+        timing = self._timing_of(self.timed_kernels)
+        if timing is None and self.runtime.is_native:
+            return self._timing_of(self.core.default_kernels)
+        return self._timing_of("reference") if timing is None and self.esp_nn_factor is not None else timing
+
+    @property
+    def esp_nn_factor(self) -> RuntimeFactor | None:
+        """The published time of ESP-NN's kernels relative to the reference kernels, whose timing then applies.
+
+        None for other kernels, and if ESP-NN was timed itself.
+        """
+        if self.kernels != "esp-nn" or self.runtime.is_native or self._timing_of("esp-nn") is not None:
+            return None
+        return next((item for item in self.factors if item.runtime == "ESP-NN"), None)
+
+    def _timing_of(self, kernels: TimedKernels) -> Timing | None:
         timings = {timing.kernels: timing for timing in (*self.core.timings, *self.timings)}
-        timing = timings.get(self.timed_kernels)
-        return timings.get(self.core.default_kernels) if timing is None and self.runtime.is_native else timing
+        return timings.get(kernels)
 
     @property
     def is_calibrated(self) -> bool:
