@@ -11,6 +11,7 @@ import pytest
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from tests.cli.program import edgetool
+from tests.memory.account_net import Net
 from tests.model.builders import Builder, options
 
 OLD, NEW = "tflm-2025-06", "tflm-2026-08"
@@ -136,3 +137,26 @@ def test_the_runtimes_are_listed() -> None:
     assert {"commit", "date"} == found[0]["tflm"].keys() == found[0]["cmsis_nn"].keys()
     mixed = edgetool("targets", "list", "stm32", "--runtimes")
     assert (mixed.returncode, "lists all runtimes" in mixed.stderr) == (2, True)
+
+
+def wake_word() -> Model:
+    """The first layer of a streaming wake word: 5 new rows of 40 features, 32 filters."""
+    net = Net(1)
+    rows = net.arena(1, 5, 1, 40)
+    operands = [rows, net.filter(32, 5, 1, 40, like=rows), net.biases(32, like=rows)]
+    features = net.op("CONV_2D", operands, 1, 1, 1, 32, padding="VALID", stride_h=3, stride_w=1)
+    return net.model([rows], [features])
+
+
+def test_the_esp_nn_of_april_2026_breaks_the_arena_of_a_wake_word_on_the_esp32_s3_only(tmp_path: Path) -> None:
+    path = tmp_path / "wake_word.tflite"
+    path.write_bytes(write_model(wake_word()))
+    options = ("--runtime", "esp-tflm-2025-11", "--runtime", "esp-tflm-2026-04", "--lock", tmp_path / "lock", "--json")
+    result = edgetool("check", path, "--target", "esp32-s3", *options)
+    assert result.returncode == 1
+    _, after = json.loads(result.stdout)["reports"]
+    assert after["target"]["kernels"] == "esp-nn"
+    (arena,) = (change for change in after["check"]["drift"]["changes"] if change["figure"] == "arena_bytes")
+    assert arena["after"] - arena["before"] == 15_808 - 7_840  # scratch of the convolution, rounded up to 16 bytes
+    assert any("operator 0 CONV_2D scratch" in cause for cause in arena["causes"])
+    assert edgetool("check", path, "--target", "esp32", *options).returncode == 0

@@ -23,6 +23,7 @@ from edgetool.operators.convolution import window_pads
 from edgetool.operators.entry import KernelFault
 from edgetool.operators.legality import kernel_faults
 from edgetool.operators.registry import OPERATORS
+from edgetool.target.load import list_runtimes, load_runtime
 from edgetool.target.platform import Platform
 from edgetool.target.types import EspNN, EspNNVariant
 from tests.graphs import graph, model, operator
@@ -32,6 +33,7 @@ from tests.operators.layers import asked, kept
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "kernels" / "measured" / "esp_nn.csv"
 VARIANTS: tuple[EspNNVariant, ...] = get_args(EspNNVariant)
 OLD, NEW = (1, 1, 2), (1, 2, 3)
+FUNCTIONS = ("conv", "depthwise")
 VERSIONS = ((1, 0, 0), (1, 1, 0), (1, 1, 2), (1, 2, 0), (1, 2, 1), (1, 2, 2), (1, 2, 3))
 FAULTS: list[tuple[str, KernelFault]] = [
     (code, fault) for code, entry in OPERATORS.items() for fault in entry.faults if fault.kernels == ("esp-nn",)
@@ -180,6 +182,10 @@ def unequal_overruns(channels: int) -> tuple[int, int]:
         overruns += pads[0] != pads[1] and depthwise_overruns(shape, library)
         count += 1
     return count, overruns
+
+
+def conv_overruns(shape: Convolution, library: EspNN) -> bool:
+    return esp_nn.conv_written(shape, library) > esp_nn.conv_scratch(shape, library)
 
 
 def depthwise_overruns(shape: Convolution, library: EspNN) -> bool:
@@ -367,3 +373,20 @@ def test_the_release_of_april_2026_needs_a_larger_arena_for_a_wake_word_on_the_e
     assert arena_bytes((1, 2, 1), "esp32s3") - arena_bytes((1, 2, 0), "esp32s3") == 7_968
     for variant in ("esp32p4", "generic", "ansi"):
         assert arena_bytes((1, 2, 1), variant) == arena_bytes(OLD, variant)
+
+
+@pytest.mark.parametrize("name", [name for name in list_runtimes() if load_runtime(name).esp_nn is not None])
+def test_a_runtime_lists_the_faults_that_its_version_has(name: str) -> None:
+    library = load_runtime(name).esp_nn
+    assert library is not None
+    builds = [EspNN(library.version, variant, library.filter_channels) for variant in VARIANTS]
+    shapes = {function: [row.convolution for row in measured() if row.function == function] for function in FUNCTIONS}
+    grouped = [replace(shape, kernel_channels=1) for shape in shapes["conv"] if shape.in_channels > 1]
+    found = {
+        "esp-conv-padding": any(esp_nn.misreads_padding(*each) for each in product(shapes["conv"], builds)),
+        "esp-conv-scratch": any(conv_overruns(*each) for each in product(shapes["conv"], builds)),
+        "esp-depthwise-scratch": any(depthwise_overruns(*each) for each in product(shapes["depthwise"], builds)),
+        "esp-grouped-conv": any(esp_nn.ignores_groups(*each) for each in product(grouped, builds)),
+        "esp-softmax-scratch": True,
+    }
+    assert {*library.faults} - {"esp-dense-per-channel"} == {fault for fault, has in found.items() if has}

@@ -92,7 +92,7 @@ def test_every_snapshot_describes_the_cores_of_the_newest() -> None:
     for name in SNAPSHOTS:
         runtime = load_runtime(name)
         assert runtime.name == name
-        assert runtime.tflm_date <= f"{name.removeprefix('tflm-')}-31"
+        assert runtime.tflm_date <= f"{name.removeprefix('esp-').removeprefix('tflm-')}-31"
         assert len(runtime.tflm_commit) == len(runtime.cmsis_nn_commit) == 40
         assert set(runtime.operators) <= set(newest.operators)
         core = load_core("cortex-m7")
@@ -128,7 +128,7 @@ def test_rules_and_changes_name_each_other() -> None:
 def test_a_snapshot_is_only_commits_and_dates() -> None:
     for name in SNAPSHOTS:
         assert profile_document("runtimes", name).keys() <= {
-            *("name", "description", "newest", "tflm", "cmsis_nn", "linked_by", "source")
+            *("name", "description", "newest", "tflm", "cmsis_nn", "esp_nn", "linked_by", "source")
         }
 
 
