@@ -27,7 +27,7 @@ from edgetool.target.types import Kernels
 
 MEASURED = Path(__file__).parent / "kernels" / "measured" / "versions.csv"
 CORE = "cortex-m7"
-KERNELS: dict[str, Kernels] = {"ref": "reference", "cm": "cmsis-nn"}
+KERNELS: tuple[Kernels, ...] = ("reference", "cmsis-nn")
 LINE = "{:<14} {:<10} {:>5} {:>6} {:>9} {:>6} {:>12}"
 
 
@@ -65,7 +65,8 @@ def compared(data: Path, measured: Path = MEASURED) -> Iterator[Row]:
             ran = line["status"] == "ok"
             sizes = (int(line["arena_used"]), int(line["min_arena16"])) if ran else None
             name = f"{line['set']}/{line['model']}"
-            yield _row(line["snapshot"], KERNELS[line["kernels"]], name, model, line["status"], sizes)
+            kernels = next(word for word in KERNELS if word == line["kernels"])
+            yield _row(f"tflm-{line['version']}", kernels, name, model, line["status"], sizes)
 
 
 @cache

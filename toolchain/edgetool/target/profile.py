@@ -334,6 +334,7 @@ RUNTIME_FIGURES = (
     "tflm",
     "cmsis_nn",
     "esp_nn",
+    "linked_by",
     "resolver",
     "custom_resolver",
     "registration",
