@@ -2,9 +2,10 @@
 
     python -m benchmarks.versions DATA [--all]
 
-DATA/models/SET/MODEL.tflite are the models of kernels/measured/versions.csv. used: arena_used_bytes(); smallest: the
-smallest arena, in steps of 16, in which AllocateTensors and Invoke worked. A model that a version refused, or that
-crashed there, must be refused by name or have a known fault. --all prints every row that differs.
+DATA/models/SET/MODEL.tflite are the models of kernels/measured/versions.csv; those of versions_cases.csv, of one
+operator each, are generated. used: arena_used_bytes(); smallest: the smallest arena, in steps of 16, in which
+AllocateTensors and Invoke worked. A model that a version refused, or that crashed there, must be refused by name or
+have a known fault. --all prints every row that differs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from benchmarks.kernels.cases import Case
+
 from edgetool.memory.account import account_model
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
@@ -26,6 +29,9 @@ from edgetool.target.platform import make_platform
 from edgetool.target.types import Kernels
 
 MEASURED = Path(__file__).parent / "kernels" / "measured" / "versions.csv"
+CASES = MEASURED.with_name("versions_cases.csv")
+CASE_COLUMNS = ("operator", "type", "number", "kernels")
+UNSTABLE = "unstable"  # the outputs depend on what the memory held
 CORE = "cortex-m7"
 KERNELS: tuple[Kernels, ...] = ("reference", "cmsis-nn")
 LINE = "{:<14} {:<10} {:>5} {:>6} {:>9} {:>6} {:>12}"
@@ -48,7 +54,7 @@ class Row:
     def agrees(self) -> bool:
         """Whether used bytes and smallest arena are equal, or edgetool says why the model does not run."""
         if self.measured is None:
-            return self.refused or (self.status == "crashed" and bool(self.faults))
+            return self.refused or (self.status in ("crashed", "failed") and bool(self.faults))
         return not self.refused and self.account == self.measured
 
     @property
@@ -67,6 +73,21 @@ def compared(data: Path, measured: Path = MEASURED) -> Iterator[Row]:
             name = f"{line['set']}/{line['model']}"
             kernels = next(word for word in KERNELS if word == line["kernels"])
             yield _row(f"tflm-{line['version']}", kernels, name, model, line["status"], sizes)
+
+
+def compared_cases(every: int = 1, measured: Path = CASES) -> Iterator[Row]:
+    """Yield the generated models, or one of `every`, on each version: where TFLM crashed, a known fault explains it."""
+    with measured.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(text for text in file if not text.startswith("#")))
+    for line in lines[::every]:
+        case = Case(line["operator"], line["type"], int(line["number"]))
+        kernels, model = next(word for word in KERNELS if word == line["kernels"]), case.model()
+        for version, cell in line.items():
+            words = cell.split()
+            if version not in CASE_COLUMNS and words and words[0] != UNSTABLE:
+                sizes = (int(words[0]), int(words[1])) if words[0].isdigit() else None
+                status = "ok" if sizes else words[0]
+                yield _row(f"tflm-{version}", kernels, case.seed, model, status, sizes)
 
 
 @cache
@@ -90,7 +111,7 @@ def main() -> int:
     parser.add_argument("data", type=Path)
     parser.add_argument("--all", action="store_true")
     arguments = parser.parse_args()
-    rows = list(compared(arguments.data))
+    rows = [*compared(arguments.data), *compared_cases()]
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row.runtime, row.kernels].append(row)

@@ -82,7 +82,7 @@ class Convolution:
 
 def convolve_s8(c: Convolution, platform: Platform) -> int:
     """Return the im2col buffer's size for int8 or int4 filters (arm_convolve_wrapper_s8_get_buffer_size)."""
-    if _is_1x1(c):
+    if _is_1x1(c, grouped=not platform.has("grouped-pointwise")):
         return 0
     if platform.mve and _is_1xn(c):
         return _convolve_1xn_s8(c, platform)
@@ -142,9 +142,11 @@ def transpose_reversed_filter_s8(c: Convolution) -> int:
     return c.column * c.out_channels if _uses_reversed_filter(c) else 0
 
 
-def _is_1x1(c: Convolution) -> bool:
+def _is_1x1(c: Convolution, *, grouped: bool = False) -> bool:
+    """Return whether it is a product of pixels; `grouped`: even if a filter reads only some of the channels."""
     unpadded = c.pad_height == c.pad_width == 0
-    return unpadded and c.kernel_height == c.kernel_width == 1 and c.undilated and c.in_channels == c.kernel_channels
+    pointwise = unpadded and c.kernel_height == c.kernel_width == 1 and c.undilated
+    return pointwise and (grouped or c.in_channels == c.kernel_channels)
 
 
 def _is_1xn(c: Convolution) -> bool:

@@ -21,7 +21,7 @@ from edgetool.operators.call import (
     same_output_type,
     scale,
 )
-from edgetool.operators.entry import entries
+from edgetool.operators.entry import KernelFault, entries
 from edgetool.operators.loops import (
     Level,
     LoopCounts,
@@ -161,4 +161,30 @@ LOOPS: dict[str, LoopRule] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS)
+BROADCAST_RANK = 4  # of Broadcast4DSlow*
+
+
+def _broadcasts_too_many_dimensions(call: Call) -> bool:
+    first, second = call.required_input(0).shape, call.required_input(1).shape
+    return first != second and max(len(first), len(second)) > BROADCAST_RANK
+
+
+_BROADCAST_FAULTS = (
+    KernelFault(
+        name="comparison-broadcast-rank",
+        kernels=("reference", "cmsis-nn"),
+        applies=_broadcasts_too_many_dimensions,
+        condition="of inputs that are broadcast in more than four dimensions",
+        effect="crashes",
+        remedy="reshape the inputs to four dimensions, or use a version of TFLM from July 2026 or later",
+        source="reference/comparisons.h",
+        fixed_by="fbda8b8d6",
+        wrong="",
+        right="",
+    ),
+)
+COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
+FAULTS: dict[str, tuple[KernelFault, ...]] = dict.fromkeys(COMPARISONS, _BROADCAST_FAULTS)
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, faults=FAULTS)

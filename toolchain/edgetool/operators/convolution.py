@@ -765,6 +765,10 @@ def _ignores_groups(call: Call) -> bool:
     return build is not None and esp_nn.ignores_groups(esp_nn_sizes(call, CONV), build)
 
 
+def _has_no_bias(call: Call) -> bool:
+    return call.input(CONV.bias) is None
+
+
 FAULTS: dict[str, tuple[KernelFault, ...]] = {
     "CONV_2D": (
         KernelFault(
@@ -814,6 +818,18 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
             fixed_by="",
             wrong="int8/54",
             right="int8/0",
+        ),
+        KernelFault(
+            name="conv-without-bias",
+            kernels=("reference", "cmsis-nn"),
+            applies=_has_no_bias,
+            condition="without a bias",
+            effect="crashes in AllocateTensors",
+            remedy="add a bias of zeros, or use a version of TFLM from September 2023 or later",
+            source="conv_common.cc",
+            fixed_by="17987e1a5",
+            wrong="",
+            right="",
         ),
         KernelFault(
             name="conv-int16-without-bias",

@@ -100,7 +100,8 @@ def _prepare_cmsis_fully_connected(call: Call, source: Tensor, weights: Tensor, 
     supported = not per_channel or source.dtype == DType.INT8
     require(call, supported, "with CMSIS-NN kernels does not support int16 with weights quantized per channel")
     symmetric_int16(1)(call)
-    if source.dtype != DType.INT8 or weights.dtype == DType.INT4:
+    packed = weights.dtype == DType.INT4 and call.platform.has("int4-of-cmsis-nn")
+    if source.dtype != DType.INT8 or packed:
         return
     outputs, depth = (shape[-1] if shape else 0 for shape in (result.shape, weights.shape))
     if len(result.shape) > 2 and depth % 4 == 0:

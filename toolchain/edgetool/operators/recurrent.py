@@ -56,6 +56,7 @@ WEIGHTS, BIASES = range(1, 9), range(12, 16)
 UNSUPPORTED_INPUTS = (9, 10, 11, 16, 17, 20, 21, 22, 23)  # peepholes, projection, layer norms
 GATES = (2, 1, 3, 4)  # forget, input, cell, output: the input's weights; the state's weights are 4 positions later
 GATE_INPUT_SCALE = 2.0**-12
+HIDDEN_INTERMEDIATE = 4  # of the intermediate tensors, the one that describes the hidden state
 GATE_BUFFERS, CMSIS_GATE_BUFFERS = 4, 3
 WEIGHT_SUMS = 8
 
@@ -137,6 +138,9 @@ def _prepare_lstm(call: Call) -> Iterator[Request]:
     if call.platform.cmsis_nn and cell.dtype == DType.INT16 and source.dtype in types:
         if call.platform.has("lstm-with-three-gates"):
             buffers = CMSIS_GATE_BUFFERS
+        else:
+            described = len(call.operator.intermediates) > HIDDEN_INTERMEDIATE
+            require(call, described, "with CMSIS-NN kernels requires intermediate tensors")
         width = INT32_BYTES if source.dtype == DType.INT8 else INT64_BYTES
         for _ in range(WEIGHT_SUMS):
             yield persistent("sums of weights", width * units)

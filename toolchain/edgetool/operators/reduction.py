@@ -36,7 +36,7 @@ from edgetool.operators.call import (
     scale,
     scratch,
 )
-from edgetool.operators.entry import entries
+from edgetool.operators.entry import KernelFault, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, Loops
 
 SUM_SHIFT = 20  # kCumSumIntegerShift
@@ -228,4 +228,28 @@ BOUNDS: dict[str, Condition] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)
+STACK_AXES = 2  # kMaxNumberOfReducedAxis of versions before "scratch-of-mean-and-sum"
+
+
+def _exceeds_the_stack(call: Call) -> bool:
+    return call.required_input(1).element_count > STACK_AXES
+
+
+_AXES_FAULTS = (
+    KernelFault(
+        name="mean-axes",
+        kernels=("reference", "cmsis-nn"),
+        applies=_exceeds_the_stack,
+        condition="over more than two axes",
+        effect="writes past an array on the stack, and may crash",
+        remedy="reduce over two axes at a time, or use a version of TFLM from 2026 or later",
+        source="reduce_common.cc",
+        fixed_by="0efdd51a3",
+        wrong="",
+        right="",
+    ),
+)
+FAULTS: dict[str, tuple[KernelFault, ...]] = {"MEAN": _AXES_FAULTS, "SUM": _AXES_FAULTS}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, faults=FAULTS)
