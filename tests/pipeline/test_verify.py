@@ -23,7 +23,7 @@ from edgetool.model.writer import write_model
 from edgetool.pipeline import verify as verify_module
 from edgetool.pipeline.verify import ComparedFiles, choose_files, host_platform, verify_model
 from edgetool.report.document import CheckInfo, VerifyInfo
-from edgetool.target.load import load_target
+from edgetool.target.load import DEFAULT_RUNTIME, load_target
 from tests.execute import tiny_models
 from tests.model.builders import Builder, add_model, conv_model, dense_model, if_model, residual_model
 
@@ -376,8 +376,18 @@ def test_the_same_seed_gives_the_same_report(tmp_path: Path) -> None:
     assert check(one, "outputs-equal").difference != check(other, "outputs-equal").difference
 
 
+def test_an_earlier_version_is_compared_on_the_newest(tmp_path: Path) -> None:
+    """The wheel is of the newest version, whatever the firmware links; its kernels then count as untested."""
+    path = saved(tmp_path, conv_model())
+    for runtime, untested in (("tflm-2023-06", ("reference",)), (DEFAULT_RUNTIME, ())):
+        target = load_target("cortex-m7").with_overrides(runtime=runtime, kernels="reference")
+        report = verify_model(path, target, samples=1)
+        assert report.verify is not None
+        assert (report.verify.passed, report.verify.kernels_untested) == (True, untested)
+
+
 def test_the_host_is_the_wheels_build() -> None:
-    platform = host_platform(load_target("cortex-m55"))
+    platform = host_platform()
     assert (platform.kernels, platform.mve, platform.dsp) == ("reference", False, False)
     assert platform.abi.pointer_bytes == 8
 

@@ -56,7 +56,8 @@ def verify_view(report: Report) -> list[str]:
         shown.add(check.message)  # the reason why checks were left out is given once
     if verified.kernels_untested:
         sets = " and ".join(verified.kernels_untested)
-        text = f"the target's {sets} kernels, which do not run on this machine; only their known faults are reported"
+        version = f" of {report.target.runtime}" if report.target is not None else ""
+        text = f"the {sets} kernels{version}, which do not run on this machine; only their known faults are reported"
         lines += fact("Untested", text, style=STYLES[None])
     for runtime in verified.runtimes:
         lines += _runtime(runtime)

@@ -241,10 +241,17 @@ class ComparedFiles:
     findings: tuple[Finding, ...]
 
 
-def host_platform(target: Target | None) -> Platform:
-    """Return the platform of the wheel: reference kernels for x86-64, with the target's version of TFLM."""
-    runtime = load_runtime(DEFAULT_RUNTIME) if target is None else target.runtime
-    return make_platform(runtime, HOST_ABI, HOST_KERNELS)
+def host_platform() -> Platform:
+    """Return the platform of the wheel: reference kernels for x86-64, of the newest version of TFLM."""
+    return make_platform(load_runtime(DEFAULT_RUNTIME), HOST_ABI, HOST_KERNELS)
+
+
+def _untested(target: Target | None) -> tuple[str, ...]:
+    """Return the target's kernel set, if it or its version does not run here."""
+    if target is None or target.runtime.is_native:
+        return ()
+    same = target.kernels == HOST_KERNELS and target.runtime.name == DEFAULT_RUNTIME
+    return () if same else (target.kernels,)
 
 
 def choose_files(path: Path, target: Target | None, *, original: Path | None, run_unsafe_plan: bool) -> ComparedFiles:
@@ -263,9 +270,9 @@ def choose_files(path: Path, target: Target | None, *, original: Path | None, ru
         original_source = Source(source.name, write_model(without_plan), without_plan)
     else:
         original_source = source
-        plan = plan_memory(source.model, host_platform(None) if target is None else platform_of(target))
+        plan = plan_memory(source.model, host_platform() if target is None else platform_of(target))
         planned = planned_source(source, plan, target)
-    account, findings = _account(planned.model, host_platform(target), run_unsafe_plan=run_unsafe_plan)
+    account, findings = _account(planned.model, host_platform(), run_unsafe_plan=run_unsafe_plan)
     return ComparedFiles(source, original_source, planned, _planner(source, planned), account, findings)
 
 
@@ -388,7 +395,7 @@ def verify_model(
         arena=_host_arena(files.account, planned_run),
         runtimes=(on_litert(files.original, all_samples, reference),),
         kernels_run=(HOST_KERNELS,),
-        kernels_untested=() if target is None or target.kernels == HOST_KERNELS else (target.kernels,),
+        kernels_untested=_untested(target),
     )
     options: dict[str, object] = {
         "command": "verify",
