@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from math import gcd
 
@@ -17,6 +18,7 @@ from edgetool.errors import UnsupportedModelError
 from edgetool.memory.streaming.problem import Firing, RowOperator, RowProblem, RowTensor
 from edgetool.operators.overlap import Window, banded_distance, channelwise_distance, conv_distance
 
+KNOWN_FIRINGS = 2048  # of steps that plans have in common, as far as their kernels are the same
 MAX_CELLS = 4096  # of a tensor; one of more, as an odd slice makes them, is one row
 WORD = 4  # rows of whole words are placed at multiples of it, so that kernels may read words
 FEED, TAKE = "feed", "take"  # operators of the application, which hands over rows of inputs and takes those of outputs
@@ -196,18 +198,61 @@ def _computed_inputs(program: NativeProgram, step: Step) -> Iterator[tuple[RowIn
             yield item, item.source
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where an input of a step is, if it is in the arena.
+
+    Attributes:
+        cells: Those of its root tensor.
+        offset: Where the input starts in it.
+        length: The bytes of a row. Without a size, all rows are the whole tensor.
+        is_single: Whether the step has no other input from the same root tensor.
+    """
+
+    cells: _Cells
+    offset: int
+    length: int
+    is_single: bool
+
+
 def _operator(program: NativeProgram, step: Step, cells: dict[int, _Cells]) -> RowOperator:
     """Return a step as firings, each of which computes a band."""
-    place = program.places[step.output]
-    output, begin = cells[place.root], place.offset + step.output_offset
-    roots = [program.places[source].root for _, source in _computed_inputs(program, step)]
-    states = [
+    places, tensors = program.places, program.graph.tensors
+    place = places[step.output]
+    roots = [places[source].root for _, source in _computed_inputs(program, step)]
+    sources = tuple(
+        _Source(
+            cells[places[item.source].root],
+            places[item.source].offset,
+            item.row_bytes or tensors[item.source].size_bytes,
+            roots.count(places[item.source].root) == 1,
+        )
+        if isinstance(item.source, int) and places[item.source].constant is None
+        else None
+        for item in step.inputs
+    )
+    states = tuple(
         row
         for index in step.states
-        for row in cells[program.places[index].root].at(
-            program.places[index].offset, program.graph.tensors[index].size_bytes
-        )
-    ]
+        for row in cells[places[index].root].at(places[index].offset, tensors[index].size_bytes)
+    )
+    firings = _firings(step, cells[place.root], place.offset + step.output_offset, sources, states)
+    return RowOperator(step.kernel, firings, step.scratch_bytes, step.accumulates, _weight_bytes(program, step))
+
+
+@lru_cache(maxsize=KNOWN_FIRINGS)
+def _firings(
+    step: Step, output: _Cells, begin: int, sources: tuple[_Source | None, ...], states: tuple[int, ...]
+) -> tuple[Firing, ...]:
+    """Return the firings of a step.
+
+    Args:
+        step: The step.
+        output: The cells of the root tensor that it writes.
+        begin: Where its first output row starts there.
+        sources: Where its inputs are; None for constants.
+        states: The rows of its variable tensors.
+    """
     of_rows = [row_distance(step, number) for number in range(len(step.inputs))]
     of_tensors = [_tensor_distance(step, number) for number in range(len(step.inputs))]
     firings = []
@@ -215,15 +260,12 @@ def _operator(program: NativeProgram, step: Step, cells: dict[int, _Cells]) -> R
         for y in range(0, step.rows, step.band):
             count = min(step.band, step.rows - y)
             read: dict[int, int | None] = dict.fromkeys(states)
-            for number, item in enumerate(step.inputs):
-                if not isinstance(item.source, int) or program.places[item.source].constant is not None:
+            for number, (item, source) in enumerate(zip(step.inputs, sources, strict=True)):
+                if source is None:
                     continue
-                source = program.places[item.source]
-                size = cells[source.root].size
+                size = source.cells.size
                 # A second input from the same tensor may be read after the first output is written.
-                is_single = roots.count(source.root) == 1 and not step.accumulates and item.row_bytes > 0
-                # Without a size, all rows are the whole tensor.
-                length = item.row_bytes or program.graph.tensors[item.source].size_bytes
+                is_single = source.is_single and not step.accumulates and item.row_bytes > 0
                 for row in rows_read(item, y, count):
                     start = (batch * item.rows + row) * item.row_bytes
                     distance = of_rows[number] if count == 1 else None
@@ -233,14 +275,14 @@ def _operator(program: NativeProgram, step: Step, cells: dict[int, _Cells]) -> R
                         there = of_tensor + start - (batch * step.rows + y) * step.row_bytes
                         distance = there if distance is None else min(distance, there)
                     is_whole = (source.offset + start) % size == 0
-                    for i, cell in enumerate(cells[source.root].at(source.offset + start, length)):
+                    for i, cell in enumerate(source.cells.at(source.offset + start, source.length)):
                         known = is_single and is_whole
                         read[cell] = distance + i * size if known and distance is not None else None
             row = 0 if step.accumulates else batch * step.rows + y
             written = output.at(begin + row * step.row_bytes, count * step.row_bytes)
             overlaps = tuple((cell, distance) for cell, distance in sorted(read.items()) if distance is not None)
             firings.append(Firing(tuple(sorted(read)), (*written, *states), overlaps))
-    return RowOperator(step.kernel, tuple(firings), step.scratch_bytes, step.accumulates, _weight_bytes(program, step))
+    return tuple(firings)
 
 
 def _weight_bytes(program: NativeProgram, step: Step) -> int:
