@@ -16,8 +16,9 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -276,8 +277,7 @@ def _lie_together(problem: RowProblem, tensor_of: Sequence[int], rows: Sequence[
     return places == list(range(places[0], places[0] + len(rows))) and places[0] // group == places[-1] // group
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """The bytes from `begin` to `end` of a block, which are in use from one step to another. row: -1 for scratch."""
 
     block: int
@@ -332,24 +332,31 @@ class _Blocks:
             self.alignments.append(max(unit, SCRATCH_ALIGNMENT))
             parts += [_Part(len(self.sizes) - 1, -1, step, step, 0, size) for step in scratch_steps[number]]
         parts.sort(key=lambda part: part.first)
-        self._lives: dict[int, tuple[int, int]] = {}
-        for part in parts:
-            start, end = self._lives.get(part.block, (part.first, part.last))
-            self._lives[part.block] = start, max(end, part.last)
+        self._parts = parts
         self._unit = gcd(*self.alignments)  # of all offsets at which conflicts begin or end
-        others, starts, ends, last_of_blocks = _conflicts(len(self.sizes), parts, distances, self._unit)
-        self.conflict_count = len(others)
-        # Of each block: those that conflict with it, twice, where conflicts begin and where they end.
-        self._edges = [
-            (np.tile(others[i:j], 2), np.concatenate([starts[i:j], ends[i:j]]), np.repeat([1, -1], j - i))
-            for i, j in pairwise([0, *last_of_blocks.tolist()])
-        ]
+        self._others, self._starts, self._ends, ends_of_blocks = _conflicts(
+            len(self.sizes), parts, distances, self._unit
+        )
+        self._bounds = [0, *ends_of_blocks.tolist()]
+        self._edges: list[tuple[Numbers, Numbers, Numbers] | None] = [None] * len(self.sizes)
+
+    @property
+    def conflict_count(self) -> int:
+        """The number of conflicts of all blocks."""
+        return len(self._others)
 
     def edges(self, block: int) -> tuple[Numbers, Numbers, Numbers]:
         """Return the blocks that conflict with a block, twice, the distances from them where conflicts begin, and where
         they end, and the sign of what changes there.
         """
-        return self._edges[block]
+        edges = self._edges[block]
+        if edges is None:
+            at = slice(*self._bounds[block : block + 2])
+            others, starts, ends = self._others[at], self._starts[at], self._ends[at]
+            signs = np.ones(2 * len(others), np.int64)
+            signs[len(others) :] = -1
+            edges = self._edges[block] = np.concatenate([others, others]), np.concatenate([starts, ends]), signs
+        return edges
 
     def aligned_up(self, block: int, offsets: Numbers) -> Numbers:
         """Return the first offsets from some on, multiples of the unit, that are multiples of a block's alignment."""
@@ -371,19 +378,26 @@ class _Blocks:
 
     def without_conflicts(self, offsets: Sequence[int]) -> list[int]:
         """Return offsets without those that conflict with others, for which they are UNPLACED."""
-        kept = np.where(np.array(offsets, np.int64) == UNPLACED, FAR_BELOW, offsets)
-        for block, place in enumerate(offsets):
-            others, distances, _ = self._edges[block]
-            starts, ends = np.split(kept.take(others) + distances, 2)
-            if ((starts <= place) & (place < ends)).any():
-                kept[block] = FAR_BELOW
-        return [UNPLACED if offset == FAR_BELOW else offset for offset in kept.tolist()]
+        kept = np.array(offsets, np.int64)
+        blocks = np.repeat(np.arange(len(offsets)), np.diff(self._bounds))
+        places, there = kept.take(blocks), kept.take(self._others)
+        is_violated = (there + self._starts <= places) & (places < there + self._ends)
+        is_violated &= (places != UNPLACED) & (there != UNPLACED)
+        for i in np.flatnonzero(is_violated).tolist():
+            if kept[self._others[i]] != UNPLACED:
+                kept[blocks[i]] = UNPLACED
+        return kept.tolist()
 
     def first_orders(self) -> list[list[int]]:
         """Return orders of placement to start from."""
         blocks = range(len(self.sizes))
         sizes = self.sizes
-        lives = [self._lives.get(i, (0, 0)) for i in blocks]
+        lives = [(0, 0)] * len(sizes)
+        seen: set[int] = set()
+        for part in self._parts:
+            start, end = lives[part.block] if part.block in seen else (part.first, part.last)
+            lives[part.block] = start, max(end, part.last)
+            seen.add(part.block)
         return [
             sorted(blocks, key=lambda i: (lives[i][0], -sizes[i])),
             sorted(blocks, key=lambda i: (-sizes[i], lives[i][0])),
@@ -395,7 +409,7 @@ class _Blocks:
         """Place blocks in an order, each at the lowest offset that is free; return the offset of each."""
         offsets = np.full(len(self.sizes), FAR_BELOW, np.int64)
         for i in order:
-            others, distances, _ = self._edges[i]
+            others, distances, _ = self.edges(i)
             edges = offsets.take(others)
             edges += distances
             count = len(others) // 2
@@ -439,7 +453,7 @@ class _Blocks:
             return False
         starts, ends = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
         for block, distance in zip(blocks, inside, strict=False):
-            others, distances, _ = self._edges[block]
+            others, distances, _ = self.edges(block)
             half = len(others) // 2
             apart = (others[:half] < blocks.start) | (others[:half] >= blocks.stop)
             edges = there.take(others) + distances - distance
@@ -462,7 +476,7 @@ class _Blocks:
         usual = [i for i, times in places.most_common() if times >= places[here] and i != here and i <= highest]
         if not usual:
             return
-        others, distances, _ = self._edges[block]
+        others, distances, _ = self.edges(block)
         starts, ends = np.split(there.take(others) + distances, 2)
         candidates = np.array(usual)[:, None]
         has_room = ~((starts <= candidates) & (candidates < ends)).any(axis=1)
@@ -537,11 +551,13 @@ def _conflicts(
     # From the second block to the first one, and back.
     whose, other = np.concatenate([two, one]), np.concatenate([one, two])
     starts, ends = np.concatenate([starts, unit - ends]), np.concatenate([ends, unit - starts])
-    order = np.lexsort((starts, other, whose))
-    whose, other, starts, ends = whose[order], other[order], starts[order], ends[order]
+    reach = int(max(np.abs(starts).max(initial=0), np.abs(ends).max(initial=0))) * 2 + 1
+    keys = whose * blocks + other
+    order = (keys * reach + starts).argsort()
+    whose, other, starts, ends, keys = whose[order], other[order], starts[order], ends[order], keys[order]
     # Conflicts of the same blocks that touch become one.
-    pair = np.cumsum(np.concatenate([[0], (np.diff(whose) != 0) | (np.diff(other) != 0)])[: len(whose)])
-    reach = int(np.abs(np.concatenate([starts, ends, [0]])).max()) * 2 + 1
+    pair = np.zeros(len(keys), np.int64)
+    np.cumsum(keys[1:] != keys[:-1], out=pair[1:])
     furthest = np.maximum.accumulate(ends + pair * reach)
     is_new = np.ones(len(whose), bool)
     is_new[1:] = starts[1:] + pair[1:] * reach > furthest[:-1]
