@@ -15,6 +15,7 @@ from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_row
 from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem, step_operators
 from edgetool.estimate.native import StepWork, count_native_operators
+from edgetool.memory.streaming.checker import require_valid_rows
 from edgetool.memory.streaming.planner import segments_of, weights_per_row
 from edgetool.memory.streaming.problem import RowProblem
 from edgetool.memory.streaming.schedule import best_schedule
@@ -50,7 +51,7 @@ def row_choices(
     stopped: Callable[[], bool] = lambda: False,
     known: KnownRows | None = None,
 ) -> tuple[NativeRows, ...]:
-    """Return plans that take more and more memory for fewer and fewer instructions.
+    """Return plans that take more and more memory for fewer and fewer instructions, and that pass the checker.
 
     Args:
         model: The model.
@@ -88,7 +89,10 @@ def row_choices(
     choices: list[NativeRows] = []
     for base in bases:
         choices += _faster_choices(base, variants, target, below, stopped)
-    return _front(choices, target)
+    front = _front(choices, target)
+    for choice in front:
+        require_valid_rows(choice.problem, choice.plan)
+    return front
 
 
 def shrinking_budgets(
