@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from edgetool.memory.problem import aligned, never
 from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.checker import require_valid_rows
-from edgetool.memory.streaming.packing import PASSES, pack_again, pack_rows, with_few_places
+from edgetool.memory.streaming.packing import PASSES, Packing, pack_again, pack_rows, with_few_places
 from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import RowSchedule, best_schedule, live_bytes
 from edgetool.memory.streaming.search import improved_schedule
 
 PLACES = 2**16  # that the tables of generated code can state
 
-# Tensors between segments lie together if no more than this share of the peak is live there: the most that costs
-# nothing.
-TOGETHER_SHARES = (1.0, 0.8, 0.5)
+# Tensors between segments lie together if no more than this share of the peak is live there, more and more of them as
+# long as that costs nothing.
+TOGETHER_SHARES = (0.5, 0.8, 1.0)
 TOGETHER_PASSES = 8  # of packing, for each share
 BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
 WORD = 4  # what tensors that lie together are aligned to, and the memory is a multiple of
@@ -61,28 +61,35 @@ def plan_rows(
         other = pack_rows(problem, segments.steps, _target(segments), unit=unit, passes=passes, stopped=stopped)
         if other.memory_bytes < packing.memory_bytes:
             schedule, packing = segments, other
-    waiting = _between_segments(problem, schedule)
-    for share in TOGETHER_SHARES:
-        together = {tensor for tensor, live in waiting.items() if live <= share * schedule.peak_bytes}
-        if together and not stopped():
-            joined = _joined(problem, together)
-            again = pack_again(
-                joined,
-                schedule.steps,
-                packing,
-                packing.memory_bytes,
-                _target(schedule),
-                unit=unit,
-                passes=TOGETHER_PASSES,
-                stopped=stopped,
-            )
-            if again is not None:
-                problem, packing = joined, again
-                break
+    problem, packing = _together(problem, schedule, packing, unit, stopped)
     packing = with_few_places(problem, schedule.steps, packing, unit=unit)
     plan = RowPlan(schedule.steps, packing.offsets, packing.scratch, aligned(packing.memory_bytes, WORD), bound)
     require_valid_rows(problem, plan)
     return PlannedRows(problem, plan, schedule.cuts)
+
+
+def _together(
+    problem: RowProblem, schedule: RowSchedule, packing: Packing, unit: int, stopped: Callable[[], bool]
+) -> tuple[RowProblem, Packing]:
+    """Return the problem in which tensors between segments lie together, and a packing in no more memory."""
+    waiting = _between_segments(problem, schedule)
+    shares = [share * schedule.peak_bytes for share in TOGETHER_SHARES]
+    sets = dict.fromkeys(frozenset(tensor for tensor, live in waiting.items() if live <= most) for most in shares)
+
+    def again(problem: RowProblem, near: Packing, target: int) -> Packing | None:
+        limit = near.memory_bytes
+        passes = TOGETHER_PASSES
+        return pack_again(problem, schedule.steps, near, limit, target, unit=unit, passes=passes, stopped=stopped)
+
+    joined, best = problem, packing
+    for tensors in filter(None, sets):
+        wider = _joined(problem, tensors)
+        found = again(wider, best, packing.memory_bytes)
+        if found is None:
+            break
+        joined, best = wider, found
+    # What lies together has other places, from which less memory may be enough.
+    return joined, best if joined is problem else again(joined, best, _target(schedule)) or best
 
 
 def _target(schedule: RowSchedule) -> int:
