@@ -54,7 +54,6 @@ OPERANDS = {
     **dict.fromkeys(("MY_FEDCOUNT", "MY_TAKENCOUNT", "MY_FEEDNUMBER", "MY_WORDS"), "1"),
     **dict.fromkeys(("MY_RINGOFFSET", "MY_KEPTBYTES", "MY_HOPBYTES"), "4"),
     **dict.fromkeys(("MY_WINDOWROWS", "MY_HOPROWS", "MY_WINDOWHOPS"), "4"),
-    "my_model_schedule": '((const uint8_t *)"")',
     "my_model_tables": "(*(const edgetool_row_tables *)NULL)",
     "MY_UNIT": "uint32_t",
     "my_array": "NULL",

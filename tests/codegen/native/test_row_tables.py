@@ -18,7 +18,7 @@ from edgetool.codegen.native.emit import arrays_of
 from edgetool.codegen.native.files import row_files
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.program import RowInput
-from edgetool.codegen.native.row_tables import CELLS, row_tables, table_bytes
+from edgetool.codegen.native.row_tables import BLOCK, CELLS, row_tables, table_bytes
 from edgetool.codegen.native.rows import row_problem
 from edgetool.errors import InternalError, UnsupportedModelError
 from edgetool.execute.cores import BARE
@@ -278,7 +278,7 @@ def test_the_size_of_tables_is_that_of_their_symbols(tmp_path: Path, fed: tuple[
     assert sum(tables.values()) == table_bytes(program, problem, scattered_plan(problem))
 
 
-TABLES = "kernels steps accesses walks cells places index constants tables schedule".split()
+TABLES = "kernels steps accesses walks cells places index constants blocks turns tables".split()
 
 
 def test_many_cells_with_few_places_have_bytes() -> None:
@@ -295,6 +295,34 @@ def test_many_cells_with_few_places_have_bytes() -> None:
     assert apart - together == 2 * 200 - 200 - 2 * 2
     text = row_tables("name", program, problem, shared, arrays_of("name", program)).text
     assert "name_index[200] = {\n    0, 1, 0, 1," in text
+
+
+@pytest.mark.parametrize("copies", [1, 300])
+def test_blocks_of_turns_are_the_schedule(copies: int) -> None:
+    program = lower(image(), row_wise=True)
+    problem = row_problem(program)
+    plan = scattered_plan(problem)
+    # With copies of its operators, numbers need two bytes.
+    many = replace(problem, operators=problem.operators * copies)
+    schedule = tuple(turn + i % 4 * len(problem.operators) * (copies // 4) for i in range(9) for turn in plan.schedule)
+    tables = row_tables(
+        "name",
+        program,
+        many,
+        replace(plan, schedule=schedule, scratch=plan.scratch * copies),
+        arrays_of("name", program),
+    )
+    blocks, turns = (
+        [int(number) for number in re.findall(r"\d+", re.findall(rf"name_{what}\[\d+\] = {{([^}}]*)", tables.text)[0])]
+        for what in ("blocks", "turns")
+    )
+    size = 2 if copies > 1 else 1
+    numbers = [
+        int.from_bytes(turns[i : i + size], "little")
+        for i in (size * (blocks[at // BLOCK] + at % BLOCK) for at in range(tables.firings))
+    ]
+    assert tuple(numbers) == schedule
+    assert len(turns) < size * len(schedule)
 
 
 def test_equal_sequences_of_places_are_stored_once() -> None:

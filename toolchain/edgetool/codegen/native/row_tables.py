@@ -7,7 +7,7 @@ of places that are equal, or part of another one, are stored once. edgetool_rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetool.codegen.native.emit import Arrays, constant_input, descriptor, io_type, wrapped
@@ -22,7 +22,8 @@ from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
 TOGETHER, EACH, CONSTANT = 0xFFFF, 0xFFFE, 0xFFFD
 MAX_SHARED = 256  # places that a byte distinguishes
 # Bytes of the structs on a core of 32 bits.
-POINTER, STEP, ACCESS, WALK, CELLS, TABLES = 4, 16, 6, 14, 8, 36
+POINTER, STEP, ACCESS, WALK, CELLS, TABLES = 4, 16, 6, 14, 8, 44
+BLOCK = 16  # turns, as in edgetool_rows.h: of 8 to 32, the one with which schedules of all lengths are small
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,14 @@ class RowTables:
     """The tables of a plan.
 
     Attributes:
-        text: The definitions in C: descriptors, NAME_tables and NAME_schedule.
+        text: The definitions in C: descriptors and NAME_tables.
         offsets: The offset in the arena of each root tensor that lies together, as inputs and outputs do.
         feeds: The inputs that are fed by rows.
         takes: The outputs that are taken by rows.
         firings: The length of the schedule.
         operators: The number of fed inputs, taken outputs and steps.
         bytes: The size of the tables on a core of 32 bits, without the descriptors that every plan has.
-        declarations: NAME_tables and NAME_schedule, as another file may declare them.
+        declarations: NAME_tables, as another file may declare it.
     """
 
     text: str
@@ -106,11 +107,11 @@ class _Items:
 class _Pool:
     """Sequences of numbers in one table, in which any of them may be a part of another one."""
 
-    def __init__(self, sequences: set[tuple[int, ...]]) -> None:
+    def __init__(self, sequences: Iterable[tuple[int, ...]]) -> None:
         self.numbers: list[int] = []
         self._starts: dict[tuple[int, ...], int] = {}
         text = ""
-        for sequence in sorted(sequences, key=lambda item: (-len(item), item)):
+        for sequence in sequences:
             part = "".join(map(chr, sequence))
             start = text.find(part)
             if start < 0:
@@ -174,11 +175,14 @@ class _Writer:
         feeds = tuple(self._handed(number, graph.inputs) for number in self._feeds)
         takes = tuple(self._handed(number, graph.outputs) for number in self._takes)
         steps = [self._step(position, step) for position, step in enumerate(self._program.steps)]
-        places = _Pool({tensor.places for tensor in self._tensors})
-        index = _Pool({tensor.index for tensor in self._tensors})
+        places = _Pool(_longest_first(tensor.places for tensor in self._tensors))
+        index = _Pool(_longest_first(tensor.index for tensor in self._tensors))
         tensors = [self._cells(tensor, places, index) for tensor in self._tensors]
-        schedule = [self._numbers[number] for number in self._plan.schedule]
-        wide = len(self._problem.operators) > 256
+        schedule = tuple(self._numbers[number] for number in self._plan.schedule)
+        blocks = [schedule[at : at + BLOCK] for at in range(0, len(schedule), BLOCK)]
+        turns = _Pool(blocks)
+        turn_bytes = 2 if len(self._problem.operators) > 256 else 1
+        turns_as_bytes = [byte for number in turns.numbers for byte in number.to_bytes(turn_bytes, "little")]
         parts = []
         if self._arrays is not None:
             parts = [
@@ -194,18 +198,20 @@ class _Writer:
             ("places", "uint16_t ", list(map(str, places.numbers))),
             ("index", "uint8_t ", list(map(str, index.numbers))),
             ("constants", "void *const ", self._constants.items),
+            (
+                "blocks",
+                "uint16_t ",
+                [str(_fits("turns", turns.start(item), "uint16_t", "the model")) for item in blocks],
+            ),
+            ("turns", "uint8_t ", list(map(str, turns_as_bytes))),
         )
         parts += [_array(f"{name}_{what}", c_type, items) for what, c_type, items in arrays]
         fields = [f"{name}_{what}" if items else "NULL" for what, _, items in arrays]
         if tensors:
             shift = self._unit.bit_length() - 1
-            parts.append(
-                f"{self._linkage}const edgetool_row_tables {name}_tables = {{\n{wrapped([*fields, str(shift)])}}};\n\n"
-            )
-        numbers = list(map(str, schedule))
-        c_type = "uint16_t" if wide else "uint8_t"
-        parts.append(_array(f"{name}_schedule", f"{c_type} ", numbers, self._linkage))
-        sizes = (POINTER, STEP, ACCESS, WALK, CELLS, 2, 1, POINTER)
+            values = wrapped([*fields, str(turn_bytes), str(shift)])
+            parts.append(f"{self._linkage}const edgetool_row_tables {name}_tables = {{\n{values}}};\n\n")
+        sizes = (POINTER, STEP, ACCESS, WALK, CELLS, 2, 1, POINTER, 2, 1)
         size = sum(len(items) * each for (_, _, items), each in zip(arrays, sizes, strict=True))
         return RowTables(
             text="".join(parts).rstrip("\n") + "\n" if parts else "",
@@ -214,8 +220,8 @@ class _Writer:
             takes=takes,
             firings=len(schedule),
             operators=len(self._problem.operators),
-            bytes=size + (TABLES if tensors else 0) + len(schedule) * (2 if wide else 1),
-            declarations=(f"edgetool_row_tables {name}_tables", f"{c_type} {name}_schedule[{len(schedule)}]"),
+            bytes=size + (TABLES if tensors else 0),
+            declarations=(f"edgetool_row_tables {name}_tables",),
         )
 
     def _handed(self, number: int, tensors: Sequence[int]) -> Handed:
@@ -378,16 +384,21 @@ class _Writer:
         return _struct(tensor.cell_bytes, start, number)
 
 
+def _longest_first(sequences: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return each sequence once, in an order in which short ones are likely to be parts of those before."""
+    return sorted({*sequences}, key=lambda item: (-len(item), item))
+
+
 def _struct(*fields: int | str) -> str:
     return f"{{{', '.join(map(str, fields))}}}"
 
 
-def _array(name: str, c_type: str, items: Sequence[str], linkage: str = "static ") -> str:
+def _array(name: str, c_type: str, items: Sequence[str]) -> str:
     """Return an array in C; nothing without items."""
     if not items:
         return ""
     lines = "".join(f"    {item},\n" for item in items) if items[0].startswith(("{", "(")) else wrapped(items)
-    return f"{linkage}const {c_type}{name}[{len(items)}] = {{\n{lines}}};\n\n"
+    return f"static const {c_type}{name}[{len(items)}] = {{\n{lines}}};\n\n"
 
 
 def _fits(what: str, value: int, c_type: str, where: str) -> int:

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: 0BSD */
 #include "edgetool_rows.h"
 
+uint32_t edgetool_turn(const edgetool_row_tables *tables, uint32_t at)
+{
+    const uint32_t number = tables->blocks[at / EDGETOOL_BLOCK] + at % EDGETOOL_BLOCK;
+    const uint8_t *turn = tables->turns + (size_t)number * tables->turn_bytes;
+    return tables->turn_bytes == 1 ? turn[0] : turn[0] | (uint32_t)turn[1] << 8;
+}
+
 uint8_t *edgetool_cell(const edgetool_row_tables *tables, uint8_t *arena, uint32_t tensor, uint32_t cell)
 {
     const edgetool_cells *cells = &tables->tensors[tensor];

@@ -66,7 +66,13 @@ typedef struct {
     uint8_t states;
 } edgetool_row_step;
 
-/* The tables of a model. */
+/* How many turns follow each other in the schedule from the start of a block. */
+#define EDGETOOL_BLOCK 16U
+
+/*
+ * The tables of a model. The schedule consists of blocks of turns: `blocks` is where each of them starts in `turns`, in
+ * numbers of `turn_bytes` bytes, the lower one first. Blocks share what is equal.
+ */
 typedef struct {
     const edgetool_kernel *kernels;
     const edgetool_row_step *steps;
@@ -76,8 +82,14 @@ typedef struct {
     const uint16_t *places;
     const uint8_t *index;
     const void *const *constants;
-    uint32_t shift;
+    const uint16_t *blocks;
+    const uint8_t *turns;
+    uint16_t turn_bytes;
+    uint16_t shift;
 } edgetool_row_tables;
+
+/* The number of what fires at a place of the schedule. */
+uint32_t edgetool_turn(const edgetool_row_tables *tables, uint32_t at);
 
 /* The address of a cell. Those of constants must not be written. */
 uint8_t *edgetool_cell(const edgetool_row_tables *tables, uint8_t *arena, uint32_t tensor, uint32_t cell);

@@ -123,13 +123,13 @@ static void my_model_run(my_model_context *context)
 {
     const void *rows[MY_ROWS];
 #if MY_HANDED
-    while (context->at < MY_FIRINGS && my_model_schedule[context->at] >= MY_HANDEDCOUNT) {
-        const uint32_t number = my_model_schedule[context->at++];
+    while (context->at < MY_FIRINGS && edgetool_turn(&my_model_tables, context->at) >= MY_HANDEDCOUNT) {
+        const uint32_t number = edgetool_turn(&my_model_tables, context->at++);
         edgetool_fire(&my_model_tables, number - MY_HANDEDCOUNT, &context->done[number], context->arena, rows);
     }
 #else
     while (context->at < MY_FIRINGS) {
-        const uint32_t number = my_model_schedule[context->at++];
+        const uint32_t number = edgetool_turn(&my_model_tables, context->at++);
         edgetool_fire(&my_model_tables, number, &context->done[number], context->arena, rows);
     }
 #endif
@@ -165,7 +165,7 @@ my_model_result my_model_MY_START(my_model_context *context)
 static uint32_t my_model_turn(const my_model_context *context)
 {
     const int waits = context != NULL && context->arena != NULL && context->at < MY_FIRINGS;
-    return waits ? my_model_schedule[context->at] : MY_HANDEDCOUNT;
+    return waits ? edgetool_turn(&my_model_tables, context->at) : MY_HANDEDCOUNT;
 }
 #if MY_ROWINPUT
 
@@ -267,7 +267,7 @@ my_model_result my_model_invoke_rows(
 #endif
     my_model_result result = my_model_begin(context);
     while (result == my_model_ok && context->at < MY_FIRINGS) {
-        switch (my_model_schedule[context->at]) {
+        switch (edgetool_turn(&my_model_tables, context->at)) {
 #if MY_FEDS
         case MY_FEEDNUMBER:
             result = my_model_feed_row_my_position(

@@ -135,7 +135,7 @@ static void run_timed(const my_model_context *context)
 #if MY_ROWWISE
     memset(context->done, 0, sizeof context->done);
     for (uint32_t at = 0; at < MY_FIRINGS; at++) {
-        const uint32_t number = my_model_schedule[at];
+        const uint32_t number = edgetool_turn(&my_model_tables, at);
         uint16_t *done = &context->done[number];
 #if MY_HANDED
         if (number < MY_HANDEDCOUNT) {
