@@ -16,6 +16,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from math import gcd
 from typing import NamedTuple
@@ -45,6 +46,7 @@ FAR_BELOW = -(1 << 50)  # what lies there conflicts with nothing
 
 Numbers = npt.NDArray[np.int64]
 NONE: Numbers = np.zeros(0, np.int64)
+KNOWN_BLOCKS = 2  # of the problems that one search after the other packs
 CHUNK = 256  # parts of which all conflicts with others are considered at once
 
 
@@ -76,7 +78,7 @@ def pack_rows(
         passes: The effort; see PASSES.
         stopped: Whether to stop after the current pass.
     """
-    blocks = _Blocks(problem, schedule, unit)
+    blocks = _blocks(problem, tuple(schedule), unit)
     starts = _by_order(blocks, target, passes, stopped)
     offsets = starts[0]
     if blocks.top(offsets) > target and not stopped():
@@ -100,7 +102,7 @@ def pack_again(
     near: a packing of smaller groups, without a place for some scratch, or with rows that are too close together. The
     other arguments are those of pack_rows.
     """
-    blocks = _Blocks(problem, schedule, unit)
+    blocks = _blocks(problem, tuple(schedule), unit)
     if max(blocks.sizes, default=0) > limit:
         return None
     offsets = blocks.without_conflicts(blocks.offsets_in(near))
@@ -122,7 +124,7 @@ def with_few_places(problem: RowProblem, schedule: Sequence[int], packing: Packi
     Tables state each place of a tensor once, and only the first one of rows that lie together. The arguments are those
     of pack_rows.
     """
-    blocks = _Blocks(problem, schedule, unit)
+    blocks = _blocks(problem, tuple(schedule), unit)
     tensors = enumerate(problem.tensors)
     firsts = [row for i, tensor in tensors for row in problem.rows_of(i)[:: tensor.group]]
     offsets = [*(packing.offsets[row] for row in firsts), *(packing.scratch[number] for number in blocks.operators)]
@@ -503,6 +505,11 @@ class _Blocks:
         for number in self.operators:
             scratch[number] = next(placed)
         return Packing(tuple(rows), tuple(scratch), self.top(offsets))
+
+
+@lru_cache(maxsize=KNOWN_BLOCKS)
+def _blocks(problem: RowProblem, schedule: tuple[int, ...], unit: int) -> _Blocks:
+    return _Blocks(problem, schedule, unit)
 
 
 def _conflicts(
