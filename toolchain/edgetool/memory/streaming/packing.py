@@ -388,7 +388,7 @@ class _Blocks:
         for i in np.flatnonzero(is_violated).tolist():
             if kept[self._others[i]] != UNPLACED:
                 kept[blocks[i]] = UNPLACED
-        return kept.tolist()
+        return [int(offset) for offset in kept]
 
     def first_orders(self) -> list[list[int]]:
         """Return orders of placement to start from."""
