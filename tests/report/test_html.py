@@ -15,7 +15,7 @@ import pytest
 from edgetool.cli.command import Command
 from edgetool.cli.page import command_line
 from edgetool.errors import InternalError
-from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, RowTensor
+from edgetool.memory.streaming.problem import Firing, RowOperator, RowPlan, RowProblem, RowTensor
 from edgetool.model.reader import read_model
 from edgetool.model.types import Quantization
 from edgetool.model.writer import write_model
@@ -258,8 +258,8 @@ def test_tensors_of_rows_have_their_own_names_and_impossible_scales_none(rows: D
 
 def test_scratch_of_rows_belongs_to_operators_of_the_model() -> None:
     tensors = (RowTensor("x", 1, 4), RowTensor("y", 1, 4))
-    feed, run = RowOperator("feed", (Firing((), (0,)),)), RowOperator("RELU", (Firing((0,), (1,)),), 8)
-    view = rows_view(RowProblem(tensors, (feed, run)), RowPlan((0, 1), (0, 4), (NO_SCRATCH, 8), 16), (-1, 7))
+    feed, run = RowOperator("feed", (Firing((), (0,)),)), RowOperator("RELU", (Firing((0,), (1,), (), 8),))
+    view = rows_view(RowProblem(tensors, (feed, run)), RowPlan((0, 1), (0, 4), ((), (8,)), 16), (-1, 7))
     assert view.scratch == ((7, 8, 8, (1, 2)),)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from edgetool.codegen.native.rows import FEED
 from edgetool.memory.lifetimes import timeline
 from edgetool.memory.problem import aligned
-from edgetool.memory.streaming.problem import RowProblem
+from edgetool.memory.streaming.problem import RowProblem, steps_of
 from edgetool.model.edit import in_order
 from edgetool.model.types import Model
 from edgetool.pipeline.viewers import moments_of
@@ -149,8 +149,8 @@ def test_moments_of_rows_are_the_steps_of_the_schedule(data: st.DataObject, prob
     assert all(calls[run.operator] == run.of for run in moments.runs)
     sizes = problem.row_sizes()
     assert bytes_in_use(moments) == tuple(
-        sum(sizes[row] for row in rows) + aligned(problem.operators[number].scratch_bytes, 4)
-        for rows, number in zip(in_memory(problem, plan.schedule), plan.schedule, strict=True)
+        sum(sizes[row] for row in rows) + aligned(firing.scratch_bytes, 4)
+        for rows, (_, firing) in zip(in_memory(problem, plan.schedule), steps_of(problem, plan.schedule), strict=True)
     )
 
 

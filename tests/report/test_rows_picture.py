@@ -25,10 +25,13 @@ def chain(operators: int, rows: int) -> RowProblem:
         RowOperator(
             f"op{i}",
             tuple(
-                Firing(tuple(i * rows + r for r in range(max(0, row - 1), min(rows, row + 2))), ((i + 1) * rows + row,))
+                Firing(
+                    tuple(i * rows + r for r in range(max(0, row - 1), min(rows, row + 2))),
+                    ((i + 1) * rows + row,),
+                    scratch_bytes=8 * (i % 2),
+                )
                 for row in range(rows)
             ),
-            scratch_bytes=8 * (i % 2),
         )
         for i in range(operators)
     ]

@@ -20,7 +20,7 @@ from tests.codegen.native.models import spec_of
 def scattered_plan(problem: RowProblem, seed: int = 0) -> RowPlan:
     """Return a plan that runs operator by operator, with all rows apart in a random order.
 
-    Rows that must follow each other do.
+    Rows that must follow each other do. The scratch of each firing is where that of any operator can be.
     """
     random = Random(seed)
     blocks = [
@@ -36,15 +36,23 @@ def scattered_plan(problem: RowProblem, seed: int = 0) -> RowPlan:
     random.shuffle(blocks)
     room = sum(count * size + alignment for _, count, size, alignment in blocks)
     unit = place_unit(room)
-    offsets, scratch, end = [0] * problem.row_count, [NO_SCRATCH] * len(problem.operators), 0
+    offsets, end = [0] * problem.row_count, 0
+    scratch: list[tuple[int, ...]] = [()] * len(problem.operators)
+    for_scratch: list[tuple[int, int]] = []  # sizes and offsets
     for first, count, size, alignment in blocks:
         step = max(unit, alignment)
         start = -(-end // step) * step
         end = start + count * size
         if first < 0:
-            scratch[-1 - first] = start
+            for_scratch.append((size, start))
         else:
             offsets[first : first + count] = [start + i * size for i in range(count)]
+    for number, operator in enumerate(problem.operators):
+        starts = [start for size, start in for_scratch if size >= operator.scratch_bytes]
+        if operator.scratch_bytes:
+            scratch[number] = tuple(
+                random.choice(starts) if item.scratch_bytes else NO_SCRATCH for item in operator.firings
+            )
     schedule = [number for number, operator in enumerate(problem.operators) for _ in operator.firings]
     return RowPlan(tuple(schedule), tuple(offsets), tuple(scratch), end)
 

@@ -19,9 +19,11 @@ from edgetool.codegen.native.products import first_multiple
 from edgetool.codegen.native.program import Constant, RowInput, Step
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.problem import Layout
+from edgetool.memory.streaming.problem import NO_SCRATCH
 from edgetool.model.types import DType, Model
 from edgetool.operators.overlap import Window
-from tests.codegen.native.host import Build, compare_all, differences, prepare
+from tests.codegen.native.host import Build, compare_all, differences, prepare, with_rows
+from tests.codegen.native.row_plans import scattered_plan
 from tests.memory.account_net import Net
 
 TILED, LEAN = "edgetool_conv2d_tiled_s8", "edgetool_conv2d_lean_s8"
@@ -363,6 +365,24 @@ def test_rows_of_many_products_have_two_pixels_at_once(flags: tuple[str, ...]) -
         prepare(model, 1, row_wise=True, place=partial(_further, by=by)) for model, by in product(models[:3], (1, 4))
     ]
     assert compare_all([*trials, *apart], Build(driver="bands", flags=flags)) == [None] * (len(trials) + len(apart))
+
+
+@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("-DEDGETOOL_DSP=1",)])
+def test_calls_without_scratch_compute_one_pixel_at_once(flags: tuple[str, ...]) -> None:
+    trials = []
+    for model in convolutions_of_many_products():
+        trial = prepare(model, samples=1, row_wise=True)
+        steps = tuple(
+            replace(step, bare=frozenset(range(0, step.rows, 2))) if step.can_be_bare else step
+            for step in trial.program.steps
+        )
+        if steps != trial.program.steps:
+            trials.append(with_rows(replace(trial, program=replace(trial.program, steps=steps)), scattered_plan))
+    assert len(trials) > 2
+    for trial in trials:
+        assert trial.rows is not None
+        assert {offset == NO_SCRATCH for offsets in trial.rows[1].scratch for offset in offsets} == {False, True}
+    assert compare_all(trials, Build(driver="rows", flags=flags)) == [None] * len(trials)
 
 
 @pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])

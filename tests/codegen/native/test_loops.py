@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -20,14 +22,17 @@ from edgetool.codegen.native.loops.registry import (
     code_of,
     program_loops,
 )
+from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.program import RowInput, Step, describe
 from edgetool.codegen.templates import read_file
 from edgetool.estimate.native import step_instructions
 from edgetool.execute.cores import MACHINES
+from edgetool.model.reader import read_model
 from edgetool.target.load import load_core
 from edgetool.target.tables import load_instructions
 from tests.codegen.native.host import Trial
 
+KEYWORDS = Path(__file__).parents[3] / "examples" / "keyword_spotting" / "keyword_spotting.tflite"
 EVERY = 6  # one layer of this many
 LEAST = 2_000  # instructions of a step that is compared
 STEP = Step(
@@ -110,6 +115,24 @@ def test_other_kernels_have_the_same_loops_at_every_distance() -> None:
                 if RULES[step.kernel](call) != RULES[step.kernel](near):
                     assert step.kernel in BY_DISTANCE | BY_SHARED_BYTES
     assert seen >= BY_DISTANCE | BY_SHARED_BYTES
+
+
+def test_calls_without_scratch_have_the_loops_of_single_pixels() -> None:
+    model = read_model(KEYWORDS.read_bytes())
+    steps = [step for step in lower(model, row_wise=True).steps if step.can_be_bare]
+    assert steps
+    for step in steps:
+        two = StepCall(step, Code(dsp=True), starts=(0,))
+        fields = tuple((name, 1 if name == "pixels" else value) for name, value in step.op.values)
+        one = replace(two, step=replace(step, op=replace(step.op, values=fields)))
+        parts = range(step.rows), range(0, step.rows, 2), range(1, step.rows, 2)
+        single, double, bare, even, odd = (
+            Counter(RULES[step.kernel](call).loops)
+            for call in (one, two, *(replace(two, step=replace(step, bare=frozenset(calls))) for calls in parts))
+        )
+        assert single != double
+        assert bare == single
+        assert even + odd == single + double
 
 
 def test_variants_follow_the_macros_of_the_compiler() -> None:

@@ -217,6 +217,7 @@ def test_faster_kernels_fit_beside_pairs() -> None:
     programs = [with_pairs(item, pairs) for item in (lean, lower(model, row_wise=True), lower(model))]
     base = smallest_rows(programs[0], lean.graph.inputs, passes=2)
     costs = [{step.operator: 3 - number for step in item.steps} for number, item in enumerate(programs)]
+    costs.append(costs[1])
     [faster] = faster_rows(base, RowVariants(*programs), costs, [2 * base.plan.memory_bytes])
     assert row_plan_problems(faster.problem, faster.plan) == []
     assert base.plan.memory_bytes <= faster.plan.memory_bytes <= 2 * base.plan.memory_bytes

@@ -36,7 +36,9 @@ from tests.codegen.native.stored_rows import StoredRows
 from tests.codegen.native.test_networks import networks, supported
 
 ROWS = Build(driver="rows")
-KEYWORDS = Path(__file__).parents[3] / "examples" / "keyword_spotting" / "keyword_spotting.tflite"
+EXAMPLES = Path(__file__).parents[3] / "examples"
+KEYWORDS = EXAMPLES / "keyword_spotting" / "keyword_spotting.tflite"
+PERSON = EXAMPLES / "person_detection" / "person_detection.tflite"
 QUICK, MANY = 8, 80
 PASSES = 10
 FASTER = (1.0, 1.1, 1.5)  # limits, as multiples of the smallest plan
@@ -48,8 +50,10 @@ def variants(model: Model) -> RowVariants:
 
 def costs(variant: RowVariants) -> list[dict[int, int]]:
     """Return costs for which kernels with scratch are always worth it, and kernels for whole tensors most of all."""
-    programs = (variant.small, variant.rows, variant.whole)
-    return [{step.operator: 3 - number for step in program.steps} for number, program in enumerate(programs)]
+    programs = (variant.small, variant.rows, variant.whole, variant.rows)
+    return [
+        {step.operator: cost for step in program.steps} for program, cost in zip(programs, (4, 2, 1, 3), strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +219,22 @@ def test_faster_kernels_get_scratch_within_the_limit() -> None:
             complete += moved.program.steps == programs.rows.steps != programs.small.steps
         assert roomier_rows(base, programs.rows, gains, smallest, stopped=lambda: True) is base
     assert complete > 0
+
+
+def test_a_faster_kernel_computes_the_rows_at_which_its_scratch_has_a_place() -> None:
+    trial = prepare(PERSON.read_bytes(), 2, row_wise=True, lean=True)
+    programs = variants(read_model(trial.blob))
+    base = smallest_rows(programs.small, passes=PASSES)
+    rows = next(faster_rows(base, programs, costs(programs), [base.plan.memory_bytes]))
+    assert rows.plan.memory_bytes == base.plan.memory_bytes
+    parts = Counter(step.operator for step in rows.program.steps if step.first)
+    assert parts
+    for operator in parts:
+        [whole] = (step for step in programs.rows.steps if step.operator == operator)
+        steps = [step for step in rows.program.steps if step.operator == operator]
+        assert {step.kernel for step in steps} > {whole.kernel}
+        assert sum(step.rows for step in steps) == whole.rows
+    assert differences({"person": replace(trial, program=rows.program, rows=(rows.problem, rows.plan))}, ROWS) == []
 
 
 def test_a_keyword_spotter_takes_less_than_half_of_its_tensors() -> None:

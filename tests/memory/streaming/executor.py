@@ -65,7 +65,11 @@ def separate_plan(problem: RowProblem) -> RowPlan:
     scratch = []
     for operator in problem.operators:
         end += -end % 4
-        scratch.append(end if operator.scratch_bytes else NO_SCRATCH)
+        scratch.append(
+            tuple(end if item.scratch_bytes else NO_SCRATCH for item in operator.firings)
+            if operator.scratch_bytes
+            else ()
+        )
         end += operator.scratch_bytes
     return RowPlan(first_schedule(problem), tuple(offsets), tuple(scratch), end)
 
@@ -95,7 +99,8 @@ def _run(problem: RowProblem, plan: RowPlan, seed: int) -> Iterator[tuple[tuple[
             yield (number, count), []
             return
         firing = operator.firings[count]
-        scratch = range(plan.scratch[number], plan.scratch[number] + operator.scratch_bytes)
+        start = plan.scratch[number][count] if firing.scratch_bytes else 0
+        scratch = range(start, start + firing.scratch_bytes)
         written = addresses(firing.writes)
         for address in scratch:
             memory[address] = _mixed(seed, number, count, address)
@@ -160,13 +165,15 @@ class SimplePlanner:
         self._last: dict[int, int] = {}
         # By row that is read and row that is written: the least difference of their offsets.
         self._distances: dict[tuple[int, int], int] = {}
-        self._scratch_steps: dict[int, list[int]] = {}
+        # By operator and firing, and by a number for each.
+        self._scratch: list[tuple[int, int]] = []
+        self._scratch_steps: list[tuple[int, int]] = []  # with their bytes
         self._find_lives(overlaps=overlaps)
 
     def plan(self) -> RowPlan:
         """Return the plan."""
         problem = self._problem
-        blocks: list[tuple[int, list[int]]] = [(number, []) for number in self._scratch_steps]
+        blocks: list[tuple[int, list[int]]] = [(number, []) for number in range(len(self._scratch))]
         alignments = {}
         for index, tensor in enumerate(problem.tensors):
             rows = problem.rows_of(index)
@@ -174,7 +181,9 @@ class SimplePlanner:
                 blocks.append((NO_SCRATCH, list(rows[first : first + tensor.group])))
                 alignments[rows[first]] = tensor.alignment
         self._generator.shuffle(blocks)
-        offsets, scratch, placed = [0] * problem.row_count, [NO_SCRATCH] * len(problem.operators), list[Live]()
+        offsets, placed = [0] * problem.row_count, list[Live]()
+        scratch = [[NO_SCRATCH] * len(item.firings) if item.scratch_bytes else [] for item in problem.operators]
+        ends = [0]
         for number, block in blocks:
             offset = 0
             while any(self._excludes(a, b) for a in self._live(number, block, offset) for b in placed):
@@ -185,10 +194,11 @@ class SimplePlanner:
                     offsets[row] = offset
                     offset += self._sizes[row]
             else:
-                scratch[number] = offset
-        ends = [offset + size for offset, size in zip(offsets, self._sizes, strict=True)]
-        ends += [scratch[number] + problem.operators[number].scratch_bytes for number in self._scratch_steps]
-        return RowPlan(self.schedule, tuple(offsets), tuple(scratch), max(ends, default=0))
+                operator, firing = self._scratch[number]
+                scratch[operator][firing] = offset
+                ends.append(offset + self._scratch_steps[number][1])
+        ends += [offset + size for offset, size in zip(offsets, self._sizes, strict=True)]
+        return RowPlan(self.schedule, tuple(offsets), tuple(map(tuple, scratch)), max(ends))
 
     def _schedule(self) -> tuple[int, ...]:
         """Return a schedule that prefers some operators to others, by chance."""
@@ -209,13 +219,14 @@ class SimplePlanner:
         fired = [0] * len(problem.operators)
         for step, number in enumerate(self.schedule):
             firing = problem.operators[number].firings[fired[number]]
+            if firing.scratch_bytes:
+                self._scratch.append((number, fired[number]))
+                self._scratch_steps.append((step, firing.scratch_bytes))
             fired[number] += 1
             firings.append(firing)
             for row in (*firing.reads, *firing.writes):
                 self._first.setdefault(row, step)
                 self._last[row] = step
-            if problem.operators[number].scratch_bytes:
-                self._scratch_steps.setdefault(number, []).append(step)
         for index, tensor in enumerate(problem.tensors):
             for row in problem.rows_of(index) if tensor.kept else ():
                 self._last[row] = len(self.schedule)
@@ -230,8 +241,8 @@ class SimplePlanner:
     def _live(self, number: int, block: list[int], offset: int) -> list[Live]:
         """Return when which bytes of a block at an offset are in use."""
         if not block:
-            end = offset + self._problem.operators[number].scratch_bytes
-            return [Live(NO_SCRATCH, offset, end, step, step) for step in self._scratch_steps[number]]
+            step, size = self._scratch_steps[number]
+            return [Live(NO_SCRATCH, offset, offset + size, step, step)]
         result = []
         for row in block:
             if row in self._first:

@@ -136,7 +136,10 @@ class _Network:
         accumulates: bool = False,
     ) -> None:
         size = draw(st.sampled_from([0, 0, 0, 1, 4, 7])) if scratch is None else scratch
-        self.operators.append(RowOperator(f"{name}{len(self.operators)}", tuple(firings), size, accumulates))
+        # Some kernels do without at some firings.
+        bare = draw(st.sets(st.integers(0, len(firings)))) if size and draw(st.booleans()) else set[int]()
+        made = (replace(item, scratch_bytes=0 if i in bare else size) for i, item in enumerate(firings))
+        self.operators.append(RowOperator(f"{name}{len(self.operators)}", tuple(made), accumulates))
 
     def problem(self, draw: st.DrawFn) -> RowProblem:
         """Return the problem; what nothing reads is kept or not, and so is now and then what something reads.
@@ -220,6 +223,6 @@ def _with_state(draw: st.DrawFn, network: _Network) -> RowProblem:
     operators = list(problem.operators)
     chosen = operators[number]
     if not chosen.accumulates:
-        firings = [Firing((*item.reads, row), (*item.writes, row), item.overlaps) for item in chosen.firings]
-        operators[number] = RowOperator(chosen.name, tuple(firings), chosen.scratch_bytes)
+        firings = [replace(item, reads=(*item.reads, row), writes=(*item.writes, row)) for item in chosen.firings]
+        operators[number] = RowOperator(chosen.name, tuple(firings))
     return RowProblem((*problem.tensors, state), tuple(operators), sequential=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from edgetool.memory.streaming.bound import live_bytes, row_bound
 from edgetool.memory.streaming.checker import row_plan_problems
 from edgetool.memory.streaming.planner import plan_rows
-from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, RowTensor
+from edgetool.memory.streaming.problem import Firing, RowOperator, RowPlan, RowProblem, RowTensor
 from tests.conftest import examples
 from tests.memory.streaming.problems import (
     first_schedule,
@@ -42,7 +43,7 @@ def step_bytes(problem: RowProblem, fired: tuple[int, ...], operator: int) -> in
     for limit in dying.values():
         closer = sum(sizes[row] for row, distance in dying.items() if distance < limit)
         saved = min(saved, closer + sum(place >= limit for place in new))
-    return sum(sizes[row] for row in live) + problem.operators[operator].scratch_bytes + len(new) - saved
+    return sum(sizes[row] for row in live) + firing.scratch_bytes + len(new) - saved
 
 
 def done(fired: tuple[int, ...], operator: int) -> tuple[int, ...]:
@@ -150,11 +151,11 @@ def test_no_layout_of_one_firing_is_smaller(problem: RowProblem) -> None:
     sizes = problem.row_sizes()
     choices = [range(memory - size + 1) for size in sizes]
     for offsets in product(*choices):
-        assert row_plan_problems(problem, RowPlan((0,), offsets, (NO_SCRATCH,), memory))
+        assert row_plan_problems(problem, RowPlan((0,), offsets, ((),), memory))
 
 
 def operator(*firings: Firing, scratch: int = 0, accumulates: bool = False) -> RowOperator:
-    return RowOperator("operator", firings, scratch, accumulates)
+    return RowOperator("operator", tuple(replace(item, scratch_bytes=scratch) for item in firings), accumulates)
 
 
 def test_a_chain_row_by_row() -> None:

@@ -37,11 +37,17 @@ def breaks_rules(problem: RowProblem, plan: RowPlan) -> bool:
     """
     if len(plan.offsets) != problem.row_count or len(plan.scratch) != len(problem.operators):
         return True
+    if any(
+        len(offsets) != len(item.firings) * any(firing.scratch_bytes for firing in item.firings)
+        for offsets, item in zip(plan.scratch, problem.operators, strict=True)
+    ):
+        return True
     places = list(zip(plan.offsets, problem.row_sizes(), strict=True))
     scratch = [
-        (offset, item.scratch_bytes)
-        for offset, item in zip(plan.scratch, problem.operators, strict=True)
-        if item.scratch_bytes
+        (offset, firing.scratch_bytes)
+        for offsets, item in zip(plan.scratch, problem.operators, strict=True)
+        for offset, firing in zip(offsets, item.firings, strict=bool(offsets))
+        if firing.scratch_bytes
     ]
     if not 0 <= plan.memory_bytes <= most_bytes(problem) or any(
         o < 0 or o + n > plan.memory_bytes for o, n in places + scratch
@@ -84,7 +90,12 @@ class Mutator:
             for first in range(0, tensor.rows, tensor.group)
         ]
         self.grouped = [row for block, _ in self.blocks if len(block) > 1 for row in block]
-        self.with_scratch = [number for number, item in enumerate(problem.operators) if item.scratch_bytes]
+        self.with_scratch = [
+            (number, i, firing.scratch_bytes)
+            for number, item in enumerate(problem.operators)
+            for i, firing in enumerate(item.firings)
+            if firing.scratch_bytes
+        ]
         self.close = [
             (row, firing.writes[0], distance)
             for operator in problem.operators
@@ -139,12 +150,15 @@ class Mutator:
         return self._moved(plan, block, first)
 
     def move_scratch(self, plan: RowPlan) -> RowPlan:
-        number = self.generator.choice(self.with_scratch)
+        """Move the scratch of a firing, or that of all firings of its operator."""
+        number, firing, size = self.generator.choice(self.with_scratch)
+        offset = plan.scratch[number][firing] + self.generator.choice([-1, 1])
+        if self.generator.random() < 0.8:
+            offset = self._place(plan, size, 4)
         scratch = list(plan.scratch)
-        if self.generator.random() < 0.2:
-            scratch[number] += self.generator.choice([-1, 1])
-        else:
-            scratch[number] = self._place(plan, self.problem.operators[number].scratch_bytes, 4)
+        offsets = list(scratch[number])
+        offsets[firing] = offset
+        scratch[number] = tuple(offsets) if self.generator.random() < 0.7 else (offset,) * len(offsets)
         return replace(plan, scratch=tuple(scratch))
 
     def swap_steps(self, plan: RowPlan) -> RowPlan:
@@ -176,7 +190,7 @@ class Mutator:
     def resize(self, plan: RowPlan) -> RowPlan:
         """Let the memory end with the highest row or scratch, a byte earlier, at the limit, or a byte behind it."""
         ends = [offset + size for offset, size in zip(plan.offsets, self.sizes, strict=True)]
-        ends += [plan.scratch[number] + self.problem.operators[number].scratch_bytes for number in self.with_scratch]
+        ends += [plan.scratch[number][firing] + size for number, firing, size in self.with_scratch]
         most = most_bytes(self.problem)
         return replace(plan, memory_bytes=self.generator.choice([max(ends), max(ends) - 1, most, most + 1]))
 
@@ -271,14 +285,18 @@ def damaged_plans(draw: st.DrawFn) -> tuple[RowProblem, RowPlan]:
         if field == "memory_bytes":
             plan = replace(plan, memory_bytes=draw(NUMBERS))
             continue
-        values = list(getattr(plan, field))
+        of_operator = draw(st.integers(0, len(plan.scratch) - 1)) if field == "scratch" and plan.scratch else 0
+        values: list[int] = list(plan.scratch[of_operator] if field == "scratch" else getattr(plan, field))
         for _ in range(draw(st.integers(1, 3))):
             place = draw(st.integers(0, len(values)))
             values[place : place + draw(st.integers(0, 2))] = draw(st.lists(NUMBERS, max_size=2))
         plan = RowPlan(
             tuple(values) if field == "schedule" else plan.schedule,
             tuple(values) if field == "offsets" else plan.offsets,
-            tuple(values) if field == "scratch" else plan.scratch,
+            tuple(
+                tuple(values) if field == "scratch" and i == of_operator else offsets
+                for i, offsets in enumerate(plan.scratch)
+            ),
             plan.memory_bytes,
         )
     return problem, plan
@@ -310,24 +328,32 @@ CASE = RowProblem(
     ),
     (
         RowOperator("COPY", (Firing((0,), (2,), ((0, 1),)), Firing((1,), (3,), ((1, 1),)))),
-        RowOperator("SUM", (Firing((2,), (4, 5)), Firing((3,), (4, 5))), scratch_bytes=3, accumulates=True),
+        RowOperator("SUM", tuple(Firing((row,), (4, 5), scratch_bytes=3) for row in (2, 3)), accumulates=True),
         RowOperator("LAST", (Firing((4, 5), (6, 7)),)),
     ),
 )
-VALID = RowPlan((0, 1, 0, 1, 2), (0, 4, 8, 8, 16, 20, 24, 28), (-1, 12, -1), 32)
+VALID = RowPlan((0, 1, 0, 1, 2), (0, 4, 8, 8, 16, 20, 24, 28), ((), (12, 12), ()), 32)
 SEQUENTIAL = replace(CASE, sequential=True)
 
 
-def changed(offsets: dict[int, int] | None = None, scratch: int = 12, schedule: tuple[int, ...] = ()) -> RowPlan:
-    """Return the valid plan with some rows, the scratch or the schedule changed."""
+def changed(
+    offsets: dict[int, int] | None = None,
+    scratch: int = 12,
+    schedule: tuple[int, ...] = (),
+    second: int | None = None,
+) -> RowPlan:
+    """Return the valid plan with some rows, the scratch (of the second call, if given) or the schedule changed."""
     places = tuple((offsets or {}).get(row, offset) for row, offset in enumerate(VALID.offsets))
-    return RowPlan(schedule or VALID.schedule, places, (-1, scratch, -1), VALID.memory_bytes)
+    both = scratch, scratch if second is None else second
+    return RowPlan(schedule or VALID.schedule, places, ((), both, ()), VALID.memory_bytes)
 
 
 SHARED = "shares bytes with a row that it writes"
 MESSAGES = [
     (CASE, replace(VALID, offsets=VALID.offsets[1:]), "the plan is of another problem"),
-    (CASE, replace(VALID, scratch=(-1, 12)), "the plan is of another problem"),
+    (CASE, replace(VALID, scratch=((), (12, 12))), "the plan is of another problem"),
+    (CASE, replace(VALID, scratch=((), (12,), ())), "the plan is of another problem"),
+    (CASE, replace(VALID, scratch=((), (12, 12), (12,))), "the plan is of another problem"),
     (CASE, replace(VALID, memory_bytes=-1), f"-1 bytes of memory are not between 0 and {most_bytes(CASE)}"),
     (
         CASE,
@@ -341,6 +367,8 @@ MESSAGES = [
     (CASE, changed(scratch=-4), "the scratch of SUM is outside the memory or not aligned"),
     (CASE, changed(scratch=30), "the scratch of SUM is outside the memory or not aligned"),
     (CASE, changed(scratch=13), "the scratch of SUM is outside the memory or not aligned"),
+    (CASE, changed(second=-1), "the scratch of SUM is outside the memory or not aligned"),
+    (CASE, changed(second=8), "step 3: SUM: its scratch shares bytes with row 1 of copy, which it reads"),
     (CASE, changed(schedule=(0, 1, 0, 1, 3)), "step 4: operator 3 does not exist"),
     (CASE, changed(schedule=(-1, 0, 1, 0, 1)), "step 0: operator -1 does not exist"),
     (CASE, changed(schedule=(0, 1, 0, 1, 2, 2)), "step 5: LAST fires once too often"),
@@ -372,6 +400,7 @@ MESSAGES = [
 def test_the_plan_of_the_cases_is_valid() -> None:
     assert row_plan_problems(CASE, VALID) == []
     assert row_plan_problems(SEQUENTIAL, changed({3: 12}, scratch=24, schedule=(0, 0, 1, 1, 2))) == []
+    assert row_plan_problems(CASE, changed(scratch=24, second=0)) == []
     require_valid_rows(CASE, VALID)
 
 
@@ -395,11 +424,11 @@ def test_kept_rows_must_be_there_at_the_end() -> None:
     tensors = (RowTensor("first", 1, 4, kept=True), RowTensor("second", 1, 4), RowTensor("never", 1, 4, kept=True))
     operators = (RowOperator("A", (Firing((), (0,)),)), RowOperator("B", (Firing((), (1,)),)))
     problem = RowProblem(tensors[:2], operators)
-    plan = RowPlan((0, 1), (0, 3), (-1, -1), 8)
+    plan = RowPlan((0, 1), (0, 3), ((), ()), 8)
     assert row_plan_problems(problem, plan) == ["row 0 of first, which is kept, is not there after the last step"]
     assert row_plan_problems(problem, replace(plan, schedule=(1, 0))) == []
     problem = RowProblem(tensors, operators)
-    plan = RowPlan((0, 1), (0, 4, 8), (-1, -1), 12)
+    plan = RowPlan((0, 1), (0, 4, 8), ((), ()), 12)
     assert row_plan_problems(problem, plan) == ["row 0 of never, which is kept, is not there after the last step"]
 
 
@@ -410,7 +439,7 @@ def test_the_distance_counts_from_where_the_first_row_would_be() -> None:
     executor = Executor(problem)
     for first in (0, 28):
         for offset in range(4, 25):
-            plan = RowPlan((0,), (offset, first, 32, 20, 0), (-1,), 36)
+            plan = RowPlan((0,), (offset, first, 32, 20, 0), ((),), 36)
             valid = offset <= 16 or offset >= 19
             assert (row_plan_problems(problem, plan) == []) == valid
             assert (executor.error(plan) is None) == valid
@@ -419,15 +448,15 @@ def test_the_distance_counts_from_where_the_first_row_would_be() -> None:
 def test_state_is_in_its_place_whatever_the_distance() -> None:
     tensors = (RowTensor("state", 1, 4, given=True, kept=True), RowTensor("out", 1, 4, kept=True))
     problem = RowProblem(tensors, (RowOperator("STEP", (Firing((0,), (0, 1), ((0, 9),)),)),), sequential=True)
-    assert row_plan_problems(problem, RowPlan((0,), (0, 4), (-1,), 8)) == []
-    assert row_plan_problems(problem, RowPlan((0,), (0, 3), (-1,), 8)) != []
+    assert row_plan_problems(problem, RowPlan((0,), (0, 4), ((),), 8)) == []
+    assert row_plan_problems(problem, RowPlan((0,), (0, 3), ((),), 8)) != []
 
 
 def test_given_rows_are_complete_before_they_are_written() -> None:
     tensors = (RowTensor("state", 1, 4, given=True, kept=True), RowTensor("out", 1, 4))
     operators = (RowOperator("READ", (Firing((0,), (1,)),)), RowOperator("ASSIGN", (Firing((1,), (0,)),)))
     problem = RowProblem(tensors, operators, sequential=True)
-    plan = RowPlan((0, 1), (0, 4), (-1, -1), 8)
+    plan = RowPlan((0, 1), (0, 4), ((), ()), 8)
     assert row_plan_problems(problem, plan) == []
     assert Executor(problem).error(plan) is None
 
@@ -436,7 +465,7 @@ def test_the_last_rows_of_a_ring_are_computed_before_they_are_read() -> None:
     tensors = (RowTensor("ring", 3, 4, group=3, given=True, kept=True, computed=1), RowTensor("out", 1, 4, kept=True))
     operators = (RowOperator("FEED", (Firing((), (2,)),)), RowOperator("READ", (Firing((1, 2), (3,)),)))
     problem = RowProblem(tensors, operators)
-    plan = RowPlan((0, 1), (0, 4, 8, 12), (-1, -1), 16)
+    plan = RowPlan((0, 1), (0, 4, 8, 12), ((), ()), 16)
     assert row_plan_problems(problem, plan) == []
     assert Executor(problem).error(plan) is None
     swapped = replace(plan, schedule=(1, 0))
@@ -451,14 +480,14 @@ def test_the_last_rows_of_a_ring_are_computed_before_they_are_read() -> None:
 def test_rows_without_bytes_share_none() -> None:
     tensors = (RowTensor("in", 1, 4, given=True), RowTensor("out", 1, 0, kept=True))
     problem = RowProblem(tensors, (RowOperator("NONE", (Firing((0,), (1,)),)),))
-    assert row_plan_problems(problem, RowPlan((0,), (0, 2), (-1,), 4)) == []
+    assert row_plan_problems(problem, RowPlan((0,), (0, 2), ((),), 4)) == []
 
 
 def test_a_row_that_operators_write_in_parts_is_complete_after_the_last_and_must_stay() -> None:
     tensors = (RowTensor("parts", 1, 4), RowTensor("other", 1, 4), RowTensor("out", 1, 4, kept=True))
     firings = (Firing((), (0,)), Firing((), (0,)), Firing((), (1,)), Firing((0,), (2,)))
     problem = RowProblem(tensors, tuple(RowOperator(name, (item,)) for name, item in zip("ABCD", firings, strict=True)))
-    plan = RowPlan((0, 1, 3, 2), (0, 3, 7), (-1,) * 4, 11)
+    plan = RowPlan((0, 1, 3, 2), (0, 3, 7), ((),) * 4, 11)
     assert row_plan_problems(problem, plan) == []
     assert row_plan_problems(problem, replace(plan, schedule=(2, 1, 0, 3))) == []
     for schedule in ((0, 3, 1, 2), (1, 3, 0, 2)):

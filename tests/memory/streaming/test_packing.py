@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.memory.streaming.checker import row_plan_problems
-from edgetool.memory.streaming.packing import Packing, pack_again, pack_rows, with_few_places
-from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
+from edgetool.memory.streaming.packing import Packing, pack_again, pack_more, pack_rows, with_few_places
+from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, RowTensor
 from edgetool.memory.streaming.schedule import best_schedule
 from tests.memory.streaming.problems import row_problems, schedules
 from tests.memory.streaming.test_schedule import chain
@@ -51,14 +51,14 @@ def test_rows_lie_together_where_there_is_room_and_share_places_elsewhere() -> N
     problem = chain(8, output_bytes=1)
     steps = best_schedule(problem).steps
     # Every row has bytes of its own, in descending order.
-    apart = Packing((*range(200, 40, -10), *range(40, 48)), (NO_SCRATCH,) * 3, 210)
+    apart = Packing((*range(200, 40, -10), *range(40, 48)), ((),) * 3, 210)
     together = with_few_places(problem, steps, apart)
     for rows in (range(8), range(8, 16)):
         first = together.offsets[rows.start]
         assert [together.offsets[row] - first for row in rows] == [10 * i for i in range(8)]
     # There is no room for all rows of a tensor, of which three are live at once, and one is at a place of its own.
     places = (0, 10, 20, 0, 10, 20, 30, 10, 40, 50, 60, 40, 50, 60, 40, 50, *range(70, 78))
-    near = Packing(places, (NO_SCRATCH,) * 3, 78)
+    near = Packing(places, ((),) * 3, 78)
     shared = with_few_places(problem, steps, near)
     assert (len(set(near.offsets[:8])), len(set(shared.offsets[:8]))) == (4, 3)
     assert row_plan_problems(problem, RowPlan(steps, shared.offsets, shared.scratch, 78)) == []
@@ -86,11 +86,20 @@ def test_rows_overlap_no_more_than_their_distance_allows() -> None:
     assert sizes[0] < sizes[2]
 
 
+def with_scratch(problem: RowProblem, size: int) -> RowProblem:
+    """Return the problem with so much scratch of all firings."""
+    operators = (
+        replace(item, firings=tuple(replace(firing, scratch_bytes=size) for firing in item.firings))
+        for item in problem.operators
+    )
+    return replace(problem, operators=tuple(operators))
+
+
 @settings(max_examples=25, deadline=None)
 @given(row_problems(), st.data(), st.integers(0, 64))
 def test_scratch_gets_a_place_within_the_limit_or_none(problem: RowProblem, data: st.DataObject, more: int) -> None:
     steps = data.draw(schedules(problem))
-    free = replace(problem, operators=tuple(replace(item, scratch_bytes=0) for item in problem.operators))
+    free = with_scratch(problem, 0)
     near = pack_rows(free, steps, 0, passes=6)
     limit = near.memory_bytes + more
     found = pack_again(problem, steps, near, limit, limit, passes=6)
@@ -100,14 +109,54 @@ def test_scratch_gets_a_place_within_the_limit_or_none(problem: RowProblem, data
         assert row_plan_problems(problem, plan) == []
 
 
+@settings(max_examples=25, deadline=None)
+@given(row_problems(), st.data(), st.integers(0, 16))
+def test_more_scratch_gets_a_place_and_the_rest_has_none(problem: RowProblem, data: st.DataObject, more: int) -> None:
+    steps = data.draw(schedules(problem))
+    near = pack_rows(with_scratch(problem, 0), steps, 0, passes=6)
+    size = data.draw(st.sampled_from([4, 8]))
+    wanted = data.draw(st.permutations(range(len(problem.operators))))
+    limit = near.memory_bytes + more
+    found = pack_more(with_scratch(problem, size), steps, near, limit, wanted)
+    assert found.memory_bytes <= limit
+    # Without the scratch that has no place, it is a plan.
+    operators = tuple(
+        replace(
+            item,
+            firings=tuple(
+                replace(firing, scratch_bytes=0 if offset == NO_SCRATCH else size)
+                for firing, offset in zip(item.firings, offsets, strict=True)
+            ),
+        )
+        for item, offsets in zip(problem.operators, found.scratch, strict=True)
+    )
+    placed = replace(problem, operators=operators)
+    scratch = tuple(
+        offsets if item.scratch_bytes else () for item, offsets in zip(operators, found.scratch, strict=True)
+    )
+    assert row_plan_problems(placed, RowPlan(steps, found.offsets, scratch, found.memory_bytes)) == []
+    plenty = pack_more(with_scratch(problem, size), steps, near, near.memory_bytes + size + 3, wanted)
+    assert not any(NO_SCRATCH in offsets for offsets in plenty.scratch)
+
+
+def test_rows_move_if_that_makes_place_for_more_scratch() -> None:
+    tensors = (RowTensor("in", 2, 8, alignment=4, given=True), RowTensor("out", 1, 4, alignment=4, kept=True))
+    problem = RowProblem(tensors, (RowOperator("ADD", (Firing((0, 1), (2,), scratch_bytes=8),)),))
+    # There are twelve bytes for the scratch, but nowhere eight of them.
+    near = Packing((0, 12, 24), ((NO_SCRATCH,),), 28)
+    found = pack_more(problem, (0,), near, 32, [0])
+    assert found.memory_bytes <= 32
+    assert row_plan_problems(problem, RowPlan((0,), found.offsets, found.scratch, 32)) == []
+    assert pack_more(problem, (0,), near, 27, [0]) == near
+
+
 def test_rows_move_if_that_makes_place_for_scratch() -> None:
     problem = chain(8)
     schedule = best_schedule(problem)
     packed = pack_rows(problem, schedule.steps, schedule.peak_bytes)
-    operators = tuple(replace(item, scratch_bytes=4) for item in problem.operators)
-    needs = replace(problem, operators=operators)
+    needs = with_scratch(problem, 4)
     # At the top, where there is no place, and rows have to make one.
-    high = replace(packed, scratch=(-1,) * len(operators))
+    high = replace(packed, scratch=((),) * len(needs.operators))
     limit = packed.memory_bytes + 4
     found = pack_again(needs, schedule.steps, high, limit, limit)
     assert found is not None

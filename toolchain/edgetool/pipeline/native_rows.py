@@ -143,7 +143,8 @@ def _faster_choices(
     """
     smallest = base.plan.memory_bytes
     variants = RowVariants(*(with_pairs(program, base.pairs) for program in (plain.small, plain.rows, plain.whole)))
-    known = [operator_instructions(program, target) for program in (variants.rows, variants.whole)]
+    programs = variants.rows, variants.whole, bare_program(variants.rows)
+    known = [operator_instructions(program, target) for program in programs]
     choices: list[NativeRows] = []
     fewest: int | None = None
     for limit in (int(factor * smallest) for factor in STEPS):
@@ -172,12 +173,13 @@ def _fastest_within(
 ) -> tuple[NativeRows, NativeRows]:
     """Return a plan with faster kernels than those of a base within a limit, and the base with its rows where they are.
 
-    known: the instructions of the operators by rows and whole.
+    known: the instructions of the operators by rows and whole, and by rows if all kernels that can be are bare.
     """
     found: list[tuple[int, NativeRows, NativeRows]] = []
     for place in range(2):
-        small, rows, whole = preferences([operator_instructions(base.program, target), *known])
-        (choice,) = faster_rows(base, replace(variants, small=base.program), (small, rows, whole), [limit])
+        costs = preferences([operator_instructions(base.program, target), *known])
+        rows = costs[1]
+        (choice,) = faster_rows(base, replace(variants, small=base.program), costs, [limit])
         chosen = operator_instructions(choice.program, target)
         found.append((known_sum(chosen.values()) or 0, choice, base))
         if place == 0:
@@ -191,6 +193,15 @@ def _fastest_within(
                 break
             base = moved
     return min(found, key=lambda item: item[0])[1:]
+
+
+def bare_program(program: NativeProgram) -> NativeProgram:
+    """Return a program in which no call has scratch that it can do without."""
+    steps = (
+        replace(step, bare=frozenset(range(step.batches * -(-step.rows // step.band)))) if step.can_be_bare else step
+        for step in program.steps
+    )
+    return replace(program, steps=tuple(steps))
 
 
 def _stream_programs(model: Model, hop: int, extensions: Mapping[str, bool]) -> tuple[NativeProgram, ...]:

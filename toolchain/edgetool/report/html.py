@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -17,7 +18,7 @@ from edgetool.memory.account import ArenaAccount
 from edgetool.memory.lifetimes import needs_planning
 from edgetool.memory.planner import Plan
 from edgetool.memory.problem import Lifetime
-from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
+from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.model.types import Graph, Model, Operator, Tensor
 from edgetool.report.document import (
     ArenaInfo,
@@ -29,7 +30,7 @@ from edgetool.report.document import (
     RowsInfo,
 )
 from edgetool.report.json import document, plain
-from edgetool.report.rows_picture import row_boxes
+from edgetool.report.rows_picture import row_boxes, scratch_runs
 from edgetool.target.types import Core, Target
 
 # Where the bundled page has no data yet.
@@ -387,15 +388,12 @@ def rows_view(problem: RowProblem, plan: RowPlan, operators: Sequence[int]) -> R
 def _scratch(
     problem: RowProblem, plan: RowPlan, operators: Sequence[int]
 ) -> tuple[tuple[int, int, int, tuple[int, ...]], ...]:
-    runs: dict[int, list[int]] = {}
-    for step, number in enumerate(plan.schedule):
-        if plan.scratch[number] != NO_SCRATCH:
-            steps = runs.setdefault(number, [])
-            if steps and steps[-1] == step:
-                steps[-1] = step + 1
-            else:
-                steps += [step, step + 1]
     return tuple(
-        (operators[number], problem.operators[number].scratch_bytes, plan.scratch[number], tuple(steps))
-        for number, steps in sorted(runs.items())
+        (
+            operators[number],
+            problem.operators[number].scratch_bytes,
+            offset,
+            tuple(chain.from_iterable(runs)),
+        )
+        for (number, offset), runs in scratch_runs(problem, plan).items()
     )

@@ -15,13 +15,13 @@ import numpy as np
 
 from edgetool.memory.lifetimes import called_subgraphs
 from edgetool.memory.problem import ARENA_ALIGNMENT, aligned
-from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
+from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.model.edit import in_order
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model
 from edgetool.operators.registry import operator_costs
 from edgetool.report.document import EstimateInfo, PlannedTensor, Report
-from edgetool.report.rows_picture import row_boxes
+from edgetool.report.rows_picture import row_boxes, scratch_runs
 
 NS_PER_MS = 1e6
 UNIT_NS = 1000.0  # of each call of an operator if the times are unknown
@@ -132,12 +132,11 @@ def row_moments(report: Report, model: Model, problem: RowProblem, plan: RowPlan
         for tensor, boxes in zip(problem.tensors, row_boxes(problem, plan), strict=True)
         for first, until, offset, end in boxes
     ]
-    for run in runs:
-        number = plan.schedule[run.first]
-        size_bytes, offset = problem.operators[number].scratch_bytes, plan.scratch[number]
-        if offset != NO_SCRATCH and size_bytes:
-            size = size_bytes, aligned(size_bytes, NATIVE_ALIGNMENT)
-            blocks.append(Block("scratch", run.label, 0, run.operator, offset, *size, run.first, run.end))
+    label_of = {plan.schedule[run.first]: run.label for run in runs}
+    for (number, offset), found in scratch_runs(problem, plan).items():
+        size_bytes = problem.operators[number].scratch_bytes
+        size = size_bytes, aligned(size_bytes, NATIVE_ALIGNMENT)
+        blocks += [Block("scratch", label_of[number], 0, operators[number], offset, *size, *run) for run in found]
     return Moments(_starts(spent), estimated, tuple(runs), tuple(blocks))
 
 

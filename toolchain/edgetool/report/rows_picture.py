@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from xml.sax.saxutils import escape
 
 from edgetool.memory.streaming.planner import segments_of
-from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
+from edgetool.memory.streaming.problem import RowPlan, RowProblem, steps_of
 from edgetool.memory.streaming.schedule import first_steps, last_steps
 
 PARTS = 120  # of a schedule in reports
@@ -117,20 +117,25 @@ def row_boxes(problem: RowProblem, plan: RowPlan) -> list[list[Box]]:
     return result
 
 
+def scratch_runs(problem: RowProblem, plan: RowPlan) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """Return the first steps and ends of the runs of steps at which an operator's scratch is at an offset."""
+    runs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    fired = [0] * len(problem.operators)
+    for step, (number, firing) in enumerate(steps_of(problem, plan.schedule)):
+        if firing.scratch_bytes:
+            found = runs.setdefault((number, plan.scratch[number][fired[number]]), [])
+            start = found.pop()[0] if found and found[-1][1] == step else step
+            found.append((start, step + 1))
+        fired[number] += 1
+    return dict(sorted(runs.items()))
+
+
 def _scratch(problem: RowProblem, plan: RowPlan, x: float, y: float, bottom: int) -> list[str]:
     """Return the scratch of each operator: a path in pixels, because a scale would distort the pattern."""
-    runs: dict[int, list[list[int]]] = {}
-    for step, number in enumerate(plan.schedule):
-        if plan.scratch[number] != NO_SCRATCH:
-            found = runs.setdefault(number, [])
-            if found and found[-1][1] == step:
-                found[-1][1] = step + 1
-            else:
-                found.append([step, step + 1])
     lines = []
-    for number, found in sorted(runs.items()):
+    for (number, offset), found in scratch_runs(problem, plan).items():
         size = problem.operators[number].scratch_bytes
-        top, height = bottom - (plan.scratch[number] + size) * y, size * y
+        top, height = bottom - (offset + size) * y, size * y
         path = "".join(
             f"M{LEFT + start * x:.1f} {top:.1f}h{(end - start) * x:.1f}v{height:.1f}h{-(end - start) * x:.1f}z"
             for start, end in found

@@ -329,6 +329,8 @@ def _convolution(site: Site, filters: Array) -> Step:
             **special,
         ),
         scratch_bytes=scratch,
+        # Its columns, without which it computes one pixel at once.
+        can_be_bare=kernel == LEAN_CONV and pixels == 2 and scratch == _column_bytes(window, depth),
         band=min(band, window.output_height),
     )
 
@@ -465,10 +467,15 @@ def _lean_scratch(window: Window, depth: int, pixels: int) -> int:
     """Return the bytes of scratch of edgetool_conv2d_lean_s8: addresses of taps, or their codes, and columns."""
     taps = window.taps_y * window.taps_x
     words = -(-taps * depth // TAPS)
-    columns = 16 * words if pixels == 2 else 0
+    columns = _column_bytes(window, depth) if pixels == 2 else 0
     if depth % TAPS == 0:
         return columns + (8 * taps + 4 if taps > PLACES else 0)
     return columns + (words * TAPS if words > PLACES else 0)
+
+
+def _column_bytes(window: Window, depth: int) -> int:
+    """Return the bytes of the taps of two pixels as int16."""
+    return 16 * -(-window.taps_y * window.taps_x * depth // TAPS)
 
 
 def _blocks(flat: Array, numbers: Array) -> bytes:

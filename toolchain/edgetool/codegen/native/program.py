@@ -121,6 +121,9 @@ class Step:
         band: The number of output rows per call.
         overlaps: How the output may share bytes with inputs; several for one input are alternatives.
         accumulates: Whether all rows are the same one, which the first call sets and the others add to.
+        can_be_bare: Whether the kernel does without scratch, more slowly: its band then has none.
+        bare: The calls without scratch, counted through all batches.
+        first: The number of rows that other steps of the same operator compute before: overlaps count from these on.
     """
 
     operator: int
@@ -137,6 +140,9 @@ class Step:
     band: int = 1
     overlaps: tuple[StepOverlap, ...] = ()
     accumulates: bool = False
+    can_be_bare: bool = False
+    bare: frozenset[int] = frozenset()
+    first: int = 0
 
     @property
     def output_bytes(self) -> int:

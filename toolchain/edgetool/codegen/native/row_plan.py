@@ -2,26 +2,28 @@
 
 The smallest plan has kernels without scratch that only saves time. Faster ones have the same schedule: an operator gets
 the fastest variant of its kernel whose scratch has a place at all of its steps, within the memory that the user allows,
-and rows move if that makes one. A step that runs alone, between complete tensors, can be one for whole tensors, which
-computes many rows at once.
+and rows move if that makes one. A kernel that can do without scratch, only more slowly, has it at the steps where there
+is a place. A step that runs alone, between complete tensors, can be one for whole tensors, which computes many rows at
+once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, repeat
 
 import numpy as np
 
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
-from edgetool.codegen.native.program import RowInput, Step
+from edgetool.codegen.native.program import LIMITS, RowInput, Step
 from edgetool.codegen.native.recompute import Pair
 from edgetool.codegen.native.rows import FEED, TAKE, row_problem, rows_read, step_numbers, step_operators
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Proof, aligned
-from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT, Packing, pack_again
+from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT, Packing, pack_again, pack_more
 from edgetool.memory.streaming.planner import place_unit, plan_rows, segments_of
-from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem
+from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, steps_of
 from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes
 
 SCRATCH_PASSES = 2  # of packing, for each attempt to move rows
@@ -96,7 +98,8 @@ def faster_rows(
     Args:
         base: The smallest plan, which has the program `small`.
         variants: The programs to choose from.
-        costs: The instructions of each operator in `small`, `rows` and `whole`.
+        costs: The instructions of each operator in `small`, `rows` and `whole`, and in `rows` with kernels that can be
+            bare without their scratch.
         limits: The memory in bytes of each plan; that of the base, or more.
     """
     together = _together(base.problem)
@@ -135,15 +138,21 @@ def roomier_rows(
     positions = _positions(base)
     live = live_bytes(base.problem, base.plan.schedule)
     rest = [0] * len(base.problem.operators)
-    for number, size in zip(base.plan.schedule, live, strict=True):
-        rest[number] = max(rest[number], size - base.problem.operators[number].scratch_bytes)
+    for (number, firing), size in zip(steps_of(base.problem, base.plan.schedule), live, strict=True):
+        rest[number] = max(rest[number], size - firing.scratch_bytes)
 
     def can_have(operator: int) -> bool:
         """Return whether the rows leave as many bytes as the faster kernels of an operator need."""
         if len(new[operator]) != len(old[operator]):
             return False
         pairs = ((i, base.problem.operators[i], problem.operators[i]) for i in positions[operator])
-        return all(_rows_of(a) == _rows_of(b) and rest[i] + b.scratch_bytes <= limit for i, a, b in pairs)
+        return all(
+            _rows_of(a) == _rows_of(b) and (can_be_bare(operator) or rest[i] + b.scratch_bytes <= limit)
+            for i, a, b in pairs
+        )
+
+    def can_be_bare(operator: int) -> bool:
+        return all(step.can_be_bare or not step.scratch_bytes for step in new[operator])
 
     def with_kernels(plan: NativeRows, operators: Sequence[int]) -> NativeRows:
         """Return the plan with the faster kernels of as many operators as have a place."""
@@ -158,7 +167,10 @@ def roomier_rows(
         return with_kernels(with_kernels(plan, operators[:half]), operators[half:])
 
     wanted = sorted((item for item in gains if gains[item] > 0 and can_have(item)), key=lambda item: -gains[item])
-    return with_kernels(base, wanted)
+    plan = with_kernels(base, [item for item in wanted if not can_be_bare(item)])
+    per_step = {item: gains[item] / max(1, new[item][0].rows * new[item][0].batches) for item in wanted}
+    bare = sorted((item for item in wanted if can_be_bare(item)), key=lambda item: -per_step[item])
+    return _with_more_scratch(plan, {operator: new[operator] for operator in bare}, limit, stopped)
 
 
 def _rows_of(operator: RowOperator) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -166,33 +178,80 @@ def _rows_of(operator: RowOperator) -> list[tuple[tuple[int, ...], tuple[int, ..
     return [(firing.reads, firing.writes) for firing in operator.firings]
 
 
+def _with_more_scratch(
+    plan: NativeRows, kernels: Mapping[int, Sequence[Step]], limit: int, stopped: Callable[[], bool]
+) -> NativeRows:
+    """Return a plan in which kernels that can be bare have scratch at as many steps as find a place for it.
+
+    kernels: the steps of operators, those that gain the most at each step first.
+    """
+    if not kernels or stopped():
+        return plan
+    steps: dict[int, Sequence[Step]] = {**_by_operator(plan.program), **kernels}
+    program = replace(plan.program, steps=tuple(step for item in steps.values() for step in item))
+    problem = row_problem(program, plan.fed, _together(plan.problem), taken=plan.taken)
+    near = Packing(plan.plan.offsets, _kept_scratch(plan, problem), plan.plan.memory_bytes)
+    positions = _positions(plan)
+    wanted = [position for operator in kernels for position in positions[operator]]
+    packing = pack_more(problem, plan.plan.schedule, near, limit, wanted, unit=place_unit(limit), stopped=stopped)
+    if packing.scratch == near.scratch:
+        return plan
+    bare = [
+        frozenset(i for i, offset in enumerate(packing.scratch[position]) if offset == NO_SCRATCH)
+        for position in step_operators(problem)
+    ]
+    calls = zip(program.steps, bare, strict=True)
+    program = replace(program, steps=tuple(replace(step, bare=items) for step, items in calls))
+    problem = row_problem(program, plan.fed, _together(plan.problem), taken=plan.taken)
+    return _with_packing(plan, program, problem, packing)
+
+
+def _kept_scratch(plan: NativeRows, problem: RowProblem) -> tuple[tuple[int, ...], ...]:
+    """Return the scratch of a plan for a problem with other kernels: NO_SCRATCH where it is not of the same size."""
+    return tuple(
+        tuple(
+            place if a.scratch_bytes == b.scratch_bytes else NO_SCRATCH
+            for place, a, b in zip(places or repeat(NO_SCRATCH), before.firings, after.firings, strict=False)
+        )
+        if after.scratch_bytes
+        else ()
+        for places, before, after in zip(plan.plan.scratch, plan.problem.operators, problem.operators, strict=True)
+    )
+
+
+def _with_packing(plan: NativeRows, program: NativeProgram, problem: RowProblem, packing: Packing) -> NativeRows:
+    """Return a plan with other kernels and offsets."""
+    scratch = tuple(
+        places if item.scratch_bytes else () for places, item in zip(packing.scratch, problem.operators, strict=True)
+    )
+    size = aligned(packing.memory_bytes, SCRATCH_ALIGNMENT)
+    moved = replace(plan.plan, offsets=packing.offsets, scratch=scratch, memory_bytes=size)
+    return replace(plan, program=program, problem=problem, plan=moved)
+
+
 def _with_scratch(
     plan: NativeRows, program: NativeProgram, limit: int, stopped: Callable[[], bool]
 ) -> NativeRows | None:
     """Return a plan with the scratch of a program with other kernels, and rows moved; None if none is found."""
     problem = row_problem(program, plan.fed, _together(plan.problem), taken=plan.taken)
-    scratch = tuple(
-        place if before.scratch_bytes == after.scratch_bytes else NO_SCRATCH
-        for place, before, after in zip(plan.plan.scratch, plan.problem.operators, problem.operators, strict=True)
-    )
-    near = Packing(plan.plan.offsets, scratch, plan.plan.memory_bytes)
+    near = Packing(plan.plan.offsets, _kept_scratch(plan, problem), plan.plan.memory_bytes)
     schedule, unit = plan.plan.schedule, place_unit(limit)
     packing = pack_again(problem, schedule, near, limit, limit, unit=unit, passes=SCRATCH_PASSES, stopped=stopped)
-    if packing is None:
-        return None
-    size = aligned(packing.memory_bytes, SCRATCH_ALIGNMENT)
-    moved = replace(plan.plan, offsets=packing.offsets, scratch=packing.scratch, memory_bytes=size)
-    return replace(plan, program=program, problem=problem, plan=moved)
+    return None if packing is None else _with_packing(plan, program, problem, packing)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kernels:
-    """The steps of an operator, their scratch, and the positions of those of the smallest plan that they replace."""
+    """The steps of an operator, their scratch, and the positions of those of the smallest plan that they replace.
+
+    scratch: of each step, the offset at each of its calls. If the steps are whole, they replace those at all positions,
+    and each has one offset; else as many replace each position as there are for each, in the order of its calls.
+    """
 
     positions: tuple[int, ...]
     steps: tuple[Step, ...]
-    scratch: tuple[int, ...]
-    is_whole: bool
+    scratch: tuple[tuple[int, ...], ...]
+    is_whole: bool = False
 
 
 def _fastest(
@@ -204,22 +263,77 @@ def _fastest(
     limit: int,
 ) -> _Kernels:
     """Return the fastest kernels of an operator that fit within the limit."""
-    small, _, whole = programs
-    fittings: list[list[int] | None] = [
-        memory.scratch_of(positions),
-        memory.in_rows(positions, limit),
-        memory.as_whole(positions, whole[operator], limit)
-        if _tensors(whole.get(operator, ())) == _tensors(small[operator])
-        else None,
-    ]
-    best = min((costs[i].get(operator, 0), i) for i, fitting in enumerate(fittings) if fitting is not None)[1]
-    return _Kernels(tuple(positions), tuple(programs[best][operator]), tuple(fittings[best] or ()), best == 2)
+    small, rows, whole = (tuple(program.get(operator, ())) for program in programs)
+    small_cost, rows_cost, whole_cost, bare_cost = (cost.get(operator, 0) for cost in costs)
+    slow = _Kernels(tuple(positions), small, memory.scratch_of(positions))
+    found: list[tuple[float, _Kernels]] = [(small_cost, slow)]
+    calls = memory.calls(positions, rows, limit)
+    complete = [tuple(place for place in places if place is not None) for places in calls]
+    if calls and list(map(len, complete)) == list(map(len, calls)):
+        steps = tuple(_without_scratch(*item) for item in zip(rows, complete, strict=True))
+        bare = sum(len(step.bare) for step in steps) / max(1, sum(map(len, calls)))
+        found.append((rows_cost + (bare_cost - rows_cost) * bare, replace(slow, steps=steps, scratch=tuple(complete))))
+    elif len(calls) == len(small) == 1 and _have_parts(small[0], rows[0]):
+        # The faster kernel computes the rows at the calls that it can have, and the other one those before and behind.
+        run, everywhere = _longest_run(calls[0]), range(len(calls[0]))
+        parts = (
+            (small[0], slow.scratch[0], everywhere[: run.start]),
+            (rows[0], calls[0], run),
+            (small[0], slow.scratch[0], everywhere[run.stop :]),
+        )
+        steps = tuple(_part(step, part) for step, _, part in parts if part)
+        scratch = tuple(
+            tuple(place for place in places[part.start : part.stop] if place is not None)
+            for _, places, part in parts
+            if part
+        )
+        cost = small_cost + (rows_cost - small_cost) * len(run) / len(everywhere)
+        found.append((cost, replace(slow, steps=steps, scratch=scratch)))
+    places = memory.as_whole(positions, whole, limit) if _tensors(whole) == _tensors(small) else None
+    if places is not None:
+        found.append((whole_cost, _Kernels(slow.positions, whole, places, is_whole=True)))
+    return min(found, key=lambda item: item[0])[1]
+
+
+def _without_scratch(step: Step, places: Sequence[int]) -> Step:
+    """Return a step whose calls without a place for their scratch are bare."""
+    bare = (i for i, place in enumerate(places) if place == NO_SCRATCH)
+    return replace(step, bare=frozenset(bare)) if step.can_be_bare else step
+
+
+def _have_parts(*steps: Step) -> bool:
+    """Return whether calls of steps can be steps of their own: each computes one row of the only batch."""
+    far = LIMITS["int16_t"][1]  # the most that a part skips of an input
+    return all(
+        step.band == step.batches == 1
+        and not step.accumulates
+        and all(step.rows * item.stride - item.pad <= far for item in step.inputs)
+        for step in steps
+    )
+
+
+def _part(step: Step, calls: range) -> Step:
+    """Return the step of some of the calls, one for each row."""
+    return replace(
+        step,
+        rows=len(calls),
+        inputs=tuple(replace(item, pad=item.pad - calls.start * item.stride) for item in step.inputs),
+        output_offset=step.output_offset + calls.start * step.row_bytes,
+        bare=frozenset(i - calls.start for i in step.bare if i in calls),
+        first=calls.start,
+    )
+
+
+def _longest_run(places: Sequence[int | None]) -> range:
+    """Return where the longest run of numbers is."""
+    ends = [-1, *(i for i, place in enumerate(places) if place is None), len(places)]
+    return max((range(before + 1, end) for before, end in pairwise(ends)), key=len)
 
 
 def _with_kernels(base: NativeRows, memory: _Memory, kernels: Sequence[_Kernels]) -> NativeRows:
     """Return a plan with other kernels."""
     steps: list[Step] = []
-    of_steps: list[int] = []
+    of_steps: list[tuple[int, ...]] = []
     keys_of_steps: list[tuple[int, ...]] = []
     # The steps of the new program that fire instead of each operator of the base.
     instead: dict[int, Sequence[int]] = {}
@@ -231,18 +345,21 @@ def _with_kernels(base: NativeRows, memory: _Memory, kernels: Sequence[_Kernels]
             instead[item.positions[0]] = following
             keys_of_steps += [(*segments[0], i) for i in range(len(item.steps))]
         else:
-            instead.update((position, [new]) for position, new in zip(item.positions, following, strict=True))
-            keys_of_steps += segments
+            count = len(item.steps) // len(item.positions)
+            instead.update((p, following[i * count : (i + 1) * count]) for i, p in enumerate(item.positions))
+            keys_of_steps += [segment for segment in segments for _ in range(count)]
         steps += item.steps
         of_steps += item.scratch
     program = replace(base.program, steps=tuple(steps))
     problem = row_problem(program, base.fed, _together(base.problem), taken=base.taken)
     # Operators of the application stay in their segments, in the same order.
-    scratch = [NO_SCRATCH] * len(problem.operators)
+    scratch: list[tuple[int, ...]] = [()] * len(problem.operators)
     keys: list[tuple[int, ...]] = [()] * len(problem.operators)
     of_problem = step_operators(problem)
-    for position, start, key in zip(of_problem, of_steps, keys_of_steps, strict=True):
-        scratch[position], keys[position] = start, key
+    for position, offsets, key in zip(of_problem, of_steps, keys_of_steps, strict=True):
+        keys[position] = key
+        if problem.operators[position].scratch_bytes:
+            scratch[position] = offsets * (len(problem.operators[position].firings) // len(offsets))
     places = {before: [of_problem[step] for step in new] for before, new in instead.items()}
     for position, before in zip(_of_application(problem), _of_application(base.problem), strict=True):
         keys[position] = (memory.segment[before],)
@@ -250,8 +367,9 @@ def _with_kernels(base: NativeRows, memory: _Memory, kernels: Sequence[_Kernels]
     cuts = tuple(i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1])
     schedule = _moved_steps(base, problem, places)
     ends = (
-        aligned(start + item.scratch_bytes, SCRATCH_ALIGNMENT)
-        for start, item in zip(scratch, problem.operators, strict=True)
+        aligned(place + firing.scratch_bytes, SCRATCH_ALIGNMENT)
+        for offsets, item in zip(scratch, problem.operators, strict=True)
+        for place, firing in zip(offsets, item.firings, strict=False)
     )
     plan = RowPlan(
         schedule,
@@ -302,22 +420,19 @@ def _positions(base: NativeRows) -> dict[int, list[int]]:
 def _moved_steps(base: NativeRows, problem: RowProblem, places: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
     """Return the base's schedule for a problem in which others fire instead of each operator.
 
-    places: these; an operator that others replace runs alone, and all of their firings come where its first one was.
+    places: these; with as many firings as the operator, they take its turns. Others run alone, and all of their firings
+    come where its first one was.
     """
-    same = {position for position, new in places.items() if _fires_alike(base.problem, position, problem, new)}
-    begun: set[int] = set()
+    turns = {position: [i for i in new for _ in problem.operators[i].firings] for position, new in places.items()}
+    done = [0] * len(base.problem.operators)
     steps: list[int] = []
     for position in base.plan.schedule:
-        if position in same:
-            steps += places[position]
-        elif position not in begun:
-            begun.add(position)
-            steps += [new for new in places[position] for _ in problem.operators[new].firings]
+        if len(turns[position]) == len(base.problem.operators[position].firings):
+            steps.append(turns[position][done[position]])
+        elif not done[position]:
+            steps += turns[position]
+        done[position] += 1
     return tuple(steps)
-
-
-def _fires_alike(base: RowProblem, position: int, problem: RowProblem, new: Sequence[int]) -> bool:
-    return len(new) == 1 and len(base.operators[position].firings) == len(problem.operators[new[0]].firings)
 
 
 def _moved(base: NativeRows, problem: RowProblem) -> tuple[int, ...]:
@@ -349,26 +464,36 @@ class _Memory:
         self._offsets, self._sizes = np.array(base.plan.offsets), np.array(problem.row_sizes())
         self._tensors = {item.tensor: i for i, item in enumerate(problem.tensors)}
 
-    def scratch_of(self, positions: Sequence[int]) -> list[int]:
-        """Return the scratch of the smallest plan's steps at these positions."""
-        return [self._base.plan.scratch[position] for position in positions]
+    def scratch_of(self, positions: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """Return the scratch of each call of the steps at these positions, NO_SCRATCH if it has none."""
+        scratch, operators = self._base.plan.scratch, self._base.problem.operators
+        return tuple(scratch[i] or (NO_SCRATCH,) * len(operators[i].firings) for i in positions)
 
-    def in_rows(self, positions: Sequence[int], limit: int) -> list[int] | None:
-        """Return the scratch of the faster steps at these positions; None if it has no place or rows are too close."""
-        result = []
-        for position in positions:
-            old, new = self._base.problem.operators[position], self._faster.operators[position]
-            if len(old.firings) != len(new.firings):
-                return None
-            for step, before, firing in zip(self._steps[position], old.firings, new.firings, strict=True):
-                same = firing.reads == before.reads and firing.writes == before.writes
-                if not same or not self._keeps_distances(firing, step):
-                    return None
-            scratch = self._gap(self._steps[position], new.scratch_bytes, limit)
-            if scratch is None:
-                return None
-            result.append(scratch)
-        return result
+    def calls(self, positions: Sequence[int], faster: Sequence[Step], limit: int) -> list[list[int | None]]:
+        """Return the scratch of each call of the faster steps at these positions: NO_SCRATCH if it has none.
+
+        None if it has no place although the step cannot be bare, or if the rows are too close. An empty list if there
+        are not as many steps.
+        """
+        if len(positions) != len(faster):
+            return []
+        return [self._calls(*item, limit) for item in zip(positions, faster, strict=True)]
+
+    def _calls(self, position: int, faster: Step, limit: int) -> list[int | None]:
+        old, new = self._base.problem.operators[position], self._faster.operators[position]
+        if len(old.firings) != len(new.firings):
+            return [None] * len(old.firings)
+        steps = self._steps[position]
+        places = self._places(steps, new.scratch_bytes, limit)
+        can_be_bare = faster.can_be_bare or not new.scratch_bytes
+        return [
+            place
+            if (firing.reads, firing.writes) == (before.reads, before.writes)
+            and self._keeps_distances(firing, step)
+            and (can_be_bare or place != NO_SCRATCH)
+            else None
+            for place, step, before, firing in zip(places, steps, old.firings, new.firings, strict=True)
+        ]
 
     def _keeps_distances(self, firing: Firing, step: int) -> bool:
         distances = dict(firing.overlaps)
@@ -382,8 +507,13 @@ class _Memory:
             and self._offsets[written] < self._offsets[row] + self._sizes[row]
         )
 
-    def as_whole(self, positions: Sequence[int], steps: Sequence[Step], limit: int) -> list[int] | None:
-        """Return the scratch of steps on whole tensors that replace those at these positions, which must run alone."""
+    def as_whole(
+        self, positions: Sequence[int], steps: Sequence[Step], limit: int
+    ) -> tuple[tuple[int, ...], ...] | None:
+        """Return the scratch of steps on whole tensors that replace those at these positions, which must run alone.
+
+        It is at the same offset at all calls, because any of them may be at any of the moments.
+        """
         if any(self.segment.count(self.segment[position]) > 1 for position in positions):
             return None
         moments = [step for position in positions for step in self._steps[position]]
@@ -394,11 +524,11 @@ class _Memory:
         for step in steps:
             if not self._can_be_whole(step, moments, single=len(steps) == len(positions) == 1):
                 return None
-            scratch = self._gap(moments, step.scratch_bytes, limit)
-            if scratch is None:
+            places = tuple(dict.fromkeys(self._places(moments, step.scratch_bytes, limit)))
+            if len(places) > 1 or (NO_SCRATCH in places and step.scratch_bytes):
                 return None
-            result.append(scratch)
-        return result
+            result.append(places)
+        return tuple(result)
 
     def _can_be_whole(self, step: Step, moments: Sequence[int], *, single: bool) -> bool:
         """Return whether a step's tensors lie together and are not closer than its kernel allows."""
@@ -461,21 +591,27 @@ class _Memory:
             return 0, 0
         return int(self._offsets[self._rows(root)][0]), tensor.rows * tensor.row_bytes
 
-    def _gap(self, steps: Sequence[int], size: int, limit: int) -> int | None:
-        """Return the lowest offset at which bytes are free at all of these steps; None if that is above the limit."""
+    def _places(self, steps: Sequence[int], size: int, limit: int) -> list[int]:
+        """Return for each of these steps an offset at which bytes are free then, NO_SCRATCH if there is none.
+
+        There are few different ones: one if it is free at all steps, the lowest of several. A size of 0 has none.
+        """
         if not size:
-            return NO_SCRATCH
+            return [NO_SCRATCH] * len(steps)
         moments = np.array(steps)
-        following = np.searchsorted(moments, self._first)
-        alive = (following < len(moments)) & (moments[np.minimum(following, len(moments) - 1)] <= self._last)
-        offset = 0
-        for start, end in sorted(
-            zip(self._offsets[alive].tolist(), (self._offsets + self._sizes)[alive].tolist(), strict=True)
-        ):
-            if start - offset >= size:
-                break
-            offset = max(offset, aligned(end, SCRATCH_ALIGNMENT))
-        return offset if aligned(offset + size, SCRATCH_ALIGNMENT) <= limit else None
+        is_live = (self._first[:, None] <= moments) & (moments <= self._last[:, None])
+        live = is_live.any(axis=1)
+        starts, ends, is_live = self._offsets[live], (self._offsets + self._sizes)[live], is_live[live]
+        places = np.unique([0, *-(-ends // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT])
+        places = places[places + aligned(size, SCRATCH_ALIGNMENT) <= limit]
+        is_met = (starts < places[:, None] + size) & (places[:, None] < ends)
+        is_free = is_met.astype(np.int32) @ is_live.astype(np.int32) == 0
+        result = np.full(len(moments), NO_SCRATCH)
+        while is_free.any():
+            best = int(is_free.sum(axis=1).argmax())
+            result[is_free[best]] = places[best]
+            is_free[:, is_free[best]] = False
+        return [int(place) for place in result]
 
 
 def rows_memory(rows: NativeRows) -> NativeMemory:
@@ -485,6 +621,7 @@ def rows_memory(rows: NativeRows) -> NativeMemory:
     """
     problem, plan = rows.problem, rows.plan
     needs = live_bytes(problem, plan.schedule)
+    firings = [firing for _, firing in steps_of(problem, plan.schedule)]
     peak = max(range(len(needs)), key=needs.__getitem__, default=0)
     numbers = step_numbers(problem)
     position = numbers[plan.schedule[peak]] if plan.schedule else 0
@@ -506,26 +643,25 @@ def rows_memory(rows: NativeRows) -> NativeMemory:
                 )
             )
             offsets.append(min(plan.offsets[row] for row in live))
-    operator = problem.operators[plan.schedule[peak]] if plan.schedule else None
-    if operator is not None and operator.scratch_bytes:
+    if plan.schedule and (scratch := firings[peak].scratch_bytes):
         buffers.append(
             Buffer(
                 subgraph=0,
                 tensor=-1,
-                name=operator.name,
-                size_bytes=operator.scratch_bytes,
+                name=problem.operators[plan.schedule[peak]].name,
+                size_bytes=scratch,
                 lifetime=Lifetime(position, position),
                 operator=position,
                 alignment=SCRATCH_ALIGNMENT,
                 granule=1,
             )
         )
-        offsets.append(plan.scratch[plan.schedule[peak]])
+        offsets.append(plan.scratch[plan.schedule[peak]][plan.schedule[:peak].count(plan.schedule[peak])])
     optimal: Proof = "bound met" if plan.memory_bytes == plan.lower_bound else "none"
     return NativeMemory(
         LayoutProblem(tuple(buffers)),
         Layout(tuple(offsets), plan.memory_bytes, plan.lower_bound, optimal),
         {tensor.tensor: plan.offsets[problem.first_row(i)] for i, tensor in enumerate(problem.tensors) if tensor.rows},
-        {numbers[i]: offset for i, offset in enumerate(plan.scratch) if offset != NO_SCRATCH},
+        {numbers[i]: max(offsets) for i, offsets in enumerate(plan.scratch) if offsets},
         {},
     )

@@ -20,6 +20,7 @@ from edgetool.memory.streaming.planner import place_unit
 from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
 
 TOGETHER, EACH, CONSTANT = 0xFFFF, 0xFFFE, 0xFFFD
+NONE = 0xFFFF  # the place of what does not exist
 MAX_SHARED = 256  # places that a byte distinguishes
 # Bytes of the structs on a core of 32 bits.
 POINTER, STEP, ACCESS, WALK, CELLS, TABLES = 4, 16, 6, 14, 8, 44
@@ -255,17 +256,33 @@ class _Writer:
             size = self._program.graph.tensors[state].size_bytes
             tensor, first, cells = self._access(place.root, place.offset, size)
             accesses.append(_struct(tensor, first, self._walks.number(1, cells, 1, 1, 1, 0, 1)))
-        scratch = self._plan.scratch[self._operators[position]]
+        scratch, is_moving = self._scratch(self._plan.scratch[self._operators[position]], step)
         return _struct(
             f"&{self._name}_op_{position}",
             self._access_start(tuple(accesses)),
-            0 if scratch == NO_SCRATCH else self._place(scratch),
+            scratch,
             _fits("batches", step.batches, "uint16_t", what),
             _fits("band", step.band, "uint16_t", what),
             _fits("kernels", self._kernels.number(step.kernel), "uint8_t", what),
             _fits("inputs", len(step.inputs), "uint8_t", what),
             len(step.states),
+            int(is_moving),
         )
+
+    def _scratch(self, offsets: Sequence[int], step: Step) -> tuple[int | str, bool]:
+        """Return the place of the scratch, or the tensor with a cell for each output row, and which of both it is.
+
+        The cell is the scratch of the call that computes the row.
+        """
+        if not offsets:
+            return "EDGETOOL_NONE", False
+        places = [NONE if offset == NO_SCRATCH else self._place(offset) for offset in offsets]
+        if len({*places}) == 1:
+            return places[0], False
+        calls = -(-step.rows // step.band)
+        rows = range(step.rows * step.batches)
+        of_rows = [places[row // step.rows * calls + row % step.rows // step.band] for row in rows]
+        return self._number(_cells_at(of_rows)), True
 
     def _access_start(self, accesses: tuple[str, ...]) -> int:
         """Return the number of the first of the accesses of a step."""
@@ -332,12 +349,7 @@ class _Writer:
         places = (
             tuple(self._place(offset) for offset in self._cell_offsets(root)) if not self._lies_together(root) else ()
         )
-        if not places:
-            return _Tensor(item.row_bytes, TOGETHER, (self._place(self._start(root)),))
-        numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
-        if len(numbers) > MAX_SHARED or 2 * len(numbers) >= len(places):
-            return _Tensor(0, EACH, places)
-        return _Tensor(0, 0, tuple(numbers), tuple(numbers[place] for place in places))
+        return _cells_at(places) if places else _Tensor(item.row_bytes, TOGETHER, (self._place(self._start(root)),))
 
     def _cell_offsets(self, root: int) -> Sequence[int]:
         rows = self._problem.rows_of(self._roots[root])
@@ -382,6 +394,14 @@ class _Writer:
         if number >= CONSTANT:
             raise _too_large("places", number, "the model")
         return _struct(tensor.cell_bytes, start, number)
+
+
+def _cells_at(places: Sequence[int]) -> _Tensor:
+    """Return cells with places of their own."""
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    if len(numbers) > MAX_SHARED or 2 * len(numbers) >= len(places):
+        return _Tensor(0, EACH, tuple(places))
+    return _Tensor(0, 0, tuple(numbers), tuple(numbers[place] for place in places))
 
 
 def _longest_first(sequences: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -237,7 +237,7 @@ def _operator(program: NativeProgram, step: Step, cells: dict[int, _Cells]) -> R
         for row in cells[places[index].root].at(places[index].offset, tensors[index].size_bytes)
     )
     firings = _firings(step, cells[place.root], place.offset + step.output_offset, sources, states)
-    return RowOperator(step.kernel, firings, step.scratch_bytes, step.accumulates, _weight_bytes(program, step))
+    return RowOperator(step.kernel, firings, step.accumulates, _weight_bytes(program, step))
 
 
 @lru_cache(maxsize=KNOWN_FIRINGS)
@@ -255,7 +255,7 @@ def _firings(
     """
     of_rows = [row_distance(step, number) for number in range(len(step.inputs))]
     of_tensors = [_tensor_distance(step, number) for number in range(len(step.inputs))]
-    firings = []
+    firings: list[Firing] = []
     for batch in range(step.batches):
         for y in range(0, step.rows, step.band):
             count = min(step.band, step.rows - y)
@@ -272,7 +272,7 @@ def _firings(
                     of_tensor = of_tensors[number]
                     if of_tensor is not None:
                         # The row is as far from the output as in tensors at their distance.
-                        there = of_tensor + start - (batch * step.rows + y) * step.row_bytes
+                        there = of_tensor + start - (batch * step.rows + step.first + y) * step.row_bytes
                         distance = there if distance is None else min(distance, there)
                     is_whole = (source.offset + start) % size == 0
                     for i, cell in enumerate(source.cells.at(source.offset + start, source.length)):
@@ -281,7 +281,8 @@ def _firings(
             row = 0 if step.accumulates else batch * step.rows + y
             written = output.at(begin + row * step.row_bytes, count * step.row_bytes)
             overlaps = tuple((cell, distance) for cell, distance in sorted(read.items()) if distance is not None)
-            firings.append(Firing(tuple(sorted(read)), (*written, *states), overlaps))
+            scratch_bytes = 0 if len(firings) in step.bare else step.scratch_bytes
+            firings.append(Firing(tuple(sorted(read)), (*written, *states), overlaps, scratch_bytes))
     return tuple(firings)
 
 

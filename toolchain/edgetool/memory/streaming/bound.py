@@ -241,8 +241,7 @@ class _Network:
         for row in sorted(distances, key=lambda row: -distances[row]):
             behind = sum(max(0, size - max(0, distances[row] - start)) for start, size in created)
             saved = min(saved + self._sizes[row], behind)
-        scratch = self._operators[self._operator_of[index]].scratch_bytes
-        return scratch + sum(size for _, size in created) - saved
+        return firing.scratch_bytes + sum(size for _, size in created) - saved
 
     def needs_in(self, schedule: Sequence[int]) -> Numbers:
         """Return the bytes that each firing needs in a schedule."""

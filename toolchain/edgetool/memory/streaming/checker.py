@@ -23,7 +23,8 @@ UNIT = 64  # offsets of large plans are multiples of a power of two up to this
 
 def row_plan_problems(problem: RowProblem, plan: RowPlan) -> list[str]:
     """Return what is wrong with a plan: nothing if it is valid. The first error ends the execution."""
-    if len(plan.offsets) != problem.row_count or len(plan.scratch) != len(problem.operators):
+    firings = [len(operator.firings) if operator.scratch_bytes else 0 for operator in problem.operators]
+    if len(plan.offsets) != problem.row_count or [len(offsets) for offsets in plan.scratch] != firings:
         return ["the plan is of another problem"]
     placed = _placement_problems(problem, plan)
     return placed[:1] or _Execution(problem, plan).problems()
@@ -53,11 +54,11 @@ def _placement_problems(problem: RowProblem, plan: RowPlan) -> list[str]:
                 problems.append(f"row {i} of {tensor.name} is not behind row {i - 1}")
             elif i % tensor.group == 0 and offset % tensor.alignment:
                 problems.append(f"row {i} of {tensor.name} is not aligned")
-    for operator, offset in zip(problem.operators, plan.scratch, strict=True):
-        if not operator.scratch_bytes:
-            continue
-        if not 0 <= offset <= plan.memory_bytes - operator.scratch_bytes or offset % SCRATCH_ALIGNMENT:
-            problems.append(f"the scratch of {operator.name} is outside the memory or not aligned")
+    for operator, offsets in zip(problem.operators, plan.scratch, strict=True):
+        for firing, offset in zip(operator.firings, offsets, strict=False):
+            is_inside = 0 <= offset <= plan.memory_bytes - firing.scratch_bytes
+            if firing.scratch_bytes and (not is_inside or offset % SCRATCH_ALIGNMENT):
+                problems.append(f"the scratch of {operator.name} is outside the memory or not aligned")
     return problems
 
 
@@ -113,13 +114,13 @@ class _Execution:
         read = [*firing.reads, *(row for row in firing.writes if row in self._written)]
         for row in self._overwritten(read):
             return f"{operator.name} reads {self._name(row)}, which is not there"
-        scratch = slice(self._plan.scratch[number], self._plan.scratch[number] + operator.scratch_bytes)
-        if operator.scratch_bytes:
-            self._owner[scratch] = NOTHING
+        start = self._plan.scratch[number][count] if firing.scratch_bytes else 0
+        scratch = slice(start, start + firing.scratch_bytes)
+        self._owner[scratch] = NOTHING
         for row in self._overwritten(read):
             return f"{operator.name}: its scratch shares bytes with {self._name(row)}, which it reads"
         self._take(firing.writes)
-        if operator.scratch_bytes and (self._owner[scratch] != NOTHING).any():
+        if (self._owner[scratch] != NOTHING).any():
             return f"{operator.name}: its scratch shares bytes with a row that it writes"
         for row in self._overwritten(firing.writes):
             return f"{operator.name}: {self._name(row)} shares bytes with another row that it writes"

@@ -1,7 +1,8 @@
 """Where each row is: offsets for the rows and the scratch of a schedule, in as little memory as possible.
 
-A block is what lies together: a group of rows, or an operator's scratch. Each of its rows occupies its bytes from the
-step that writes it to the last one that reads it, scratch at all steps of its operator.
+A block is what lies together: a group of rows, or the scratch of a firing, at first that of all firings of an operator.
+Each of its rows occupies its bytes from the step that writes it to the last one that reads it, scratch at the steps of
+its firings.
 
 Two searches follow each other. The first places all blocks one by one at the lowest offset that is free, in an order in
 which blocks that end at the top come earlier each time. The second lowers the top: blocks that end above it lose their
@@ -14,10 +15,10 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 from math import gcd
 from typing import NamedTuple
 
@@ -36,6 +37,10 @@ ORDER_WORK = 32_000  # the conflicts that are considered in a placement for each
 PASS_MOVES = 200
 BLOCK_MOVES = 0.6
 ATTEMPTS = 6
+# The share of the memory that scratch with an offset for each firing must save, because tables are larger with it.
+APART_GAIN = 0.02
+# The moves to make room for more scratch: for that of one firing, and in vain for all.
+MOVES_AT_ONCE, MORE_MOVES = 60, 2_000
 # How far below the best top it tries the next one, as parts of the distance to the target: one after the other in vain.
 PARTS = (8, 16, 32, 4)
 ROUNDS = 2  # in which rows of each tensor move to fewer places
@@ -52,10 +57,10 @@ CHUNK = 256  # parts of which all conflicts with others are considered at once
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """The offset of each row and of each operator's scratch, and the bytes up to the end of the highest."""
+    """The offset of each row and of the scratch of each firing, as in RowPlan, and the end of the highest."""
 
     offsets: tuple[int, ...]
-    scratch: tuple[int, ...]
+    scratch: tuple[tuple[int, ...], ...]
     memory_bytes: int
 
 
@@ -78,12 +83,21 @@ def pack_rows(
         passes: The effort; see PASSES.
         stopped: Whether to stop after the current pass.
     """
-    blocks = _blocks(problem, tuple(schedule), unit)
+    blocks = _blocks(problem, tuple(schedule), unit, apart=False)
     starts = _by_order(blocks, target, passes, stopped)
     offsets = starts[0]
     if blocks.top(offsets) > target and not stopped():
         offsets = _by_displacing(blocks, starts, target, passes, stopped)
-    return blocks.packing(offsets)
+    packing = blocks.packing(offsets)
+    enough = (1 - APART_GAIN) * packing.memory_bytes
+    if target <= enough and len(blocks.scratch) < sum(map(len, packing.scratch)) and not stopped():
+        # The scratch of each firing alone: a search with more blocks, for which there is a good packing to start from.
+        blocks = _blocks(problem, tuple(schedule), unit)
+        starts = [blocks.offsets_in(packing), *_by_order(blocks, target, passes, stopped)]
+        starts.sort(key=blocks.top)
+        apart = blocks.packing(_by_displacing(blocks, starts, target, passes, stopped))
+        packing = apart if apart.memory_bytes <= enough else packing
+    return packing
 
 
 def pack_again(
@@ -118,6 +132,57 @@ def pack_again(
     return blocks.packing(offsets)
 
 
+def pack_more(
+    problem: RowProblem,
+    schedule: Sequence[int],
+    near: Packing,
+    limit: int,
+    wanted: Sequence[int],
+    *,
+    unit: int = 1,
+    stopped: Callable[[], bool] = never,
+) -> Packing:
+    """Return offsets within a limit with as much more scratch as finds a place; NO_SCRATCH for the rest.
+
+    Rows and other scratch move to make room, and what has a place keeps one.
+
+    Args:
+        problem: The rows and firings, with all scratch that shall have a place.
+        schedule: The operator that fires at each step.
+        near: A packing within the limit, in which only wanted scratch has no place.
+        limit: The memory in bytes.
+        wanted: The operators whose scratch may be left without a place, the ones that need it most first.
+        unit: All offsets are multiples of it.
+        stopped: Whether to end the search.
+    """
+    blocks = _blocks(problem, tuple(schedule), unit)
+    offsets, generator = blocks.offsets_in(near), _Generator()
+    numbers = {item: block for block, item in enumerate(blocks.scratch, len(offsets) - len(blocks.scratch))}
+    waiting = [number for operator in wanted for item, number in numbers.items() if item[0] == operator]
+    waiting = [number for number in waiting if offsets[number] == UNPLACED and blocks.sizes[number] <= limit]
+    there = np.where(np.array(offsets, np.int64) == UNPLACED, FAR_BELOW, offsets)
+    absent = set()
+    for block in waiting:
+        place = blocks.lowest(block, there)
+        if place + blocks.sizes[block] <= limit:
+            offsets[block] = there[block] = place
+        else:
+            absent.add(block)
+    moves = MORE_MOVES
+    for block in sorted(absent, key=waiting.index):
+        search = _Displacing(blocks, offsets, limit, generator, largest_first=True, absent=absent - {block})
+        while search.waiting and search.moves < MOVES_AT_ONCE:
+            search.place_one()
+        if search.waiting:
+            moves -= search.moves
+        else:
+            absent.discard(block)
+            offsets = [UNPLACED if place == FAR_BELOW else place for place in search.offsets.tolist()]
+        if moves <= 0 or stopped():
+            break
+    return blocks.packing(offsets)
+
+
 def with_few_places(problem: RowProblem, schedule: Sequence[int], packing: Packing, *, unit: int = 1) -> Packing:
     """Return a packing in no more memory in which rows of a tensor lie together or share places where they can.
 
@@ -127,7 +192,10 @@ def with_few_places(problem: RowProblem, schedule: Sequence[int], packing: Packi
     blocks = _blocks(problem, tuple(schedule), unit)
     tensors = enumerate(problem.tensors)
     firsts = [row for i, tensor in tensors for row in problem.rows_of(i)[:: tensor.group]]
-    offsets = [*(packing.offsets[row] for row in firsts), *(packing.scratch[number] for number in blocks.operators)]
+    offsets = [
+        *(packing.offsets[row] for row in firsts),
+        *(packing.scratch[i][first] for i, (first, *_) in blocks.scratch),
+    ]
     return blocks.packing(blocks.with_few_places(offsets))
 
 
@@ -207,11 +275,19 @@ class _Displacing:
     """A search for offsets below a limit.
 
     offsets: those of blocks, FAR_BELOW for blocks without a place. waiting: these, behind their sizes and the order in
-    which they lost their places; sorted if the largest comes first. moves: how many blocks have been placed.
+    which they lost their places; sorted if the largest comes first. moves: how many blocks have been placed. absent:
+    blocks that need no place.
     """
 
     def __init__(
-        self, blocks: _Blocks, offsets: Sequence[int], limit: int, generator: _Generator, *, largest_first: bool
+        self,
+        blocks: _Blocks,
+        offsets: Sequence[int],
+        limit: int,
+        generator: _Generator,
+        *,
+        largest_first: bool,
+        absent: Collection[int] = (),
     ) -> None:
         self._blocks, self._generator, self._largest_first = blocks, generator, largest_first
         there, sizes = np.array(offsets, np.int64), np.array(blocks.sizes, np.int64)
@@ -222,7 +298,7 @@ class _Displacing:
         self.moves = 0
         self._last = (limit - sizes).tolist()
         self._weights: Numbers = np.ones(len(sizes), np.int64)
-        self._wait(np.flatnonzero(~has_place).tolist())
+        self._wait([block for block in np.flatnonzero(~has_place).tolist() if block not in absent])
 
     def _wait(self, displaced: Sequence[int]) -> None:
         """Add blocks that have no place to those that wait."""
@@ -297,17 +373,19 @@ class _Blocks:
     o + start on that are below o + end.
     """
 
-    def __init__(self, problem: RowProblem, schedule: Sequence[int], unit: int) -> None:
+    def __init__(self, problem: RowProblem, schedule: Sequence[int], unit: int, *, apart: bool = True) -> None:
         self._problem = problem
         last = last_steps(problem, schedule)
         first = first_steps(problem, schedule)
         tensor_of = problem.tensor_of_rows()
-        scratch_steps: dict[int, list[int]] = {}
+        scratch_steps: dict[tuple[int, int], int] = {}  # by operator and number of its firing
+        fired = [0] * len(problem.operators)
         # The distances of rows that are written from rows that they may overlap.
         distances: dict[tuple[int, int], int] = {}
         for step, (number, firing) in enumerate(steps_of(problem, tuple(schedule))):
-            if problem.operators[number].scratch_bytes:
-                scratch_steps.setdefault(number, []).append(step)
+            if firing.scratch_bytes:
+                scratch_steps[number, fired[number]] = step
+            fired[number] += 1
             if firing.overlaps and _lie_together(problem, tensor_of, firing.writes):
                 size = problem.tensors[tensor_of[firing.writes[0]]].row_bytes
                 for row, distance in firing.overlaps:
@@ -327,12 +405,17 @@ class _Blocks:
                 if first[row] <= last[row]:
                     end = begin + tensor.row_bytes
                     parts.append(_Part(len(self.sizes) - 1, row, first[row], max(first[row], last[row]), begin, end))
-        self.operators = sorted(scratch_steps)
-        for number in self.operators:
-            size = problem.operators[number].scratch_bytes
-            self.sizes.append(size)
-            self.alignments.append(max(unit, SCRATCH_ALIGNMENT))
-            parts += [_Part(len(self.sizes) - 1, -1, step, step, 0, size) for step in scratch_steps[number]]
+        # What the blocks behind those of rows are: operators and their firings.
+        self.scratch: list[tuple[int, tuple[int, ...]]] = []
+        for number, operator in enumerate(problem.operators):
+            firings = tuple(i for i, firing in enumerate(operator.firings) if (number, i) in scratch_steps)
+            for together in [(i,) for i in firings] if apart else [firings][: len(firings)]:
+                size = max(operator.firings[i].scratch_bytes for i in together)
+                steps = (scratch_steps[number, i] for i in together)
+                parts += [_Part(len(self.sizes), -1, step, step, 0, size) for step in steps]
+                self.sizes.append(size)
+                self.alignments.append(max(unit, SCRATCH_ALIGNMENT))
+                self.scratch.append((number, together))
         parts.sort(key=lambda part: part.first)
         self._parts = parts
         self._unit = gcd(*self.alignments)  # of all offsets at which conflicts begin or end
@@ -373,10 +456,11 @@ class _Blocks:
             places = [next(rows) for _ in range(tensor.rows)]
             for i in range(0, tensor.rows, tensor.group):
                 group = places[i : i + tensor.group]
-                together = range(group[0], group[0] + len(group) * tensor.row_bytes, tensor.row_bytes or 1)
-                is_place = (len(group) == 1 or group == list(together)) and not group[0] % self.alignments[len(offsets)]
+                together = [group[0] + k * tensor.row_bytes for k in range(len(group))]
+                is_place = group == together and not group[0] % self.alignments[len(offsets)]
                 offsets.append(group[0] if is_place else UNPLACED)
-        return offsets + [packing.scratch[number] for number in self.operators]
+        scratch = packing.scratch
+        return offsets + [scratch[number][i] if scratch[number] else UNPLACED for number, (i, *_) in self.scratch]
 
     def without_conflicts(self, offsets: Sequence[int]) -> list[int]:
         """Return offsets without those that conflict with others, for which they are UNPLACED."""
@@ -411,31 +495,33 @@ class _Blocks:
         """Place blocks in an order, each at the lowest offset that is free; return the offset of each."""
         offsets = np.full(len(self.sizes), FAR_BELOW, np.int64)
         for i in order:
-            others, distances, _ = self.edges(i)
-            edges = offsets.take(others)
-            edges += distances
-            count = len(others) // 2
-            starts, ends = edges[:count], edges[count:]
-            in_order = starts.argsort()
-            # The first offset behind each conflict and all that begin before it, if the next one begins further on.
-            places = np.zeros(count + 1, np.int64)
-            np.maximum.accumulate(ends.take(in_order), out=places[1:])
-            np.maximum(places, 0, out=places)
-            free = self.aligned_up(i, places)
-            is_free = free[:-1] < starts.take(in_order)
-            first = int(is_free.argmax()) if count else 0
-            offsets[i] = free[first if count and is_free[first] else count]
+            offsets[i] = self.lowest(i, offsets)
         return offsets.tolist()
+
+    def lowest(self, block: int, offsets: Numbers) -> int:
+        """Return the lowest offset for a block that conflicts with no other one at its own offset."""
+        others, distances, _ = self.edges(block)
+        edges = offsets.take(others)
+        edges += distances
+        count = len(others) // 2
+        starts, ends = edges[:count], edges[count:]
+        in_order = starts.argsort()
+        # The first offset behind each conflict and all that begin before it, if the next one begins further on.
+        places = np.zeros(count + 1, np.int64)
+        np.maximum.accumulate(ends.take(in_order), out=places[1:])
+        np.maximum(places, 0, out=places)
+        free = self.aligned_up(block, places)
+        is_free = free[:-1] < starts.take(in_order)
+        first = int(is_free.argmax()) if count else 0
+        return int(free[first if count and is_free[first] else count])
 
     def with_few_places(self, offsets: Sequence[int]) -> list[int]:
         """Return offsets with no higher top; see the function."""
         there, top = np.array(offsets, np.int64), self.top(offsets)
         for _ in range(ROUNDS):
-            before, first = there.copy(), 0
-            for tensor in self._problem.tensors:
-                blocks = range(first, first + -(-tensor.rows // tensor.group))
-                first = blocks.stop
-                if self._put_together(blocks, there, top):
+            before = there.copy()
+            for blocks, are_rows in self._families():
+                if are_rows and self._put_together(blocks, there, top):
                     continue
                 places = Counter(there[blocks.start : blocks.stop].tolist())
                 for place, _ in sorted(places.items(), key=lambda item: (item[1], item[0])):
@@ -445,6 +531,18 @@ class _Blocks:
             if (there == before).all():
                 break
         return [int(offset) for offset in there]
+
+    def _families(self) -> Iterator[tuple[range, bool]]:
+        """Yield the blocks of each tensor, and those of each operator's scratch; and whether they are rows."""
+        first = 0
+        for tensor in self._problem.tensors:
+            blocks = range(first, first + -(-tensor.rows // tensor.group))
+            yield blocks, True
+            first = blocks.stop
+        for _, items in groupby(self.scratch, lambda item: item[0]):
+            blocks = range(first, first + len(list(items)))
+            yield blocks, False
+            first = blocks.stop
 
     def _put_together(self, blocks: range, there: Numbers, top: int) -> bool:
         """Put blocks behind each other if there is room for that, and return whether there was."""
@@ -489,8 +587,9 @@ class _Blocks:
             places[here] -= 1
 
     def top(self, offsets: Sequence[int]) -> int:
-        """Return the end of the highest block."""
-        return max((offset + size for offset, size in zip(offsets, self.sizes, strict=True)), default=0)
+        """Return the end of the highest block that has a place."""
+        ends = (offset + size for offset, size in zip(offsets, self.sizes, strict=True) if offset != UNPLACED)
+        return max(ends, default=0)
 
     def packing(self, offsets: Sequence[int]) -> Packing:
         """Return the offsets of rows and scratch."""
@@ -501,15 +600,17 @@ class _Blocks:
             for i in range(tensor.rows):
                 start = next(placed) if i % tensor.group == 0 else start
                 rows.append(start + i % tensor.group * tensor.row_bytes)
-        scratch = [NO_SCRATCH] * len(self._problem.operators)
-        for number in self.operators:
-            scratch[number] = next(placed)
-        return Packing(tuple(rows), tuple(scratch), self.top(offsets))
+        scratch = [[NO_SCRATCH] * len(item.firings) if item.scratch_bytes else [] for item in self._problem.operators]
+        for number, firings in self.scratch:
+            place = next(placed)
+            for i in firings:
+                scratch[number][i] = place
+        return Packing(tuple(rows), tuple(map(tuple, scratch)), self.top(offsets))
 
 
 @lru_cache(maxsize=KNOWN_BLOCKS)
-def _blocks(problem: RowProblem, schedule: tuple[int, ...], unit: int) -> _Blocks:
-    return _Blocks(problem, schedule, unit)
+def _blocks(problem: RowProblem, schedule: tuple[int, ...], unit: int, *, apart: bool = True) -> _Blocks:
+    return _Blocks(problem, schedule, unit, apart=apart)
 
 
 def _conflicts(

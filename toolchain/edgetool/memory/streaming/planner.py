@@ -14,7 +14,7 @@ from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.memory.streaming.schedule import RowSchedule, best_schedule, live_bytes
 from edgetool.memory.streaming.search import improved_schedule
 
-PLACES = 2**16  # that the tables of generated code can state
+PLACES = 2**16 - 1  # that the tables of generated code can state, which have one number for none
 
 # Tensors between segments lie together if no more than this share of the peak is live there, more and more of them as
 # long as that costs nothing.

@@ -52,11 +52,14 @@ class Firing:
     overlaps: for rows that it reads, how the rows that it writes may share bytes with them if nothing needs them later:
     offset(row read) - offset(first row written) must be at least the distance. A later row that is written counts as if
     the first one were in front of it, as rows of a group are. Others must be disjoint.
+
+    scratch_bytes: memory that it needs for itself, aligned to 4.
     """
 
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     overlaps: tuple[tuple[int, int], ...] = ()
+    scratch_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +67,18 @@ class RowOperator:
     """An operator as firings.
 
     accumulates: every firing updates the same rows, which are complete after the last one; the first one does not read
-    them. scratch_bytes: memory that each firing needs for itself, aligned to 4. weight_bytes: the constants that each
-    firing may read.
+    them. weight_bytes: the constants that each firing may read.
     """
 
     name: str
     firings: tuple[Firing, ...]
-    scratch_bytes: int = 0
     accumulates: bool = False
     weight_bytes: int = 0
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The largest scratch of a firing."""
+        return max((firing.scratch_bytes for firing in self.firings), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +126,20 @@ class RowProblem:
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """A schedule with an offset for each row and for each operator's scratch (NO_SCRATCH if it has none).
+    """A schedule with an offset for each row, and for the scratch of each firing.
 
-    lower_bound: no schedule of the same firings takes fewer bytes.
+    Attributes:
+        schedule: The operator that fires at each step.
+        offsets: The offset of each row.
+        scratch: For each operator, the offset of the scratch of each firing, NO_SCRATCH for those without; empty if no
+            firing has any.
+        memory_bytes: The size of the memory.
+        lower_bound: No schedule of the same firings takes fewer bytes.
     """
 
     schedule: tuple[int, ...]
     offsets: tuple[int, ...]
-    scratch: tuple[int, ...]
+    scratch: tuple[tuple[int, ...], ...]
     memory_bytes: int
     lower_bound: int = 0
 

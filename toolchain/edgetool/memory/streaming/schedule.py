@@ -96,14 +96,14 @@ def live_bytes(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
     alive = {row for row in problem.given_rows() if last[row] >= 0}
     total = sum(sizes[row] for row in alive)
     result = []
-    for step, (number, firing) in enumerate(steps_of(problem, tuple(schedule))):
+    for step, (_, firing) in enumerate(steps_of(problem, tuple(schedule))):
         written = [row for row in firing.writes if row not in alive]
         new = sum(sizes[row] for row in written)
         alive.update(written)
         total += new
         dying = {row for row in (*firing.reads, *firing.writes) if last[row] == step}
         saved = max((saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying), default=0)
-        result.append(total + problem.operators[number].scratch_bytes - (saved if new else 0))
+        result.append(total + firing.scratch_bytes - (saved if new else 0))
         total -= sum(sizes[row] for row in dying)
         alive -= dying
     return result
@@ -225,7 +225,7 @@ class _Network:
             created=created,
             created_bytes=new if all(self.writes[row] == 1 for row in created) else -1,
             unread_bytes=sum(self.sizes[row] for row in unread),
-            scratch_bytes=operator.scratch_bytes,
+            scratch_bytes=firing.scratch_bytes,
             savings=tuple(sorted(savings, key=lambda item: -item[1])),
             takers=tuple(self.taker[row] for row in firing.writes if row in self.taker),
         )
@@ -241,7 +241,7 @@ class _Move:
         created: The rows that it may create: all that it writes and that are not given.
         created_bytes: The bytes of these if no other firing writes them, else -1.
         unread_bytes: The bytes of rows that it completes and that nothing reads.
-        scratch_bytes: Those of the operator.
+        scratch_bytes: Those of the firing.
         savings: The rows that it may overlap and the bytes that this saves, the most first.
         takers: The positions of operators that only read what it writes.
     """

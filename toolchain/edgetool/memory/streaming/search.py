@@ -260,7 +260,7 @@ class _Window:
                         tuple(shared),
                         dying,
                         tuple((sizes[row], ends) for row, ends in last_of.items() if ends),
-                        operator.scratch_bytes,
+                        firing.scratch_bytes,
                         tuple(item for item in savings if item[0]),
                     )
                 )

@@ -918,7 +918,7 @@ void edgetool_conv2d_lean_s8(const void *descriptor, const edgetool_band *band)
     list.runs = places;
     list.columns = NULL;
 #if defined(EDGETOOL_DSP)
-    if (op->pixels == 2) {
+    if (op->pixels == 2 && band->scratch != NULL) {
         list.columns = (int16_t *)band->scratch;
         scratch += (size_t)words * 16;
     }

@@ -8,7 +8,7 @@
  *
  * With 2 `pixels`, cores with DSP instructions compute two at once, with 16 bytes of scratch more for each four taps, in
  * which those of both are extended to 16 bits. Then `filters` is a multiple of 8, and `shift` not
- * EDGETOOL_DOUBLE_ROUNDING.
+ * EDGETOOL_DOUBLE_ROUNDING. If the rest needs no scratch, a call without scratch (NULL) computes one pixel at once.
  *
  * `weights` has for each group blocks of eight output channels, and then blocks of two for those that are left: with
  * what the sums of a block begin, the weights, and two or three numbers of each channel, as edgetool_conv2d_tiled_s8

@@ -20,8 +20,8 @@ uint8_t *edgetool_cell(const edgetool_row_tables *tables, uint8_t *arena, uint32
     if (cells->index == EDGETOOL_TOGETHER) {
         return arena + ((size_t)*places << tables->shift) + before;
     }
-    const uint32_t place = cells->index == EDGETOOL_EACH ? cell : tables->index[cells->index + cell];
-    return arena + ((size_t)places[place] << tables->shift);
+    const uint32_t place = places[cells->index == EDGETOOL_EACH ? cell : tables->index[cells->index + cell]];
+    return place == EDGETOOL_NONE ? NULL : arena + ((size_t)place << tables->shift);
 }
 
 /* The address of a row of an operator, counted through all batches. */
@@ -58,7 +58,11 @@ void edgetool_fire(const edgetool_row_tables *tables, uint32_t number, uint16_t 
     band.count = height - band.first < step->band ? height - band.first : step->band;
     band.rows = rows;
     band.out = row_of(tables, arena, access, *done);
-    band.scratch = arena + ((size_t)step->scratch << tables->shift);
+    if (step->moving != 0) {
+        band.scratch = edgetool_cell(tables, arena, step->scratch, *done);
+    } else {
+        band.scratch = step->scratch == EDGETOOL_NONE ? NULL : arena + ((size_t)step->scratch << tables->shift);
+    }
     *done = (uint16_t)(*done + band.count);
     access++;
     for (uint32_t i = 0; i < band.count; i++) {

@@ -19,6 +19,9 @@ extern "C" {
 #define EDGETOOL_EACH 0xFFFEU     /* each cell has a place of its own */
 #define EDGETOOL_CONSTANT 0xFFFDU /* cells follow each other in the constant with the number `places` */
 
+/* The place of what does not exist. */
+#define EDGETOOL_NONE 0xFFFFU
+
 /*
  * A tensor. `places` is where its places start in their table, and `index` where, in the table of bytes, the place of
  * each of its cells starts: places[index[cell]]. `cell_bytes` is the size of cells that follow each other.
@@ -53,7 +56,8 @@ typedef struct {
 
 /*
  * An operator. Its output is the access with the number `accesses`; its inputs and its variable tensors follow. `band`
- * is the number of output rows per call, which follow each other.
+ * is the number of output rows per call, which follow each other. `scratch` is the place of the scratch of all calls; if
+ * it is `moving`, a tensor with a cell for each output row: that of its first row is the scratch of a call.
  */
 typedef struct {
     const void *op;
@@ -64,6 +68,7 @@ typedef struct {
     uint8_t kernel;
     uint8_t inputs;
     uint8_t states;
+    uint8_t moving;
 } edgetool_row_step;
 
 /* How many turns follow each other in the schedule from the start of a block. */
@@ -91,7 +96,7 @@ typedef struct {
 /* The number of what fires at a place of the schedule. */
 uint32_t edgetool_turn(const edgetool_row_tables *tables, uint32_t at);
 
-/* The address of a cell. Those of constants must not be written. */
+/* The address of a cell, NULL if it does not exist. Those of constants must not be written. */
 uint8_t *edgetool_cell(const edgetool_row_tables *tables, uint8_t *arena, uint32_t tensor, uint32_t cell);
 
 /*

@@ -223,9 +223,12 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
     ones = slice(None)
     if call.code.dsp and call["pixels"] == 2:
         ones = slice(width % 2) if call.descending else slice(width // 2 * 2, None)
-    check_steps(call.step.rows * taps_y)
+    # All batches are the same unless some calls are bare.
+    batches = call.step.batches if call.step.bare else 1
+    check_steps(batches * call.step.rows * taps_y)
     loops: Counter[str] = Counter()
-    for y in range(call.step.rows):
+    for number in range(batches * call.step.rows):
+        y = number % call.step.rows
         rows = call.tap_rows(y)
         is_aligned = not has_words or all(row is None or call.row_start(row) == 0 for row in rows)
         is_slow = call.form == "double" or not is_aligned
@@ -246,7 +249,7 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
                 loops["copied fours"] += pixels * runs * (length // TAPS)
                 loops["copies of codes"] += pixels * runs * (length % TAPS > 0)
                 loops["copied codes"] += pixels * runs * (length % TAPS)
-        if ones != slice(None):
+        if ones != slice(None) and number // call.step.band not in call.step.bare:
             loops.update(_two_pixels(call, rows, fours, starts, are_between if is_inside else [False] * width))
             inside = sum(are_between[ones]) if is_inside else 0
             outside = len(starts[ones]) - inside
@@ -266,7 +269,7 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
             loops["runs of pairs"] += pairs * listed
             loops[f"fours of pairs in {kind}"] += pairs * fours
             loops["codes"] += pixels * (is_slow * blocks * BLOCK + rest)
-    return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items() if times})
+    return LoopCounts(call.form, {name: call.step.batches // batches * n for name, n in loops.items() if n})
 
 
 def _two_pixels(
