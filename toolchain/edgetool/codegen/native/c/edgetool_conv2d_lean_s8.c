@@ -156,28 +156,21 @@ typedef struct {
 } pair_sums;
 
 /*
- * Adds the products of codes with the weights of a pair of channels, or of its first channel. `step` is the number of
+ * Adds the products of `count` codes, a multiple of 4, with the weights of a pair of channels. `step` is the number of
  * bytes from the weights of four taps to the next ones, and `odd` from those of even taps to those of odd ones. Returns
  * the end of the weights.
  */
 static EDGETOOL_INLINE const int8_t *add_taps(const int8_t *codes, uint32_t count, const int8_t *weights, uint32_t step,
-                                              uint32_t odd, int is_pair, pair_sums *sums)
+                                              uint32_t odd, pair_sums *sums)
 {
     int32_t lower = sums->lower;
     uint32_t whole = sums->whole;
-    const int8_t *end = codes + (count & ~3U);
-#define ADD_CODE(tap, place) \
-    lower += weights[place] * codes[tap]; \
-    if (is_pair) { \
-        whole += (uint32_t)(both_weights(weights + (place)) * codes[tap]); \
-    }
+    const int8_t *end = codes + count;
 #if defined(EDGETOOL_DSP)
 #define ADD_FOUR(taps, others) \
     const uint32_t first = edgetool_load_word(weights), second = edgetool_load_word(weights + odd); \
-    if (is_pair) { \
-        whole = (uint32_t)edgetool_smlad(first, taps, (int32_t)whole); \
-        whole = (uint32_t)edgetool_smlad(second, others, (int32_t)whole); \
-    } \
+    whole = (uint32_t)edgetool_smlad(first, taps, (int32_t)whole); \
+    whole = (uint32_t)edgetool_smlad(second, others, (int32_t)whole); \
     lower = edgetool_smlad(edgetool_sxtb16(first), taps, lower); \
     lower = edgetool_smlad(edgetool_sxtb16(second), others, lower);
     if (edgetool_is_aligned(codes)) {
@@ -196,6 +189,9 @@ static EDGETOOL_INLINE const int8_t *add_taps(const int8_t *codes, uint32_t coun
         }
     }
 #else
+#define ADD_CODE(tap, place) \
+    lower += weights[place] * codes[tap]; \
+    whole += (uint32_t)(both_weights(weights + (place)) * codes[tap]);
     for (; codes != end; codes += 4) {
         ADD_CODE(0, 0)
         ADD_CODE(1, odd)
@@ -204,16 +200,6 @@ static EDGETOOL_INLINE const int8_t *add_taps(const int8_t *codes, uint32_t coun
         weights += step;
     }
 #endif
-    if (count % 4 != 0) {
-        ADD_CODE(0, 0)
-        if (count % 4 > 1) {
-            ADD_CODE(1, odd)
-        }
-        if (count % 4 > 2) {
-            ADD_CODE(2, 2)
-        }
-        weights += step;
-    }
     sums->lower = lower;
     sums->whole = whole;
     return weights;
@@ -230,7 +216,7 @@ static EDGETOOL_NOINLINE const uint32_t *sums_of_pair(const pixel *all, const ui
     pair.lower = (int32_t)starts[0];
     pair.whole = starts[1];
     for (const int8_t *const *run = all->runs; run != all->runs_end; run++) {
-        next = add_taps(*run, all->length & ~3U, next, step, odd, 1, &pair);
+        next = add_taps(*run, all->length, next, step, odd, &pair);
     }
     sums[0] = pair.lower;
     sums[1] = second_sum(pair.lower, pair.whole);
@@ -648,47 +634,173 @@ static EDGETOOL_NOINLINE void compute_pairs(const conv_op *op, pixel *all, uint3
     }
 }
 
+#if defined(EDGETOOL_THUMB1_ASSEMBLY) && !defined(__OPTIMIZE_SIZE__)
+/* At -Os, GCC has no upper registers. */
+#define EDGETOOL_TWO_PIXELS_ASSEMBLY 1
+
+/* A tap of two pixels and a pair of channels, whose number is in lower bytes and in whole. */
+#define TAP_OF_TWO(tap, place) \
+    "ldrb %[a], [%[codes], #" tap "]\n\tsxtb %[a], %[a]\n\t" \
+    "ldrb %[b], [%[other], #" tap "]\n\tsxtb %[b], %[b]\n\t" \
+    "ldrh %[w], [%[weights], #" place "]\n\t" \
+    "sxtb %[p], %[w]\n\tmuls %[p], %[a]\n\tadd %[lower0], %[p]\n\t" \
+    "sxtb %[p], %[w]\n\tmuls %[p], %[b]\n\tadd %[lower1], %[p]\n\t" \
+    "sxth %[w], %[w]\n\tmuls %[a], %[w]\n\tadd %[whole0], %[a]\n\t" \
+    "muls %[b], %[w]\n\tadd %[whole1], %[b]\n\t"
+
+#endif
+
 /*
- * The outputs of a row in fewer channels than a block, if all taps of a pixel are beside each other, `count` of them.
- * `step` and `output_step` go from one pixel to the next.
+ * Adds the products of two pixels, the second one of which has its codes at `other`, with the weights of a pair of
+ * channels, or of its first channel. Returns the end of the weights.
+ */
+static EDGETOOL_INLINE const int8_t *add_taps_of_two(const int8_t *codes, const int8_t *other, uint32_t count,
+                                                     const int8_t *weights, int is_pair, pair_sums *sums)
+{
+    int32_t lower0 = sums[0].lower, lower1 = sums[1].lower;
+    uint32_t whole0 = sums[0].whole, whole1 = sums[1].whole;
+    const int8_t *end = codes + (count & ~3U);
+#define ADD_CODES(tap, place) \
+    { \
+        const int32_t code = codes[tap], next = other[tap], lower = weights[place]; \
+        lower0 += lower * code; \
+        lower1 += lower * next; \
+        if (is_pair) { \
+            const int32_t both = both_weights(weights + (place)); \
+            whole0 += (uint32_t)(both * code); \
+            whole1 += (uint32_t)(both * next); \
+        } \
+    }
+#if defined(EDGETOOL_DSP)
+#define ADD_TWO(place, taps, others) \
+    { \
+        const uint32_t both = edgetool_load_word(weights + (place)), lower = edgetool_sxtb16(both); \
+        whole0 = (uint32_t)edgetool_smlad(both, taps, (int32_t)whole0); \
+        whole1 = (uint32_t)edgetool_smlad(both, others, (int32_t)whole1); \
+        lower0 = edgetool_smlad(lower, taps, lower0); \
+        lower1 = edgetool_smlad(lower, others, lower1); \
+    }
+    if (edgetool_is_aligned(codes) && edgetool_is_aligned(other)) {
+        for (; codes != end; codes += 4) {
+            const uint32_t word = edgetool_load_word(codes), next = edgetool_load_word(other);
+            ADD_TWO(0, edgetool_sxtb16(word), edgetool_sxtb16(next))
+            ADD_TWO(4, edgetool_sxtb16_odd(word), edgetool_sxtb16_odd(next))
+            other += 4;
+            weights += 8;
+        }
+    }
+#define TWO_CODES(from, tap) edgetool_pack_low((uint32_t)(from)[tap], (uint32_t)(from)[(tap) + 2])
+    for (; codes != end; codes += 4) {
+        ADD_TWO(0, TWO_CODES(codes, 0), TWO_CODES(other, 0))
+        ADD_TWO(4, TWO_CODES(codes, 1), TWO_CODES(other, 1))
+        other += 4;
+        weights += 8;
+    }
+#else
+#if defined(EDGETOOL_TWO_PIXELS_ASSEMBLY)
+    if (is_pair && codes != end) {
+        /* GCC keeps sums in memory. */
+        uint32_t a, b, w, p;
+        __asm__ volatile(".syntax unified\n1:\n\t" TAP_OF_TWO("0", "0") TAP_OF_TWO("1", "4") TAP_OF_TWO("2", "2")
+                             TAP_OF_TWO("3", "6")
+                         "adds %[codes], #4\n\tadds %[other], #4\n\tadds %[weights], #8\n\t"
+                         "cmp %[codes], %[end]\n\tbne 1b"
+                         : [codes] "+l"(codes), [other] "+l"(other), [weights] "+l"(weights), [lower0] "+h"(lower0),
+                           [lower1] "+h"(lower1), [whole0] "+h"(whole0), [whole1] "+h"(whole1), [a] "=&l"(a),
+                           [b] "=&l"(b), [w] "=&l"(w), [p] "=&l"(p)
+                         : [end] "h"(end)
+                         : "cc", "memory");
+    }
+#endif
+    for (; codes != end; codes += 4) {
+        ADD_CODES(0, 0)
+        ADD_CODES(1, 4)
+        ADD_CODES(2, 2)
+        ADD_CODES(3, 6)
+        other += 4;
+        weights += 8;
+    }
+#endif
+    if (count % 4 != 0) {
+        ADD_CODES(0, 0)
+        if (count % 4 > 1) {
+            ADD_CODES(1, 4)
+        }
+        if (count % 4 > 2) {
+            ADD_CODES(2, 2)
+        }
+        weights += 8;
+    }
+    sums[0].lower = lower0;
+    sums[0].whole = whole0;
+    sums[1].lower = lower1;
+    sums[1].whole = whole1;
+    return weights;
+}
+
+/* Writes the outputs of a pixel in one or two channels. */
+static EDGETOOL_INLINE void put_pair(const conv_op *op, const pair_sums *pair, const uint32_t *numbers, uint32_t count,
+                                     int8_t *out)
+{
+    if (op->shift < EDGETOOL_SIGN) {
+        out[0] = line_code(pair->lower, numbers);
+        if (count > 1) {
+            out[1] = line_code(second_sum(pair->lower, pair->whole), numbers + 2);
+        }
+    } else {
+        int32_t sums[2];
+        sums[0] = pair->lower;
+        sums[1] = second_sum(pair->lower, pair->whole);
+        put_codes(op, numbers, sums, out, out + count);
+    }
+}
+
+/*
+ * The outputs of a row in fewer channels than a block, two pixels at once, if all taps of a pixel are beside each other,
+ * `count` of them. `step` and `output_step` go from one pixel to the next; a second pixel that does not exist is the
+ * first one again.
  */
 static EDGETOOL_NOINLINE void compute_few(const conv_op *op, const int8_t *codes, uint32_t count, ptrdiff_t step,
                                           int8_t *out, ptrdiff_t output_step)
 {
-    const int is_line = op->shift < EDGETOOL_SIGN;
-    for (uint32_t pixels = op->output_width; pixels != 0; pixels--) {
+    /* Outputs of the second pixel may take the place of taps of the first one, which the next channels need. */
+    int8_t held[CHANNELS];
+    const uint32_t is_held = op->filters > 2;
+    for (uint32_t pixels = op->output_width;;) {
         const uint32_t *weights = op->weights;
-        int8_t *to = out;
+        const int8_t *other = pixels > 1 ? codes + step : codes;
+        int8_t *other_out = pixels > 1 ? out + output_step : out;
+        int8_t *to = out, *to_other = is_held ? held : other_out;
         for (uint32_t left = op->filters; left != 0;) {
+            const uint32_t channels = left > 1 ? 2 : 1;
             const int8_t *next = (const int8_t *)(weights + 2);
-            pair_sums pair;
-            pair.lower = (int32_t)weights[0];
-            pair.whole = weights[1];
+            pair_sums sums[2];
+            sums[0].lower = sums[1].lower = (int32_t)weights[0];
+            sums[0].whole = sums[1].whole = weights[1];
 #if defined(EDGETOOL_DSP)
-            next = add_taps(codes, count, next, 8, 4, 1, &pair);
+            next = add_taps_of_two(codes, other, count, next, 1, sums);
 #else
-            /* A single channel needs no sum of whole numbers. */
-            next = left == 1 ? add_taps(codes, count, next, 8, 4, 0, &pair) : add_taps(codes, count, next, 8, 4, 1, &pair);
+            /* A single channel needs no sums of whole numbers. */
+            next = channels == 1 ? add_taps_of_two(codes, other, count, next, 0, sums)
+                                 : add_taps_of_two(codes, other, count, next, 1, sums);
 #endif
             weights = (const uint32_t *)EDGETOOL_ALIGNED(next);
-            if (is_line) {
-                *to++ = line_code(pair.lower, weights);
-                if (left > 1) {
-                    *to++ = line_code(second_sum(pair.lower, pair.whole), weights + 2);
-                }
-                weights += 4;
-            } else {
-                int32_t sums[2];
-                sums[0] = pair.lower;
-                sums[1] = second_sum(pair.lower, pair.whole);
-                put_codes(op, weights, sums, to, left > 1 ? to + 2 : to + 1);
-                weights += op->shift == EDGETOOL_SIGN ? 6 : 4;
-                to += 2;
-            }
-            left = left > 1 ? left - 2 : 0;
+            put_pair(op, &sums[0], weights, channels, to);
+            put_pair(op, &sums[1], weights, channels, to_other);
+            weights += op->shift == EDGETOOL_SIGN ? 6 : 4;
+            to += channels;
+            to_other += channels;
+            left -= channels;
         }
-        codes += step;
-        out += output_step;
+        for (const int8_t *code = held; is_held && code != to_other; code++) {
+            *other_out++ = *code;
+        }
+        if (pixels <= 2) {
+            break;
+        }
+        pixels -= 2;
+        codes += 2 * step;
+        out += 2 * output_step;
     }
 }
 

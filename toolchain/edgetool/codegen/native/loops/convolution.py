@@ -327,9 +327,12 @@ def _few_channels(call: StepCall, row: int | None, starts: list[int]) -> Counter
     run, filters = call["taps_x"] * call["depth"], call["filters"]
     singles = 0 if call.code.dsp else filters % 2
     pairs = -(-filters // 2) - singles
-    loops = Counter({"pixels": len(starts), "few": len(starts), "few codes": len(starts) * filters})
-    for start in starts:
-        is_word = call.code.dsp and (call.row_start(row) + start * call["depth"]) % WORD == 0
+    loops = Counter({"pixels": len(starts)})
+    ordered = starts[::-1] if call.descending else starts
+    for first in range(0, len(ordered), 2):
+        addresses = [call.row_start(row) + start * call["depth"] for start in ordered[first : first + 2]]
+        is_word = call.code.dsp and all(address % WORD == 0 for address in addresses)
+        loops.update({"few": 1, "few codes": 2 * filters})
         for kind, count in (("pairs", pairs), ("singles", singles)):
             loops[f"few {kind}"] += count
             loops[f"fours of few {kind} in {'words' if is_word else 'codes'}"] += count * (run // TAPS)
