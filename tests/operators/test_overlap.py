@@ -111,6 +111,20 @@ def test_the_distance_of_a_pointwise_convolution_is_the_smallest_safe_one_in_bot
         assert conv_distance(window.flattened()) == conv_distance(window)
 
 
+def test_pixels_at_the_same_step_are_those_of_one_row() -> None:
+    random = Random("one row")
+    flat = 0
+    for _ in range(4 * WINDOWS):
+        drawn = replace(_random_window(random), taps_y=1, pad_y=0, pad_x=0, output_width=random.randint(1, 3))
+        step, row = drawn.pixel_step, drawn.flattened()
+        assert (row == drawn) if step is None else (row.batches, row.height, row.output_height) == (1, 1, 1)
+        if step is not None:
+            flat += 1
+            assert _accesses(row) == _accesses(drawn)
+            assert conv_distance(row) == conv_distance(drawn)
+    assert flat > WINDOWS // 4
+
+
 def test_the_distance_of_a_channelwise_kernel_is_the_smallest_safe_one() -> None:
     random = Random("channelwise")
     for _ in range(WINDOWS):

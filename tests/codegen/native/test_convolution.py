@@ -260,6 +260,41 @@ def test_windows_of_3_x_3_need_no_scratch_and_may_be_in_place(flags: tuple[str, 
     assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
 
 
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+def test_two_pixels_in_few_channels_are_computed_in_place(flags: tuple[str, ...]) -> None:
+    models = []
+    for width, depth, channels, stride in product((4, 7), (6, 8), (1, 2, 3, 5, 7), (1, 2)):
+        net = Net()
+        x = net.arena(1, 1, width * stride, depth, scale=1 / 16, zero_point=5)
+        y = _conv(net, x, (channels, 1, 1, depth), (1, 1, width, channels), stride_w=stride)
+        net.end_graph([x], [y])
+        models.append(net.whole())
+    trials = [prepare(model, 2, lean=True) for model in models]
+    assert {step.kernel for trial in trials for step in trial.program.steps} == {LEAN}
+    assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
+
+
+def test_pixels_at_the_same_step_are_one_row_unless_rows_stay_apart() -> None:
+    net = Net()
+    x = net.arena(2, 6, 8, 4, scale=1 / 16)
+    y = _conv(net, x, (16, 1, 1, 4), (2, 6, 4, 16), stride_w=2)
+    net.end_graph([x], [y])
+    for row_wise, rows in ((False, (1, 1, 48, 96, 2)), (True, (2, 6, 4, 8, 2))):
+        (step,) = lower(net.whole(), row_wise=row_wise).steps
+        fields = _fields(step)
+        sizes = [fields[name] for name in ("output_width", "input_width", "stride_x")]
+        assert (step.batches, step.rows, *sizes) == rows
+
+
+def test_the_dilation_of_a_single_tap_is_none() -> None:
+    net = Net()
+    x = net.arena(1, 5, 6, 4, scale=1 / 16)
+    y = _conv(net, x, (8, 3, 1, 4), (1, 5, 6, 8), dilation_w_factor=2, dilation_h_factor=2)
+    net.end_graph([x], [y])
+    (step,) = lower(net.whole()).steps
+    assert (_fields(step)["dilation_x"], step.inputs[0].dilation) == (1, 2)
+
+
 @pytest.mark.parametrize("driver", ["run", "bands"])
 def test_narrow_layers_have_channels_in_the_lanes_of_vectors(driver: Literal["run", "bands"]) -> None:
     kinds = ((2, (2, 2), 3), (2, (3, 3), 9), (3, (1, 2), 20), (1, (5, 5), 8), (4, (1, 1), 17))

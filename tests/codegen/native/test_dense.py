@@ -126,13 +126,13 @@ def test_weights_that_the_model_computes_are_the_right_operand_of_a_product() ->
 @pytest.mark.parametrize("adj_y", [False, True])
 def test_a_constant_right_operand_makes_a_product_a_dense_layer(adj_y: bool) -> None:
     net = Net()
-    x = net.arena(2, 3, 4)
+    x = net.arena(1, 1, 4)
     codes = np.arange(20, dtype=np.int8).reshape((5, 4) if adj_y else (4, 5))
     right = net.tensor(codes.shape, DType.INT8, data=codes.tobytes(), scales=(0.1,))
-    y = net.op("BATCH_MATMUL", [x, right], 2, 3, 5, adj_x=False, adj_y=adj_y)
+    y = net.op("BATCH_MATMUL", [x, right], 1, 1, 5, adj_x=False, adj_y=adj_y)
     net.end_graph([x], [y])
     step = _step(net.whole())
-    assert (step.kernel, step.rows, step.row_bytes) == ("edgetool_dense_s8", 1, 6 * 5)
+    assert (step.kernel, step.rows, step.row_bytes) == ("edgetool_dense_s8", 1, 5)
     weights = dict(step.op.values)["weights"]
     assert isinstance(weights, Constant)
     rows = (codes if adj_y else codes.T).astype(np.uint8)
@@ -141,6 +141,41 @@ def test_a_constant_right_operand_makes_a_product_a_dense_layer(adj_y: bool) -> 
     order = [(unit, code) for code in (0, 1) for unit in (0, 2)]
     words = [rows[unit : unit + 2, code : code + 3 : 2].T.tobytes() for unit, code in order]
     assert weights.data == b"".join(words) + rows[4].tobytes()
+
+
+def _rows(rows: int, depth: int, units: int, **values: int) -> Model:
+    """Return a layer of several rows. values: the zero point of the weights."""
+    net = Net()
+    x = net.arena(rows, depth, scale=1 / 16, zero_point=3)
+    codes = net.random.randbytes(units * depth)
+    weights = net.tensor((units, depth), DType.INT8, data=codes, scales=(1 / 128,), **values)
+    y = net.op("FULLY_CONNECTED", [x, weights, net.biases(units, like=x)], rows, units, scale=depth**0.5 / 8)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+def test_rows_are_pixels_of_a_convolution_where_that_has_fewer_instructions() -> None:
+    def kernel(*sizes: int, dsp: bool = True, row_wise: bool = False, vector: bool = False, zero_point: int = 0) -> str:
+        model = _rows(*sizes, zero_point=zero_point)
+        (step,) = lower(model, dsp=dsp, row_wise=row_wise, vector=vector).steps
+        return step.kernel.removeprefix("edgetool_")
+
+    assert kernel(8, 16, 5) == kernel(8, 16, 40, dsp=False) == "conv2d_tiled_s8"
+    assert kernel(8, 16, 2) == kernel(2, 16, 6) == kernel(7, 100, 1, dsp=False) == "conv2d_lean_s8"
+    assert kernel(3, 16, 2) == kernel(3, 16, 40) == kernel(8, 16, 1) == kernel(1, 16, 40) == "dense_s8"
+    assert kernel(8, 16, 5, row_wise=True) == kernel(8, 16, 5, zero_point=1) == "dense_s8"
+    assert kernel(2, 32, 1, vector=True) == kernel(3, 33, 9, vector=True) == "conv2d_vector_s8"
+    assert kernel(2, 33, 9, vector=True) == kernel(3, 33, 8, vector=True) == "dense_vector_s8"
+
+
+@pytest.mark.parametrize(("flags", "vector"), [((), False), (("-DEDGETOOL_DSP=1",), False), ((), True)])
+def test_rows_that_are_pixels_compute_what_tflm_computes(flags: tuple[str, ...], vector: bool) -> None:
+    sizes = [(8, 12, 4), (2, 5, 6), (7, 9, 2), (4, 13, 6), (12, 6, 9), (6, 30, 5)]
+    if not flags:
+        sizes += [(8, 12, 1), (2, 5, 3)]
+    models = {str(size): prepare(_rows(*size), 2, vector=vector, dsp=bool(flags)) for size in sizes}
+    assert {kernel.split("_")[1] for trial in models.values() for kernel in trial.program.kernels} == {"conv2d"}
+    assert differences(models, Build(flags=flags)) == []
 
 
 def test_a_product_with_one_column_has_its_operands_exchanged() -> None:

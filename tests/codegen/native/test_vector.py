@@ -19,6 +19,7 @@ from benchmarks.native import cores
 from edgetool.codegen import templates
 from edgetool.codegen.native.elementwise import CODES as ALL_CODES
 from edgetool.codegen.native.lower import lower, lowering_of
+from edgetool.codegen.native.program import Constant
 from edgetool.execute.cores import MACHINES
 from edgetool.model.types import DType, Model
 from tests.codegen.boards import BOARDS, build, run
@@ -72,9 +73,11 @@ def test_outputs_are_right_at_the_stated_distance(row_wise: bool) -> None:
     assert detected(check(trials)) > 0.2
 
 
-def _convolution(groups: int = 1, scale: float = 1.0, size: int = 4, taps: int = 3, depth: int = 4) -> Model:
-    """Return a convolution with `depth` input channels and two output channels in each group."""
-    net, channels = Net(), 2 * groups
+def _convolution(
+    groups: int = 1, scale: float = 1.0, size: int = 4, taps: int = 3, depth: int = 4, filters: int = 2
+) -> Model:
+    """Return a convolution with `depth` input channels and `filters` output channels in each group."""
+    net, channels = Net(), filters * groups
     x = net.arena(1, size, size, groups * depth, dtype=DType.INT8, scale=1 / 16, zero_point=3)
     weights, bias = net.filter(channels, taps, taps, depth, like=x), net.biases(channels, like=x)
     values: dict[str, Any] = {
@@ -104,6 +107,47 @@ def test_grouped_convolutions_compute_what_tflm_computes(build: Build) -> None:
     trials = [prepare(model, samples=1, vector=True, row_wise=build is BANDS) for model in models]
     assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_conv2d_vector_s8"}
     assert compare_all(trials, build) == [None] * len(trials)
+
+
+@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+def test_groups_of_one_channel_compute_what_tflm_computes(build: Build) -> None:
+    shapes = product((2, 5), (1, 3), (1, 11), (2, 3))
+    models = [
+        _convolution(groups, size=size, taps=taps, depth=depth, filters=1) for size, taps, depth, groups in shapes
+    ]
+    trials = [prepare(model, samples=1, vector=True, row_wise=build is BANDS) for model in models]
+    (weights,) = {
+        constant.data
+        for name, constant in trials[0].program.steps[0].op.values
+        if name == "weights" and isinstance(constant, Constant)
+    }
+    # A group has one row of weights, and zeros up to a whole vector.
+    assert len(weights) == 2 * 16
+    assert compare_all(trials, build) == [None] * len(trials)
+
+
+def _multiplied(width: int, taps: int, channels: int, multiplier: int) -> Model:
+    """Return a depthwise convolution with several outputs for each input."""
+    net, outputs = Net(), channels * multiplier
+    x = net.arena(1, 6, width, channels, dtype=DType.INT8, scale=1 / 16, zero_point=3)
+    weights, bias = net.filter(1, taps, taps, outputs, like=x, axis=3), net.biases(outputs, like=x)
+    values = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1}
+    values["depth_multiplier"] = multiplier
+    inputs = [x, weights, bias]
+    y = net.op("DEPTHWISE_CONV_2D", inputs, 1, 6, width, outputs, padding="SAME", scale=1.0, **values)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+def test_several_outputs_for_each_input_are_those_of_a_group(build: Build) -> None:
+    models = [_multiplied(*kind) for kind in ((7, 3, 2, 4), (6, 3, 3, 5), (9, 5, 2, 8), (8, 4, 5, 3))]
+    trials = [prepare(model, samples=1, vector=True, row_wise=build is BANDS) for model in models]
+    assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_conv2d_vector_s8"}
+    assert compare_all(trials, build) == [None] * len(trials)
+    # Rows of few outputs are not worth the copies.
+    (step,) = lower(_multiplied(2, 3, 4, 2), vector=True).steps
+    assert "_depthwise_" in step.kernel
 
 
 def _valid(width: int, taps: tuple[int, int], stride: int, depth: int, channels: int) -> Model:
@@ -145,7 +189,9 @@ def test_dense_layers_of_few_units_and_of_weights_with_a_zero_point(zero_point: 
     models = {
         str(size): prepare(_dense(*size, zero_point=zero_point), vector=True, row_wise=row_wise) for size in sizes
     }
-    assert {kernel for trial in models.values() for kernel in trial.program.kernels} == {"edgetool_dense_vector_s8"}
+    kernels = {kernel for trial in models.values() for kernel in trial.program.kernels}
+    has_pixels = not row_wise and not zero_point
+    assert kernels == {"edgetool_dense_vector_s8"} | ({"edgetool_conv2d_vector_s8"} if has_pixels else set())
     assert differences(models, Build() if not row_wise else BANDS) == []
 
 

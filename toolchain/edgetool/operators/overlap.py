@@ -77,10 +77,38 @@ class Window:
         same = (self.height, self.width) == (self.output_height, self.output_width)
         return same and sides == (1,) * len(sides)
 
+    @property
+    def pixel_step(self) -> int | None:
+        """The pixels from the first tap of an output pixel to that of the next one, also of the next row or batch.
+
+        None if that is not the same everywhere, if a pixel reads several rows, or if a tap is outside the input.
+        """
+        step = self.stride_x if self.output_width > 1 else self.width * self.stride_y
+        are_even = (
+            self.output_height == 1 or self.width * self.stride_y == self.output_width * step,
+            self.batches == 1 or self.height * self.width == self.output_height * self.output_width * step,
+        )
+        last_x = (self.output_width - 1) * self.stride_x + (self.taps_x - 1) * self.dilation_x
+        last_y = (self.output_height - 1) * self.stride_y
+        is_inside = (self.pad_y, self.pad_x) == (0, 0) and last_x < self.width and last_y < self.height
+        return step if self.taps_y == 1 and not self.transposed and is_inside and all(are_even) else None
+
     def flattened(self) -> Window:
-        """Return the same pointwise operator with all pixels of all batches in one row."""
-        pixels = self.batches * self.height * self.width
-        return replace(self, batches=1, height=1, width=pixels, output_height=1, output_width=pixels)
+        """Return the same operator with all pixels of all batches in one row, where the step of pixels permits it."""
+        step = self.pixel_step
+        if step is None:
+            return self
+        count = self.batches * self.output_height * self.output_width
+        return replace(
+            self,
+            batches=1,
+            height=1,
+            width=self.batches * self.height * self.width,
+            output_height=1,
+            output_width=count,
+            stride_y=1,
+            stride_x=step if count > 1 else 1,
+        )
 
 
 def _first_reads(window: Window) -> npt.NDArray[np.int64]:

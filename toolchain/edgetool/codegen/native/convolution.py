@@ -173,6 +173,25 @@ def weights_of(site: Site, operands: Operands) -> Array:
     return weights.astype(np.int8)
 
 
+@dataclass(frozen=True, slots=True)
+class FoldedSums:
+    """The sums of a layer that multiplies codes as they are.
+
+    multipliers: of each output channel. offsets: what is added to each sum, the bias and what the zero point makes.
+    """
+
+    multipliers: list[Multiplier]
+    offsets: Array
+
+
+def folded_sums(site: Site, flat: Array) -> FoldedSums:
+    """Return the sums of an int8 convolution with weights of shape (output channels, products)."""
+    reals = conv_multipliers(site, site.input(CONV.source), site.input(CONV.weights), len(flat))
+    zero = zero_point(site.input(CONV.source))
+    offsets = bias_of(site, CONV.bias, len(flat)) - zero * flat.astype(np.int64).sum(axis=1)
+    return FoldedSums([quantize_multiplier(real) for real in reals], offsets)
+
+
 def _channel_scales(site: Site, operands: Operands, flat: Array, *, folded: bool) -> Scales:
     """Return the scales of a convolution.
 
@@ -267,25 +286,43 @@ def _convolution(site: Site, filters: Array) -> Step:
     window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(channels, -1)
     scales = _channel_scales(site, CONV, flat, folded=True)
+    sums = folded_sums(site, flat) if site.output().dtype is DType.INT8 else None
+    return convolution_step(site, window, filters, scales, sums)
+
+
+def convolution_step(site: Site, rows: Window, filters: Array, scales: Scales, sums: FoldedSums | None) -> Step:
+    """Return the step of a convolution without taps that are never in the input.
+
+    Args:
+        site: The operator.
+        rows: Its window.
+        filters: The weights, of shape (output channels, taps y, taps x, input channels of a group).
+        scales: Those of the kernels for all shapes.
+        sums: What the other kernels of int8 scale.
+    """
+    channels, _, _, depth = filters.shape
+    window, groups = in_one_row(site, rows), rows.channels // depth
+    flat = filters.reshape(channels, -1)
     element, is_narrow_s8 = site.output().dtype.bits // 8, _is_narrow_s8(site, window, groups)
     is_plain = site.plain or (channels == groups and _is_best_plain(window, groups, dsp=site.dsp))
     stream = None
-    if is_narrow_s8 and not is_plain:
-        shift, numbers = _tiled_scales(site, scales, flat)
+    if sums is not None and is_narrow_s8 and not is_plain:
+        shift, numbers = _tiled_scales(site, scales, sums, flat)
         pixels = _pixels_at_once(site, window, flat.shape[1], channels // groups, shift)
-        if site.lean or pixels == 2 or _is_best_by_pixels(site, window, groups, channels // groups):
+        if (
+            site.lean
+            or pixels == 2
+            or is_best_by_pixels(site, window if groups == 1 else rows, groups, channels // groups)
+        ):
             stream = paired_weights(flat, numbers, groups)
     is_tiled = is_narrow_s8 and not site.lean and not is_plain and stream is None
-    band = _conv_band(site, window) if is_tiled or stream is not None else 1
     if is_tiled and groups > 1:
         # A group of channels is written in all rows of a band before the next one is read.
-        overlaps = [StepOverlap(0, banded_distance(window, band))]
+        window = rows
+        overlaps = [StepOverlap(0, banded_distance(window, _conv_band(site, window)))]
     else:
-        overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
-        if window.is_pointwise and not site.row_wise and (not is_narrow_s8 or is_narrow(window.flattened())):
-            window = window.flattened()
-            distance = conv_distance(window, descending=True, element_bytes=element)
-            overlaps.append(StepOverlap(0, distance, descending=True))
+        overlaps = conv_overlaps(site, window)
+    band = _conv_band(site, window) if is_tiled or stream is not None else 1
     kernel, scratch = f"edgetool_conv2d_{_suffix(site)}", 0
     special: dict[str, FieldValue]
     if stream is not None:
@@ -295,8 +332,8 @@ def _convolution(site: Site, filters: Array) -> Step:
         kernel, scratch = "edgetool_conv2d_tiled_s8", 8 * _up(flat.shape[1], TAPS)
         # The taps of a row follow each other in the input, or only those of a pixel.
         is_apart = groups > 1 or window.dilation_x > 1
-        rows = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
-        split = (np.split(item, groups) for item in (rows, numbers))
+        runs = filters.reshape(channels, window.taps_y * window.taps_x if is_apart else window.taps_y, -1)
+        split = (np.split(item, groups) for item in (runs, numbers))
         stream = b"".join(tiled_weights(*item) for item in zip(*split, strict=True))
     if stream is not None:
         special = {
@@ -335,6 +372,24 @@ def _convolution(site: Site, filters: Array) -> Step:
     )
 
 
+def in_one_row(site: Site, window: Window) -> Window:
+    """Return a window with all pixels in one row, if the planner does not need its rows and a kernel can have it."""
+    row = window if site.row_wise else window.flattened()
+    # The kernels of int16 have wider images, but no longer steps.
+    widest = max(row.width, row.output_width) if site.output().dtype is DType.INT8 else row.stride_x
+    return row if widest <= MAX_WIDTH else window
+
+
+def conv_overlaps(site: Site, window: Window) -> list[StepOverlap]:
+    """Return how the output of a kernel that computes pixel by pixel may share memory with its input."""
+    element = site.output().dtype.bits // 8
+    overlaps = [StepOverlap(0, conv_distance(window, element_bytes=element))]
+    if window.is_pointwise and not site.row_wise and window.batches * window.height == 1:
+        distance = conv_distance(window, descending=True, element_bytes=element)
+        overlaps.append(StepOverlap(0, distance, descending=True))
+    return overlaps
+
+
 def _conv_band(site: Site, window: Window) -> int:
     """Return the number of rows per call, for which the kernel's groups of pixels are whole if rows are not."""
     whole = PIXELS // gcd(PIXELS, window.output_width)
@@ -342,14 +397,12 @@ def _conv_band(site: Site, window: Window) -> int:
     return whole if fits and not site.row_wise else 1
 
 
-def _is_best_by_pixels(site: Site, window: Window, groups: int, filters: int) -> bool:
+def is_best_by_pixels(site: Site, window: Window, groups: int, filters: int) -> bool:
     """Return whether edgetool_conv2d_lean_s8 has fewer instructions than edgetool_conv2d_tiled_s8.
 
     The latter computes four pixels at once, and those of incomplete groups alone or more often. It copies all taps,
     which only many channels are worth.
     """
-    if window.is_pointwise and not site.row_wise and is_narrow(window.flattened()):
-        window = window.flattened()
     pixels = window.output_width * min(_conv_band(site, window), window.output_height)
     if pixels in FEW_PIXELS:
         return True
@@ -390,12 +443,12 @@ def is_narrow(window: Window) -> bool:
     return max(window.width, window.output_width) <= MAX_WIDTH
 
 
-def _tiled_scales(site: Site, scales: Scales, flat: Array) -> tuple[int, Array]:
+def _tiled_scales(site: Site, scales: Scales, sums: FoldedSums, flat: Array) -> tuple[int, Array]:
     """Return how edgetool_conv2d_tiled_s8 scales sums, and the numbers that each channel has for it: see its header."""
     limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
     products = product_scales(scales, reach, *limits, shift=TILED_SHIFT)
     if products is None:
-        products = _rounding_scales(site, flat)
+        products = _rounding_scales(sums, flat)
     multiplier, low, high = np.frombuffer(products.constant.data, "<i4").reshape(-1, 3).T.astype(np.int64)
     numbers = [low, multiplier, high]
     if products.shift == SIGN:
@@ -403,15 +456,12 @@ def _tiled_scales(site: Site, scales: Scales, flat: Array) -> tuple[int, Array]:
     return products.shift, np.stack(numbers, axis=1)
 
 
-def _rounding_scales(site: Site, flat: Array) -> Scales:
+def _rounding_scales(sums: FoldedSums, flat: Array) -> Scales:
     """Return the scales of a layer without lines: those of the form "sign" if it is exact, else double roundings."""
-    reals = conv_multipliers(site, site.input(0), site.input(1), len(flat))
-    multipliers = [quantize_multiplier(real) for real in reals]
-    offsets = bias_of(site, 2, len(flat)) - zero_point(site.input(0)) * flat.astype(np.int64).sum(axis=1)
     signs = None
-    if max(item.right for item in multipliers) <= MAX_SIGN_SHIFT:
-        signs = sign_scales(multipliers, offsets, reach_of_weights(flat))
-    return signs or double_rounding_scales(multipliers, offsets)
+    if max(item.right for item in sums.multipliers) <= MAX_SIGN_SHIFT:
+        signs = sign_scales(sums.multipliers, sums.offsets, reach_of_weights(flat))
+    return signs or double_rounding_scales(sums.multipliers, sums.offsets)
 
 
 def tiled_weights(rows: Array, numbers: Array) -> bytes:
@@ -551,7 +601,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
         yield tuned
         return
     limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
-    scales = product_scales(scales, reach, *limits) or _rounding_scales(site, flat)
+    scales = product_scales(scales, reach, *limits) or _rounding_scales(folded_sums(site, flat), flat)
     if is_few:
         yield _few_depthwise(site, window, source, flat, scales)
         return
@@ -575,14 +625,21 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
 
 
 def _is_best_with_few(window: Window, *, dsp: bool, is_alone: bool) -> bool:
-    """Return whether edgetool_depthwise_few_s8 has fewer instructions than edgetool_depthwise_s8.
+    """Return whether edgetool_depthwise_few_s8 has fewer instructions than other kernels, among layers of few channels.
+
+    Networks of many channels have other layers with edgetool_depthwise_s8, so that another kernel would only be more
+    code.
+    """
+    few, other = depthwise_instructions(window, dsp=dsp, is_alone=is_alone)
+    return window.channels <= FEW_INPUTS and few < other
+
+
+def depthwise_instructions(window: Window, *, dsp: bool, is_alone: bool) -> tuple[float, float]:
+    """Return roughly the instructions of edgetool_depthwise_few_s8, and those of edgetool_depthwise_s8.
 
     The former reads only taps inside the input, but multiplies them one by one. is_alone: compare with the kernels of a
-    convolution instead, which copy all taps of a pixel and multiply them for two outputs at once. Networks of many
-    channels have other layers with edgetool_depthwise_s8, so that another kernel would only be more code.
+    convolution instead, which copy all taps of a pixel and multiply them for two outputs at once.
     """
-    if window.channels > FEW_INPUTS:
-        return False
     down = _inside(window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y)
     across = _inside(window.output_width, window.width, window.taps_x, window.stride_x, window.dilation_x, window.pad_x)
     pixels, taps = window.output_height * window.output_width, window.taps_y * window.taps_x
@@ -598,9 +655,9 @@ def _is_best_with_few(window: Window, *, dsp: bool, is_alone: bool) -> bool:
     few = pixels * (45 + fours * four + ones * one) + fours * inside + ones * inside_of_one
     if is_alone:
         pairs = -(-outputs // CHANNELS) * ((14 + 2.2 * taps) if dsp else (30 + 4.4 * taps))
-        return few < 300 + pixels * (42 + 29 * window.taps_y + pairs) + taps * (15 * outside + 3.4 * pixels)
+        return few, 300 + pixels * (42 + 29 * window.taps_y + pairs) + taps * (15 * outside + 3.4 * pixels)
     each = 100 + fours * (four - 10 + 15 * taps) + ones * (one + 6.4 * taps)
-    return few < pixels * each + 10 * taps * outside
+    return few, pixels * each + 10 * taps * outside
 
 
 def _few_depthwise(site: Site, window: Window, source: RowInput, flat: Array, scales: Scales) -> Step:
@@ -667,6 +724,8 @@ def without_taps_outside(window: Window, filters: Array) -> tuple[Window, Array]
         window,
         taps_y=end_y - first_y,
         taps_x=end_x - first_x,
+        dilation_y=window.dilation_y if end_y - first_y > 1 else 1,
+        dilation_x=window.dilation_x if end_x - first_x > 1 else 1,
         pad_y=window.pad_y - first_y * window.dilation_y,
         pad_x=window.pad_x - first_x * window.dilation_x,
     )

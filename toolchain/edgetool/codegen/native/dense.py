@@ -13,7 +13,15 @@ from math import prod
 
 import numpy as np
 
-from edgetool.codegen.native.convolution import bias_of, has_int32_sums, int16_scales
+from edgetool.codegen.native.convolution import (
+    MAX_WIDTH,
+    FoldedSums,
+    bias_of,
+    convolution_step,
+    has_int32_sums,
+    int16_scales,
+    is_best_by_pixels,
+)
 from edgetool.codegen.native.fixed_point import (
     Multiplier,
     Reach,
@@ -24,13 +32,17 @@ from edgetool.codegen.native.fixed_point import (
 )
 from edgetool.codegen.native.program import Constant, FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import RANGES, Array, Lowering, Site, fused_range
-from edgetool.codegen.native.vector import dense_step, product_scales
+from edgetool.codegen.native.vector import conv_step, dense_step, product_scales, vector_scales
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import is_per_channel, scale, zero_point
 from edgetool.operators.overlap import Window, conv_distance
 
 MAX_BAND = 8  # rows of a dense layer per call
 GROUP = 4  # units that edgetool_dense_s8 computes at once
+# When rows are pixels of a convolution, as counted: the depth up to which a row is in registers with Helium, the units
+# from which on kernels compute blocks of them, and the largest odd numbers of units and of rows that are too few for
+# pairs.
+SHORT_DEPTH, MANY_UNITS, FEW_UNITS, FEW_ROWS = 32, 8, 3, 5
 MAX_GROUPED_DEPTH = 2**15 - 1  # their sums without the correction for unsigned weights fit 32 bits
 
 
@@ -106,6 +118,9 @@ def _dense_s8(
     none = np.zeros(1, np.int64)
     fits = reach.fits(offsets) and all(part.fits(none) for part in parts)
     site.require(fits, "its sums may exceed 32 bits")
+    if zero == 0 and not site.row_wise and not site.plain and _is_best_as_pixels(site, rows, depth, units):
+        each = multipliers if isinstance(multipliers, list) else [multipliers] * units
+        return _pointwise(site, rows, filters, FoldedSums(each, offsets))
     if site.vector:
         step = dense_step(site, rows, filters, offsets, multipliers, zero)
         if step is not None:
@@ -149,6 +164,35 @@ def _dense_s8(
         band=min(rows // merged, MAX_BAND),
         overlaps=(StepOverlap(0, conv_distance(_rows_window(rows, depth, units))),),
     )
+
+
+def _is_best_as_pixels(site: Site, rows: int, depth: int, units: int) -> bool:
+    """Return whether a product of several rows has fewer instructions as a convolution, whose pixels they are.
+
+    The kernels of convolutions compute several pixels at once, those of dense layers several units.
+    """
+    if rows == 1 or max(rows, depth, units) > MAX_WIDTH:
+        return False
+    if site.vector:
+        return depth <= SHORT_DEPTH or (rows > 2 and units > MANY_UNITS)
+    if not is_best_by_pixels(site, _rows_window(rows, depth, units), 1, units):
+        return True
+    # Two pixels and two channels at once: with DSP instructions, also where there is only one channel.
+    is_paired = not site.dsp or units % 2 == 0 or units > FEW_UNITS
+    return is_paired and units < MANY_UNITS and (rows % 2 == 0 or rows > FEW_ROWS)
+
+
+def _pointwise(site: Site, rows: int, filters: Array, sums: FoldedSums) -> Step:
+    """Return the step of a product with constant weights and several rows, which are the pixels of a convolution."""
+    units, depth = filters.shape
+    window, weights = _rows_window(rows, depth, units), filters.reshape(units, 1, 1, depth)
+    if site.vector:
+        vector = vector_scales(site, sums.multipliers, sums.offsets)
+        if vector is not None:
+            return conv_step(site, window, weights, vector)
+    code_range = (zero_point(site.output()), *fused_range(site, site.output()))
+    scales = layer_scales(sums.multipliers, sums.offsets, reach_of_weights(filters), *code_range)
+    return convolution_step(site, window, weights, scales, sums)
 
 
 def _grouped_units(units: int, depth: int, *, dsp: bool) -> int:

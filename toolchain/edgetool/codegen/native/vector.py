@@ -47,7 +47,7 @@ class VectorScales:
     is_signed: bool
 
     def repeated(self) -> VectorScales:
-        """Return the scales of a single channel for each of four."""
+        """Return the scales of each channel four times, for groups of one."""
         bias, multipliers, shifts = (np.repeat(array, WORDS) for array in (self.bias, self.multipliers, self.shifts))
         return VectorScales(bias, multipliers, shifts, self.is_signed)
 
@@ -101,7 +101,7 @@ def _clamp(site: Site) -> dict[str, FieldValue]:
 
 def _rows_of_vectors(weights: Array) -> bytes:
     """Return weights of shape (channels, products) for edgetool_conv2d_vector_s8: see its header."""
-    rows = _blocks(weights, WORDS).reshape(-1, weights.shape[1])
+    rows = weights if len(weights) == 1 else _blocks(weights, WORDS).reshape(-1, weights.shape[1])
     return np.pad(rows, ((0, 0), (0, -rows.shape[1] % BYTES if rows.shape[1] <= 2 * BYTES else 0))).tobytes()
 
 
@@ -130,17 +130,16 @@ def _window_step(
     )
 
 
-def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales) -> Step:
+def conv_step(site: Site, window: Window, filters: Array, scales: VectorScales) -> Step:
     """Return the step of a convolution with weights (output channels, tap y, tap x, input channels of a group)."""
     channels, depth = len(filters), filters.shape[3]
     groups = window.channels // depth
     flat = filters.transpose(0, 2, 1, 3).reshape(channels, -1)
-    overlaps = [StepOverlap(0, conv_distance(window) if groups == 1 else banded_distance(window, 1))]
-    is_flat = window.is_pointwise and not site.row_wise and groups == 1
-    if is_flat and convolution.is_narrow(window.flattened()):
-        window = window.flattened()
-        if channels > 1:
-            overlaps.append(StepOverlap(0, conv_distance(window, descending=True), descending=True))
+    if groups == 1:
+        window = convolution.in_one_row(site, window)
+        overlaps = [item for item in convolution.conv_overlaps(site, window) if channels > 1 or not item.descending]
+    else:
+        overlaps = [StepOverlap(0, banded_distance(window, 1))]
     tile, scratch = _conv_tile(replace(window, channels=depth), LEAN_BYTES if site.lean else TILE_BYTES)
     is_direct = _is_direct(window, groups)
     if is_direct:
@@ -158,7 +157,7 @@ def _conv_step(site: Site, window: Window, filters: Array, scales: VectorScales)
         filters=channels // groups,
         groups=groups,
         is_direct=int(is_direct),
-        scales=scales.repeated().table(1) if channels == 1 else scales.table(groups),
+        scales=(scales.repeated() if channels == groups else scales).table(groups),
         is_signed=int(scales.is_signed),
     )
     # Groups of channels are complete in a band one after the other.
@@ -219,7 +218,7 @@ def _conv_2d(site: Site) -> Iterator[Lowered]:
             scales = _convolution_scales(site, convolution.CONV, filters.reshape(channels, -1))
             if scales is not None:
                 window = _along_x(site, window)
-                yield _conv_step(site, window, filters.reshape(channels, window.taps_y, window.taps_x, depth), scales)
+                yield conv_step(site, window, filters.reshape(channels, window.taps_y, window.taps_x, depth), scales)
                 return
     yield from convolution.LOWERINGS["CONV_2D"](site)
 
@@ -235,14 +234,30 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
             window = _along_x(site, window)
             flat = np.ascontiguousarray(filters.reshape(-1, channels).T)
             scales = _convolution_scales(site, convolution.DEPTHWISE, flat)
-            if scales is not None and window.channels == 1:
-                # All outputs read the only channel, as in a convolution.
-                yield _conv_step(site, window, flat.reshape(channels, window.taps_y, window.taps_x, 1), scales)
+            if scales is not None and (window.channels == 1 or (multiplier > 1 and _is_best_grouped(window))):
+                # All outputs of a channel are those of a group in a convolution.
+                yield conv_step(site, window, flat.reshape(channels, window.taps_y, window.taps_x, 1), scales)
                 return
             if scales is not None and multiplier == 1:
                 yield _depthwise_step(site, window, flat, scales)
                 return
     yield from convolution.LOWERINGS["DEPTHWISE_CONV_2D"](site)
+
+
+def _is_best_grouped(window: Window) -> bool:
+    """Return whether a depthwise convolution with several outputs for each input has fewer instructions as groups.
+
+    Its instructions are those of edgetool_conv2d_vector_s8, roughly as counted, which copies each row for each group.
+    """
+    if window.channels > convolution.MAX_GROUPS:
+        return False
+    width, taps_y, taps_x = window.output_width, window.taps_y, window.taps_x
+    rows = window.batches * window.output_height * window.channels
+    copies, columns = (1, (width - 1) * window.stride_x + taps_x) if window.dilation_x == 1 else (width, taps_x)
+    blocks = -(-window.output_channels // (window.channels * WORDS))
+    pixels = 2 if BYTES < taps_y * taps_x <= 2 * BYTES else PIXELS
+    grouped = rows * (120 + copies * (120 + taps_y * (17 + 10 * columns)) + -(-width // pixels) * (7 + 64 * blocks))
+    return grouped < min(convolution.depthwise_instructions(window, dsp=True, is_alone=False))
 
 
 def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScales) -> Step:

@@ -27,8 +27,8 @@ typedef struct {
 } short_groups;
 
 /*
- * Four outputs at once that follow each other, `count` in all: products of one vector with others, and how far those of
- * the next four are behind the ends of the vectors. The scales are those of four channels for every four outputs, or
+ * Four outputs at once that are `out_step` apart, `count` in all: products of one vector with others, and how far those
+ * of the next four are behind the ends of the vectors. The scales are those of four channels for every four outputs, or
  * `scale_back` is the size of a block.
  */
 typedef struct {
@@ -42,6 +42,7 @@ typedef struct {
     uint32_t scale_back;
     const int8_t *others[4];
     int8_t *out;
+    uint32_t out_step;
 } four_outputs;
 
 /* Three pixels of more taps, what is between their last taps and those of the next two channels, the channels left. */
@@ -260,7 +261,11 @@ typedef struct {
 #define FOUR_OUTPUTS(product) \
     __asm__ volatile("ldrd r3, r5, %[others]\n\t" \
                      "ldrd r9, r11, %[third]\n\t" \
-                     "ldr r12, %[scales]\n" \
+                     "movs r0, #0\n\t" \
+                     "ldr r1, %[out_step]\n\t" \
+                     "ldr r12, %[scales]\n\t" \
+                     "vidup.u32 q5, r0, #1\n\t" \
+                     "vmul.i32 q5, q5, r1\n" \
                      "1:\n\t" \
                      "ldrd r0, r2, [r12]\n\t" \
                      "ldrd r4, r6, [r12, #8]\n\t" \
@@ -287,17 +292,18 @@ typedef struct {
                      "add r11, lr\n\t" CODES(ONE, product, "r12", "q4", "", "", "q0", "q1") \
                      "ldr r0, %[scale_back]\n\t" \
                      "sub r12, r0\n\t" \
-                     "ldr r1, %[out]\n\t" \
+                     "ldrd r1, r2, %[outs]\n\t" \
                      "ldr r0, %[count]\n\t" \
                      "vctp.32 r0\n\t" \
+                     "add r2, r1, r2, lsl #2\n\t" \
                      "subs r0, #4\n\t" \
                      "vpst\n\t" \
-                     "vstrbt.32 q4, [r1], #4\n\t" \
+                     "vstrbt.32 q4, [r1, q5]\n\t" \
                      "str r0, %[count]\n\t" \
-                     "str r1, %[out]\n\t" \
+                     "str r2, %[outs]\n\t" \
                      "bgt 1b" \
-                     : [count] "+m"(g.count), [out] "+m"(g.out) \
-                     : [others] "m"(g.others), [third] "m"(g.others[2]), [scales] "m"(g.scales), \
+                     : [count] "+m"(g.count), [outs] "+m"(g.out) \
+                     : [out_step] "m"(g.out_step), [others] "m"(g.others), [third] "m"(g.others[2]), [scales] "m"(g.scales), \
                        [shared] "m"(g.shared), [depth] "m"(g.depth), [skip] "m"(g.skip), \
                        [scale_back] "m"(g.scale_back), [zero_point] "m"(g.zero_point), [bounds] "m"(g.bounds), \
                        [all] "m"(g) \
@@ -379,7 +385,7 @@ static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from
         const size_t at = i / 4 * (size_t)(((g.depth + LANES - 1) & ~(LANES - 1)) + g.skip); \
         const int32_t sum = edgetool_dot_1x1(scales[0], g.shared, g.others[i % 4] + at, g.depth); \
         const int32_t value = edgetool_scaled(sum, scales[4], scales[8], is_signed) + g.zero_point; \
-        g.out[i] = (int8_t)edgetool_clamp(value, g.bounds[0], g.bounds[1]); \
+        g.out[i * (size_t)g.out_step] = (int8_t)edgetool_clamp(value, g.bounds[0], g.bounds[1]); \
     }
 #define LONG_GROUP(is_signed) \
     for (uint32_t i = 0; i < PIXELS; i++) { \
@@ -461,7 +467,7 @@ EDGETOOL_NOINLINE static void set_others(four_outputs *g, const int8_t *first, u
     g->skip = 4 * step - ((g->depth + LANES - 1) & ~(LANES - 1));
 }
 
-/* Pixels with one output each, which follow each other in the input's order. */
+/* Pixels with one output each. */
 EDGETOOL_NOINLINE static void single_outputs(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p)
 {
     const int8_t *taps = p->taps;
@@ -469,6 +475,7 @@ EDGETOOL_NOINLINE static void single_outputs(const edgetool_conv2d_vector_s8_op 
     four_outputs g;
     START_GROUPS;
     g.shared = p->weights;
+    g.out_step = (uint32_t)p->out_step;
     g.scale_back = BLOCK * sizeof(int32_t);
     for (uint32_t left = p->count; left != 0;) {
         const uint32_t count = left < 4 ? left : left & ~3U;
@@ -477,7 +484,7 @@ EDGETOOL_NOINLINE static void single_outputs(const edgetool_conv2d_vector_s8_op 
         g.count = (int32_t)count;
         FOURS(op->is_signed);
         taps += count * (size_t)(uint32_t)p->step;
-        out += count;
+        out += count * (size_t)g.out_step;
         left -= count;
     }
 }
@@ -489,6 +496,7 @@ EDGETOOL_NOINLINE static void long_pixel(const edgetool_conv2d_vector_s8_op *op,
     four_outputs g;
     START_GROUPS;
     g.shared = taps;
+    g.out_step = 1;
     g.scale_back = 0;
     set_others(&g, p->weights, depth, 4);
     g.out = out;
@@ -509,30 +517,32 @@ EDGETOOL_NOINLINE static void long_pixels(const edgetool_conv2d_vector_s8_op *op
     START_GROUPS;
     g.weights = p->weights;
     g.skip = 2 * depth - ((depth + LANES - 1) & ~(LANES - 1));
-    for (; left >= PIXELS; left -= PIXELS) {
+    while (left > 1) {
         for (uint32_t i = 0; i < PIXELS; i++) {
-            g.pixels[i] = taps;
-            g.outs[i] = out;
-            if (scratch != NULL) {
-                g.pixels[i] = edgetool_copy_s8(scratch + i * depth, taps, depth) - depth;
+            /* A third pixel that does not exist is the second one again. */
+            if (left != 0) {
+                g.pixels[i] = scratch != NULL ? edgetool_copy_s8(scratch + i * depth, taps, depth) - depth : taps;
+                g.outs[i] = out;
+                taps += step;
+                out += channels;
+                left--;
+            } else {
+                g.pixels[i] = g.pixels[i - 1];
+                g.outs[i] = g.outs[i - 1];
             }
-            taps += step;
-            out += channels;
         }
         g.channels = op->filters;
         LONG_GROUP(op->is_signed);
     }
-    for (; left != 0; left--) {
+    if (left != 0) {
         long_pixel(op, depth, p, scratch != NULL ? edgetool_copy_s8(scratch, taps, depth) - depth : taps, out);
-        taps += step;
-        out += channels;
     }
 }
 
 /* All pixels, in the kind of groups for their taps and outputs; `scratch` as for long_pixels. */
 static void compute_pixels(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p, int8_t *scratch)
 {
-    if (op->filters == 1 && op->groups == 1) {
+    if (op->filters == 1) {
         single_outputs(op, depth, p);
     } else if (depth <= 2 * LANES) {
         short_pixels(op, depth, p);
@@ -625,6 +635,7 @@ void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band
 {
     const edgetool_conv2d_vector_s8_op *op = (const edgetool_conv2d_vector_s8_op *)descriptor;
     const uint32_t filters = op->filters, pixel = op->groups * filters, row_bytes = op->output_width * pixel;
+    const uint32_t vectors = filters == 1 ? 1 : (filters + 3) & ~3U;
     int8_t *first_out = (int8_t *)band->out, *const scratch = (int8_t *)band->scratch;
     pixels p;
     p.weights = op->weights;
@@ -654,7 +665,7 @@ void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band
             break;
         }
         first_out += filters;
-        p.weights += ((filters + 3) & ~3U) * (depth <= 2 * LANES ? (depth + LANES - 1) & ~(LANES - 1U) : depth);
+        p.weights += vectors * (depth <= 2 * LANES ? (depth + LANES - 1) & ~(LANES - 1U) : depth);
         p.scales += (filters + 3) / 4 * BLOCK;
     }
 }

@@ -6,14 +6,14 @@
  * The columns of the input that a tile of up to `tile` output columns needs are copied to scratch once, so that the
  * taps of a pixel follow each other: [tap x][tap y][input channel]. With `is_direct`, they do so in the input: windows
  * of one row in it, with all channels or one column. If there are at most 32 taps, a group of pixels is held in
- * registers, else its taps are read for every two channels. A single output channel is computed for four pixels at once.
+ * registers, else its taps are read for every two channels. A group's only output channel is computed for four pixels at
+ * once.
  *
  * The weights of a group are [output channel][tap x][tap y][input channel], with channels of zeros up to a multiple of
- * four. If
- * there are at most 32 for a channel, zeros follow each channel's up to a multiple of 16. Input codes are multiplied as
- * they are: the input's zero point is in the biases, and stands for taps outside the input (`outside`). Every four
- * channels have four biases, four multipliers and four shifts in `scales`, the only channel of all groups has its own
- * four times. An output is the product with the multiplier
+ * four if there are several. If there are at most 32 for a channel, zeros follow each channel's up to a multiple of 16.
+ * Input codes are multiplied as they are: the input's zero point is in the biases, and stands for taps outside the input
+ * (`outside`). Every four channels of a group have four biases, four multipliers and four shifts in `scales`; the only
+ * channel of a group has its own four times. An output is the product with the multiplier
  * as edgetool_high_mul has it, less 1 for a negative sum if `is_signed`, shifted right with rounding; the shifts are
  * negative.
  *

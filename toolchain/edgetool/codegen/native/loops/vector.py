@@ -32,7 +32,7 @@ def _conv2d(call: StepCall) -> LoopCounts:
     loops: Counter[str] = Counter({"rows": rows})
     tiles = [width] if direct else [min(call["tile"], width - x) for x in range(0, width, call["tile"])]
     loops["tiles"] = len(tiles) * rows
-    if filters == 1 and call["groups"] == 1:
+    if filters == 1:
         kind = "single"
         loops["groups"] = sum((count >= WORDS) + (count % WORDS > 0) for count in tiles) * rows
         loops["blocks"] = sum(-(-count // WORDS) for count in tiles) * rows
@@ -45,11 +45,12 @@ def _conv2d(call: StepCall) -> LoopCounts:
         loops["blocks"] = loops["groups"] * -(-filters // WORDS)
     else:
         kind, blocks = "long", -(-filters // WORDS)
-        loops["groups"] = sum(count // 3 for count in tiles) * rows
+        # Two pixels are three, of which one is not there.
+        loops["groups"] = sum((count + 1) // 3 for count in tiles) * rows
         loops["blocks"] = loops["groups"] * blocks
         loops["pairs of channels"] = loops["groups"] * -(-filters // 2)
         loops["vectors"] = loops["pairs of channels"] * _vectors(depth)
-        loops["pixels alone"] = sum(count % 3 for count in tiles) * rows
+        loops["pixels alone"] = sum(count % 3 == 1 for count in tiles) * rows
         loops["blocks of pixels alone"] = loops["pixels alone"] * blocks
         loops["vectors of pixels alone"] = loops["blocks of pixels alone"] * _vectors(depth)
     if not direct:
