@@ -10,6 +10,8 @@ from __future__ import annotations
 # Name -> module and function that build it, the smallest first. Keras is only imported by those modules.
 NETWORKS: dict[str, tuple[str, str]] = {
     "mobilenet_025_128": ("mobilenet", "mobilenet_025_128"),
+    "mobilenet_v2_035_96": ("mobilenet", "mobilenet_v2_035_96"),
+    "mobilenet_v2_100_224": ("mobilenet", "mobilenet_v2_100_224"),
     "randwire_cifar": ("randwire", "cifar"),
     "randwire_deep": ("randwire", "deep"),
     "randwire_wide": ("randwire", "wide"),

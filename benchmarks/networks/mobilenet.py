@@ -1,4 +1,4 @@
-"""A chain of depthwise and 1x1 convolutions, as MobileNetV1: hardly any freedom of order."""
+"""Chains of depthwise and 1x1 convolutions, as MobileNetV1 and V2: hardly any freedom of order."""
 
 from __future__ import annotations
 
@@ -20,3 +20,13 @@ def mobilenet_025_128() -> Any:
         x = layers.ReLU()(layers.BatchNormalization()(depthwise(x, stride=stride)))
         x = conv(x, channels // 4)
     return keras.Model(first, classifier(x, 10))
+
+
+def mobilenet_v2_035_96() -> Any:
+    """Keras' MobileNetV2 at 0.35 of its channels, on images of 96 x 96."""
+    return keras.applications.MobileNetV2((96, 96, 3), alpha=0.35, weights=None, classes=2)
+
+
+def mobilenet_v2_100_224() -> Any:
+    """Keras' MobileNetV2 on images of 224 x 224."""
+    return keras.applications.MobileNetV2((224, 224, 3), weights=None, classes=1000)
