@@ -25,7 +25,7 @@ LIMITS = {
     "riscv32": (0.35, 0.40),
 }
 # The same for the smallest plans of rows, compared with the fastest ones of tensors.
-ROW_LIMITS = {"cortex-m4": (1.17, 1.32), "cortex-m7": (1.17, 1.32), "cortex-m55": (1.29, 1.61)}
+ROW_LIMITS = {"cortex-m4": (1.08, 1.25), "cortex-m7": (1.08, 1.25), "cortex-m55": (1.23, 1.59)}
 KWS = "data/models/mlperf/kws_ref_model.tflite"
 
 
