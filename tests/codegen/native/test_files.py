@@ -178,7 +178,7 @@ def test_every_kernel_has_a_measured_stack() -> None:
     """The table is written by python -m benchmarks.native.stack."""
     table = (KERNELS.parent / "stack.csv").read_text(encoding="ascii")
     measured = {line.split(",")[3] for line in table.splitlines()[1:]}
-    callers = {FIRE, "edgetool_cell", INVOKE, INVOKE_ROWS}
+    callers = {FIRE, "edgetool_cell", "edgetool_turn", INVOKE, INVOKE_ROWS}
     assert measured == {path.stem for path in KERNELS.glob("*.c")} - {"edgetool_rows"} | callers
 
 

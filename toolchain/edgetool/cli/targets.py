@@ -225,7 +225,6 @@ def command() -> None:
     cls=Command,
     examples=(
         "edgetool targets list",
-        "edgetool targets list nordic",
         "edgetool targets list --core cortex-m4 --min-sram 256KiB",
         "edgetool targets list --runtimes",
     ),

@@ -37,6 +37,7 @@ LATER_FIELDS = frozenset(
         (Core, "esp_nn_variant"),
         (Runtime, "esp_nn"),
         (Target, "esp_nn_variant"),
+        (Target, "runtime_tree"),
         (Target, "scratch_budget_bytes"),
         (Target, "row_input"),
         (Target, "row_output"),
