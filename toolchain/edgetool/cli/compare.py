@@ -279,9 +279,8 @@ def _operator_row(
     cls=Command,
     examples=(
         "edgetool compare old.tflite new.tflite --target nucleo-l4r5zi",
-        "edgetool compare before.json after.json",
         "edgetool compare release.json model.tflite -t rpi-pico --json",
-        "edgetool compare model.tflite -t m4 --runtime tflm-2025-06 --runtime tflm-2026-08",
+        "edgetool compare m.tflite -t m4 --runtime tflm-2025-06 --runtime tflm-2026-08",
     ),
 )
 @click.argument("a", type=PATH)
