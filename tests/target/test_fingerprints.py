@@ -17,6 +17,7 @@ from edgetool.target.fingerprints import (
     KERNEL_LIBRARIES,
     TFLM,
     FileDifference,
+    Library,
     LibraryMatch,
     TreeFile,
     fingerprint,
@@ -267,9 +268,8 @@ def test_a_bad_table_is_refused(case: str) -> None:
 
 
 @pytest.mark.parametrize("library", [TFLM, *KERNEL_LIBRARIES], ids=lambda library: library.name)
-def test_the_packaged_tables(library: object) -> None:
-    assert library in (TFLM, *KERNEL_LIBRARIES)
-    known = load_fingerprints(library)  # type: ignore[arg-type]
+def test_the_packaged_tables(library: Library) -> None:
+    known = load_fingerprints(library)
     assert any(path.startswith(f"{known.library.core}/") for path in known.files)
     for index, version in enumerate(known.versions):
         contents = [TreeFile(path, cells[index]) for path, cells in known.files.items() if cells[index]]

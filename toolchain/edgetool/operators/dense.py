@@ -77,7 +77,7 @@ def _prepare_fully_connected(call: Call) -> Iterator[Request]:
         yield scratch("weights unpacked from int4", weights.element_count)
     if not call.platform.has("dense-per-channel"):
         refused = is_per_channel(weights) and call.platform.has("dense-per-channel-refused")
-        require(call, not refused, "does not support weights quantized per channel")
+        require(call, not refused, "does not support weights quantized per channel (convert with --dense-per-tensor)")
         weights = per_tensor(weights)
     if source.dtype == DType.INT16 and is_per_channel(weights):
         known = call.platform.has("dense-int16-per-channel")
@@ -372,7 +372,7 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
             applies=_has_several_scales,
             condition="with weights quantized per channel",
             effect="uses the scale of the first channel for all",
-            remedy="quantize the weights per tensor, or use a version of TFLM from October 2024 or later",
+            remedy="convert the model with --dense-per-tensor, or use a version of TFLM from October 2024 or later",
             source="fully_connected_common.cc",
             fixed_by="71fba59b5",
             wrong="",

@@ -211,7 +211,7 @@ def _tile_row(c: Convolution) -> int:
 
 
 def _tile_channels(c: Convolution) -> int:
-    """Return the channels of a pixel in a tile: so many that a row of the window fills a vector, in whole vectors."""
+    """Return the channels of a pixel in a tile: a multiple of a vector, so that a row of the window fills one."""
     return _round_up(-(-VECTOR_BYTES // c.kernel_width), VECTOR_BYTES)
 
 
@@ -337,7 +337,7 @@ def _is_pointwise(c: Convolution) -> bool:
 
 
 def _image(c: Convolution, width: int = 0, height: int = 0) -> int:
-    """Return the elements of the input with so many more columns and rows."""
+    """Return the elements of the input with this many columns (width) and rows (height) of padding."""
     return (c.in_width + width) * (c.in_height + height) * c.in_channels
 
 

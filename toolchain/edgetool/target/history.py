@@ -9,7 +9,7 @@ kernel requests, is a rule that asks whether the build has the change (Platform.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -64,7 +64,7 @@ SNAPSHOT_KEYS = ("linked_by",)
 
 @cache
 def load_changes() -> tuple[Change, ...]:
-    """Return the packaged changes, the latest first within each library."""
+    """Return the packaged changes, the latest first. Raises ValueError if the file is invalid."""
     return parse_changes(targets_folder().joinpath("changes.toml").read_text(encoding="utf-8"))
 
 
@@ -125,12 +125,13 @@ def _without(document: Document, change: Change) -> Document:
     return _merged({**document, "faults": sorted(faults)}, change.before)
 
 
-def _edited(document: Document, path: tuple[str, ...], edit: Any) -> Document:
+def _edited(document: Document, path: Sequence[str], edit: Callable[[Document], Document]) -> Document:
+    """Return a document in which the table at this path is edited, if it is there."""
     key, *rest = path
     if key not in document:
         return document
     inner = document[key]
-    return {**document, key: _edited(inner, tuple(rest), edit) if rest else edit(inner)}
+    return {**document, key: _edited(inner, rest, edit) if rest else edit(inner)}
 
 
 def _removed(table: Document, keys: Sequence[str]) -> Document:
