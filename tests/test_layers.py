@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "toolchain" / "edgetool"
 # From the ground up. A package may import itself and those before it.
 PACKAGES = (
     *("__init__", "errors", "structure", "finding", "figure"),
-    *("model", "target", "operators", "passes", "memory", "estimate", "report", "gate", "codegen"),
+    *("archive", "model", "target", "operators", "passes", "memory", "estimate", "report", "gate", "codegen"),
     *("child", "convert", "train", "execute", "pipeline", "sweep", "cli", "__main__"),
 )
 PURE = frozenset(PACKAGES[1 : PACKAGES.index("child")]) - {"target"}

@@ -69,6 +69,10 @@ class OutputError(UsageError):
     """An output that cannot be written."""
 
 
+class LibraryError(UsageError):
+    """A static library that cannot be read, or is for another machine."""
+
+
 class MissingExtraError(UsageError):
     """An optional dependency that is not installed."""
 
