@@ -1,8 +1,6 @@
 """Build the firmware of a model for a Cortex-M7 with and without type-specific kernels, and compare flash and outputs.
 
-The flash of a firmware is what is programmed into it besides the model: code, constants and the initial values of
-variables of main.cc, the model's runner, TFLM, CMSIS-NN, the C library, and the start-up code of examples/firmware.
-TFLM's log prints formats as they are (log.cc). The same object files, with check.cc instead of main.cc, run on QEMU.
+The flash is that of program.py. The same object files, with check.cc instead of main.cc, run on QEMU.
 """
 
 from __future__ import annotations
@@ -15,55 +13,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from tests.codegen.boards import EXAMPLE
+from benchmarks.flash.program import CXX_FLAGS, KERNEL_FLAGS, LINK_FLAGS, PREFIX, SECONDS, Sources, firmware
+from benchmarks.flash.program import output as command_output
 
 from edgetool.execute.cores import MACHINES
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import run_model
 from edgetool.model.types import Model
-from edgetool.pipeline.emit import emit_files
 from edgetool.pipeline.source import open_tflite
-from edgetool.target.load import load_target
 
 HERE = Path(__file__).parent
 MEASURED = HERE / "measured" / "registrations.csv"
 CORE = "cortex-m7"
+KERNELS = "cmsis-nn"
 SAMPLES, SEED = 8, 1
-SECONDS = 600
-PREFIX = "arm-none-eabi-"
-CPU = MACHINES[CORE].flags
-C_FLAGS = ("-Os", "-ffunction-sections", "-fdata-sections")
-# As in TFLM's Makefile with BUILD_TYPE=release_with_logs and OPTIMIZED_KERNEL_DIR=cmsis_nn.
-CXX_FLAGS = (
-    *C_FLAGS,
-    *("-std=c++17", "-fno-rtti", "-fno-exceptions", "-fno-threadsafe-statics"),
-    *("-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
-    *("-DNDEBUG", "-DTF_LITE_STATIC_MEMORY", "-DTF_LITE_DISABLE_X86_NEON"),
-    *("-DKERNELS_OPTIMIZED_FOR_SPEED", "-DCMSIS_NN"),
-)
-LINK_FLAGS = ("-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections")
 # How the emitted files are compiled, by the name in the table.
 REGISTRATIONS: Mapping[str, tuple[str, ...]] = {"general": ("-DNET_GENERAL_KERNELS",), "typed": ()}
 OUTCOMES = {0: "equal", 1: "different", 2: "error"}
-
-
-@dataclass(frozen=True, slots=True)
-class Tflm:
-    """TFLM: its source tree, the libraries that it downloads, and what its Makefile has built of them."""
-
-    sources: Path
-    third_party: Path
-    library: Path
-
-    @property
-    def includes(self) -> list[str]:
-        """The include directories, as options of the compiler."""
-        folders = (self.sources, *(self.third_party / name for name in ("flatbuffers/include", "gemmlowp", "ruy")))
-        return [option for folder in folders for option in ("-isystem", str(folder))]
-
-    def commit(self) -> str:
-        """Return the commit that is checked out."""
-        return _output(["git", "-C", str(self.sources), "rev-parse", "HEAD"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +48,19 @@ class Row:
     outputs: str
 
 
-def measure(path: Path, tflm: Tflm) -> list[Row]:
-    """Return the rows of a model with one input and one output."""
+def measure(path: Path, sources: Sources, library: Path) -> list[Row]:
+    """Return the rows of a model with one input and one output. library: what TFLM's Makefile has built."""
     source = open_tflite(path)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        emit_files(path, load_target(CORE), output=folder, name="net", force=True)
-        _write_samples(folder, source.model, source.blob)
-        c_files = ["net_model.c", str(EXAMPLE / "startup.c")]
-        _run([f"{PREFIX}gcc", *CPU, *C_FLAGS, f"-I{EXAMPLE}", "-c", *c_files], folder)
+        build = firmware(path, CORE, KERNELS, sources, Path(name))
+        _write_samples(build.folder, source.model, source.blob)
         rows = []
         for registrations, definitions in REGISTRATIONS.items():
-            _compile(folder, tflm, definitions)
-            flash = _flash_bytes(_link(folder, "main", tflm)) - len(source.blob)
-            status = _emulate(_link(folder, "check", tflm))
-            functions = "" if definitions else " ".join(_functions((folder / "net_ops.h").read_text()))
+            flags = [*definitions, f"-DSAMPLES={SAMPLES}"]
+            build.compile("net_runner.cc", str(HERE / "check.cc"), flags=flags)
+            flash = build.flash_bytes(build.link(library, "newlib"))
+            status = _emulate(build.link(library, "newlib", main="check"))
+            functions = "" if definitions else " ".join(_functions((build.folder / "net_ops.h").read_text()))
             outputs = OUTCOMES.get(status, f"status {status}")
             rows.append(Row(path.stem, source.sha256, registrations, functions, flash, len(source.blob), outputs))
     return rows
@@ -111,26 +75,6 @@ def _write_samples(folder: Path, model: Model, blob: bytes) -> None:
     (folder / "outputs.bin").write_bytes(outputs[0].tobytes())
 
 
-def _compile(folder: Path, tflm: Tflm, definitions: Sequence[str]) -> None:
-    own = [str(HERE / "check.cc"), str(HERE / "log.cc")]
-    flags = [*CPU, *CXX_FLAGS, *definitions, f"-DSAMPLES={SAMPLES}", f"-I{EXAMPLE}", "-I.", *tflm.includes]
-    _run([f"{PREFIX}g++", *flags, "-c", "net_runner.cc", "main.cc", *own], folder)
-
-
-def _link(folder: Path, main: str, tflm: Tflm) -> Path:
-    """Return the program with the object file of this name as its main."""
-    script = ["-T", str(EXAMPLE / "mps2-an500.ld"), f"-L{EXAMPLE}"]
-    objects = ["startup.o", "net_model.o", "net_runner.o", "log.o", f"{main}.o"]
-    _run([f"{PREFIX}g++", *CPU, *LINK_FLAGS, *script, *objects, str(tflm.library), "-lm", "-o", f"{main}.elf"], folder)
-    return folder / f"{main}.elf"
-
-
-def _flash_bytes(program: Path) -> int:
-    """Return the bytes that are programmed into flash: sections with contents, whether they stay there or not."""
-    text, data = _output([f"{PREFIX}size", str(program)]).splitlines()[1].split()[:2]
-    return int(text) + int(data)
-
-
 def _functions(ops_header: str) -> list[str]:
     """Return the functions that register type-specific kernels."""
     return re.findall(r"NET_KERNEL\((Register_\w+)\)", ops_header)
@@ -141,25 +85,15 @@ def _emulate(program: Path) -> int:
     return subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=SECONDS).returncode
 
 
-def _run(command: Sequence[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)[:400]}: {done.stderr[:3000]}")
-
-
-def _output(command: Sequence[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS).stdout.strip()
-
-
 def conditions(tflm_commit: str, cmsis_nn_commit: str, library_flags: str) -> dict[str, str]:
     """Return what the figures depend on, by name."""
-    version = _output([f"{PREFIX}gcc", "-dumpfullversion"])
+    version = command_output([f"{PREFIX}gcc", "-dumpfullversion"])
     return {
         "tflm": tflm_commit,
         "cmsis-nn": cmsis_nn_commit,
         "compiler": f"{PREFIX}gcc {version}",
-        "cpu": " ".join(CPU),
-        "emitted": " ".join(CXX_FLAGS),
+        "cpu": " ".join(MACHINES[CORE].flags),
+        "emitted": " ".join((*CXX_FLAGS, *KERNEL_FLAGS[KERNELS])),
         "library": library_flags,
         "link": " ".join(LINK_FLAGS),
         "samples": f"{SAMPLES} per model, seed {SEED}",

@@ -427,6 +427,23 @@ class RuntimeTree:
     notes: tuple[str, ...] = ()
 
 
+Optimization = Literal["O2", "Os"]
+CLibrary = Literal["newlib", "newlib-nano"]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeOptions:
+    """What determines the size of a firmware's code besides TFLM's version, its kernels and the core.
+
+    optimization: of the kernels; None for that of TFLM's Makefile. c_library: None for newlib. libraries: the paths of
+    static libraries with the user's TFLM, in which the code is counted.
+    """
+
+    optimization: Optimization | None = None
+    c_library: CLibrary | None = None
+    libraries: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The device for a model: a board with its memories, or a bare core without limits.
@@ -445,6 +462,7 @@ class Target:
     operators of native code may read for each row if they take turns; None leaves the choice to edgetool. incremental:
     how many rows of its input are new in each inference of native code that computes only what these change, None if
     each inference computes the whole window. runtime_tree: the folder with the user's TFLM, if there is one.
+    code_options: how the firmware is built, as far as the user stated it.
     """
 
     name: str
@@ -472,6 +490,7 @@ class Target:
     max_weights_per_row_bytes: int | None = None
     incremental: int | None = None
     runtime_tree: RuntimeTree | None = None
+    code_options: CodeOptions | None = None
 
     @property
     def most_weights_per_row(self) -> int | None:
