@@ -98,7 +98,7 @@ NAMES = {
     "operators",
     "verify": "passed original planned planner samples checks arena runtimes kernels_run kernels_untested native",
     "runtime": "name nearest differs",
-    "flash": "model_bytes code_bytes",
+    "flash": "model_bytes code_bytes code_basis code_is_exact uncounted operators log_bytes alternatives",
     "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs "
     "extra_macs extra_macs_percent weights_per_row_bytes stream",
 }

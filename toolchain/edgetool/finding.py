@@ -88,6 +88,7 @@ RULES: Mapping[str, FindingRule] = {
     "coarse-input": FindingRule(
         _WARNING, "Channels of a quantized input use few of its 256 steps, because they share one scale."
     ),
+    "code-too-large": FindingRule(_WARNING, "The model fits in flash, but not with the code of its firmware."),
     "constants-elsewhere": FindingRule(
         _WARNING, "The measurements suggest that the constants are in faster or slower memory than the profile states."
     ),

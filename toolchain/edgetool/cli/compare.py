@@ -65,6 +65,7 @@ LABELS = {
     "layout_bytes": "layout",
     "stock_arena_bytes": "arena, stock plan",
     "model_bytes": "flash (model)",
+    "code_bytes": "  code",
     "parameters": "parameters",
     "operators": "operators",
     "macs": "MACs",

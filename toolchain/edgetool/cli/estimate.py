@@ -186,7 +186,7 @@ def fit_facts(report: Report) -> list[str]:
     qualifier = "at least " if arena.bytes is None or arena.is_lower_bound else ""
     parts = (
         f"arena {qualifier}{filled(needed, memory.sram_bytes, printable(memory.region or 'SRAM', 20))}",
-        f"{'model' if report.flash is None else 'constants'} "
+        f"{'constants' if report.is_native else 'model'} "
         f"{filled(report.model_bytes_in_flash, memory.flash_bytes, 'flash')}",
     )
     return [*runs_fact(report), *fits_fact(report), *fact("", ", ".join(parts))]

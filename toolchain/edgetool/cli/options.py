@@ -154,6 +154,24 @@ def target_options(*, required: bool, multiple: bool = False, runtimes: bool = F
             metavar="SIZE",
             help="How much larger faster kernels may make the arena of native code; by default, edgetool chooses.",
         ),
+        target(
+            "--optimization",
+            type=click.Choice(["O2", "Os"]),
+            help="Optimization of TFLM's kernels, for the size of the code; O2 by default, as in TFLM's Makefile.",
+        ),
+        target(
+            "--c-library",
+            type=click.Choice(["newlib", "newlib-nano"]),
+            help="C library that the firmware links, for the size of the code; newlib by default.",
+        ),
+        target(
+            "--tflm-library",
+            type=PATH,
+            multiple=True,
+            metavar="FILE.a",
+            help="Static library with your TFLM, in which the code is counted; it must fit in flash with the model. "
+            "Repeat it if the kernels are in another one.",
+        ),
         row_options,
     )
 

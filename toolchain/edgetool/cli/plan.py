@@ -24,6 +24,7 @@ from edgetool.cli.page import check_page, html_option, write_reports
 from edgetool.cli.rows_view import rows_facts, rows_picture
 from edgetool.cli.view import (
     arena_facts,
+    code_fact,
     constants_fact,
     finding_lines,
     fits_fact,
@@ -200,7 +201,8 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
         lines += arena_facts(report.arena, report.memory, native=report.is_native)
     if report.rows is not None:
         lines += rows_facts(report.rows)
-    lines += [*constants_fact(report), *stack_fact(report), *kernels_fact(report)]
+    lines += [*constants_fact(report), *code_fact(report, everything=everything)]
+    lines += [*stack_fact(report), *kernels_fact(report)]
     if report.estimate is not None:
         lines += latency_facts(report.estimate)
     lines += order_facts(report.plan, report.arena)

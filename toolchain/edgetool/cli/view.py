@@ -289,12 +289,12 @@ def _favourable(report: Report) -> str:
 
 def flash_bytes(report: Report) -> int:
     """Return what the model takes in flash: its .tflite, or the constants of native code."""
-    return model_bytes(report) if report.flash is None else report.flash.model_bytes
+    return report.flash.model_bytes if report.is_native and report.flash is not None else model_bytes(report)
 
 
 def in_flash(report: Report) -> str:
     """Return the name of what flash_bytes counts."""
-    return "model" if report.flash is None else "constants"
+    return "constants" if report.is_native else "model"
 
 
 def model_bytes(report: Report) -> int:
@@ -343,7 +343,7 @@ def summary(report: Report, *, everything: bool = False) -> list[str]:
     ):
         lines += order_facts(report.plan, report.arena)
     lines += fact("Model", _model_size(report))
-    lines += [*constants_fact(report), *stack_fact(report)]
+    lines += [*constants_fact(report), *code_fact(report, everything=everything), *stack_fact(report)]
     if report.estimate is not None:
         lines += [*latency_facts(report.estimate), *slowest_facts(report.estimate)]
     if report.quantization is not None:
@@ -441,11 +441,39 @@ def sharing_facts(sharing: SharingInfo) -> list[str]:
 
 def constants_fact(report: Report) -> list[str]:
     """Show what native code takes in flash besides its code."""
-    if report.flash is None:
+    if report.flash is None or not report.is_native:
         return []
     memory = report.memory
     size, limit = size_and_limit(report.flash.model_bytes, memory.flash_bytes if memory is not None else None)
     return fact("Constants", f"{size}{f' of {limit} flash' if limit else ' in flash'}, instead of the model's file")
+
+
+def code_fact(report: Report, *, everything: bool) -> list[str]:
+    """Show what the code takes in flash, with its band and build, and with `everything` what would change it."""
+    flash = report.flash
+    if flash is None or flash.code_bytes is None:
+        return []
+    code = flash.code_bytes
+    band = "" if code.low == code.high else f" ({grouped(round(code.low))} to {grouped(round(code.high))})"
+    lower = "at least " if flash.uncounted else ""
+    text = f"{lower}{grouped(round(code.value), 'B')}{band} of flash besides the model: {flash.code_basis}"
+    lines = fact("Code", text)
+    if flash.uncounted:
+        lines += fact("", f"not counted: the kernels of {', '.join(flash.uncounted)}")
+    if not everything:
+        return lines
+    if flash.alternatives:
+        others = [f"{grouped(size, 'B')} with {name}" for name, size in flash.alternatives.items()]
+        lines += fact("", ", ".join(others))
+    largest = [f"{item.operator} {grouped(item.bytes, 'B')}" for item in flash.operators[:CODE_NAMED] if item.bytes]
+    if largest:
+        lines += fact("", f"only for one operator: {', '.join(largest)}")
+    if flash.log_bytes:
+        lines += fact("", f"TFLM's own log, which uses printf, would add {grouped(flash.log_bytes, 'B')}")
+    return lines
+
+
+CODE_NAMED = 3  # operators
 
 
 def stack_fact(report: Report) -> list[str]:
@@ -472,7 +500,7 @@ def kernels_fact(report: Report) -> list[str]:
 
 
 def _model_size(report: Report) -> str:
-    memory = report.memory if report.flash is None else None
+    memory = None if report.is_native else report.memory
     size, limit = size_and_limit(model_bytes(report), memory.flash_bytes if memory is not None else None)
     flash = f" of {limit} flash" if limit else ""
     return f"{size}{flash}; {grouped(report.model.parameters)} parameters, {grouped(report.model.operators)} operators"

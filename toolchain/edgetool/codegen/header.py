@@ -21,6 +21,7 @@ from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.c_names import comment, comment_text, defines
 from edgetool.codegen.spec import ARENA_ALIGNMENT, BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, TensorSpec
 from edgetool.codegen.templates import TemplateValue, fill
+from edgetool.figure import Figure
 
 MAX_STATE_NAMES = 6  # a model may have hundreds of state tensors
 MAX_BUFFER_TENSORS = 12  # listed in the comment of a shared buffer
@@ -46,7 +47,8 @@ def header(spec: HeaderSpec) -> str:
         MY_BYTES=spec.model_bytes,
         MY_UNCALIBRATED=int(spec.uncalibrated),
         MY_LIMITMACROS=limit_macros(macro),
-        MY_MEMORY=target_memory(macro, spec.target, "arena" if shared is None else "buffers", "model"),
+        MY_MEMORY=target_memory(macro, spec.target, "arena" if shared is None else "buffers", "model")
+        + _code(spec.code, macro),
         MY_ARENA=_arena(spec, macro) if shared is None else _buffers(spec, shared, name, macro),
         MY_LIMITS=limits(name, macro, spec.target, _memory_macro(spec), ("model", "MODEL_BYTES")),
         MY_INPUTS=len(spec.inputs),
@@ -97,6 +99,21 @@ def target_memory(macro: str, target: HeaderTarget, in_sram: str, in_flash: str)
     text = comment([f"Memory of the target: {region} for the {in_sram}, flash for the {in_flash}."])
     sizes = (("SRAM", target.sram_bytes), ("FLASH", target.flash_bytes))
     return text + defines(*((f"{macro}_TARGET_{memory}_BYTES", size) for memory, size in sizes if size is not None))
+
+
+def _code(code: Figure | None, macro: str) -> str:
+    """Return the flash of the firmware's code, with its band and build."""
+    if code is None:
+        return ""
+    text = (
+        f"Flash of the code that the firmware links besides the model, {round(code.low)} to {round(code.high)} bytes: "
+        f"{code.basis}."
+    )
+    return (
+        "\n"
+        + comment(textwrap.wrap(comment_text(text, limit=NOTE_LENGTH), width=100))
+        + defines((f"{macro}_CODE_BYTES", round(code.value)))
+    )
 
 
 def limit_macros(macro: str) -> str:

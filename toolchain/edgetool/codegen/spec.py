@@ -8,6 +8,7 @@ from math import prod
 from typing import Literal
 
 from edgetool import errors
+from edgetool.figure import Figure
 from edgetool.memory.lifetimes import RecurrentState
 from edgetool.model.types import DType
 
@@ -204,6 +205,7 @@ class HeaderSpec:
         notes: Further sentences for the comment at the top.
         buffers: The shared buffers that replace the arena; then each tensor has one.
         state: The state that is kept between invocations; empty or None if there is none.
+        code: The flash of the code that the firmware links besides the model; None if unknown.
     """
 
     name: str
@@ -222,6 +224,7 @@ class HeaderSpec:
     notes: tuple[str, ...] = ()
     buffers: BuffersSpec | None = None
     state: RecurrentState | None = None
+    code: Figure | None = None
 
     def __post_init__(self) -> None:
         if len(self.model_sha256) != 64 or not set(self.model_sha256) <= set("0123456789abcdef"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from edgetool.figure import Figure
 from edgetool.finding import Finding
 from edgetool.gate.limits import SUBJECTS, BudgetedMemory, ModelLimits, judge_budgets, memory_use, reported_budgets
 from edgetool.gate.messages import JUDGED_AS
@@ -17,7 +18,8 @@ from edgetool.target.types import Target
 class Fit:
     """Whether arena and model fit; None means unknown: the memory has no size, or the arena is only a lower bound.
 
-    model_bytes: what the model takes in flash.
+    model_bytes: what the model takes in flash. exact_code_bytes: what its code takes, if that was counted in the
+    user's own library.
     """
 
     region: str | None
@@ -26,12 +28,22 @@ class Fit:
     arena_fits: bool | None
     model_fits: bool | None
     model_bytes: int
+    exact_code_bytes: int = 0
 
 
 def judge_fit(
-    target: Target, *, model_bytes: int, arena_bytes: int | None, arena_lower_bound_bytes: int
+    target: Target,
+    *,
+    model_bytes: int,
+    arena_bytes: int | None,
+    arena_lower_bound_bytes: int,
+    code: Figure | None = None,
+    code_is_exact: bool = False,
 ) -> tuple[Fit, tuple[Finding, ...]]:
-    """Return the fit on the target and its findings. An arena that is only a lower bound is never certain to fit."""
+    """Return the fit on the target and its findings. An arena that is only a lower bound is never certain to fit.
+
+    Code that is counted in the user's own library (code_is_exact) must fit with the model; other code is a warning.
+    """
     region = target.arena_region
     sram_bytes = region.size_bytes if region is not None else None
     flash_bytes = target.flash_bytes
@@ -41,7 +53,8 @@ def judge_fit(
             arena_fits = arena_bytes <= sram_bytes
         elif arena_lower_bound_bytes > sram_bytes:
             arena_fits = False
-    model_fits = None if flash_bytes is None else model_bytes <= flash_bytes
+    exact_code = round(code.value) if code is not None and code_is_exact else 0
+    model_fits = None if flash_bytes is None else model_bytes + exact_code <= flash_bytes
     findings = []
     if arena_fits is False:
         needed = arena_bytes if arena_bytes is not None else arena_lower_bound_bytes
@@ -54,15 +67,25 @@ def judge_fit(
             )
         )
     if model_fits is False:
+        with_code = f" and its code {exact_code:,}" if exact_code else ""
         findings.append(
             Finding(
                 "model-too-large",
-                f"the model takes {model_bytes:,} bytes; the flash has {flash_bytes:,}",
+                f"the model takes {model_bytes:,} bytes{with_code}; the flash has {flash_bytes:,}",
+                where=target.name,
+            )
+        )
+    elif code is not None and flash_bytes is not None and model_bytes + code.low > flash_bytes:
+        findings.append(
+            Finding(
+                "code-too-large",
+                f"the model takes {model_bytes:,} bytes and its code at least {round(code.low):,}; the flash has "
+                f"{flash_bytes:,}",
                 where=target.name,
             )
         )
     name = region.name if region else None
-    return Fit(name, sram_bytes, flash_bytes, arena_fits, model_fits, model_bytes), tuple(findings)
+    return Fit(name, sram_bytes, flash_bytes, arena_fits, model_fits, model_bytes, exact_code), tuple(findings)
 
 
 NAME_A_BOARD = "name a board, or specify {option}"
@@ -73,7 +96,7 @@ class JudgedFigures:
     """The figures of a model on a target that are judged.
 
     arena_bytes is None if no build of TFLM is known; then layout_bytes is the lower bound. latency_ms is None if no
-    time is estimated.
+    time is estimated. exact_code_bytes: what the code takes, if it was counted in the user's own library.
     """
 
     arena_bytes: int | None
@@ -85,6 +108,12 @@ class JudgedFigures:
     latency_ms: Band | None
     quantization: QuantizationInfo | None
     findings: tuple[FindingInfo, ...]
+    exact_code_bytes: int = 0
+
+    @property
+    def flash_bytes(self) -> int:
+        """The bytes that must fit in flash: the model, and its code if that was counted in the user's own library."""
+        return self.model_bytes + self.exact_code_bytes
 
 
 def figures_of(report: Report) -> JudgedFigures:
@@ -97,6 +126,7 @@ def figures_of(report: Report) -> JudgedFigures:
         layout_bytes=report.arena.layout_bytes,
         arena_is_lower_bound=report.arena.is_lower_bound,
         model_bytes=report.model_bytes_in_flash,
+        exact_code_bytes=report.exact_code_bytes,
         memory=report.memory,
         runtime=report.target.runtime,
         latency_ms=None if report.estimate is None else report.estimate.latency_ms,
@@ -135,7 +165,7 @@ def used(figures: JudgedFigures, limits: ModelLimits) -> dict[BudgetedMemory, in
     """Return the bytes that budgets are compared with, which are a lower bound if the arena is one."""
     return memory_use(
         figures.layout_bytes if figures.arena_bytes is None else figures.arena_bytes,
-        figures.model_bytes,
+        figures.flash_bytes,
         reserve_bytes=limits.reserve_bytes,
         reserve_flash_bytes=limits.reserve_flash_bytes,
     )
@@ -157,12 +187,13 @@ def _arena(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo:
 
 
 def _flash(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo:
-    memory, value = figures.memory, figures.model_bytes
+    memory, value = figures.memory, figures.flash_bytes
     if memory.flash_bytes is None:
         return _unjudged("flash", f"the flash size is unknown: {NAME_A_BOARD.format(option='--flash')}", value=value)
     limit = memory.flash_bytes - limits.reserve_flash_bytes
     available = room("flash", memory.flash_bytes, limits.reserve_flash_bytes)
-    return _size("flash", f"the model takes {value:,} B", value, limit, available)
+    takes = "the model takes" if value == figures.model_bytes else "the model and its code take"
+    return _size("flash", f"{takes} {value:,} B", value, limit, available)
 
 
 def _max_arena(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | None:

@@ -42,6 +42,7 @@ UNHASHED_FIELDS = frozenset(
         "clock_source",
         "description",
         "document",
+        "code_options",
         "rank_limits",
         "kernel_types",
         "registrations",

@@ -23,6 +23,7 @@ from edgetool.target.types import RuntimeTree, Target
 
 # Estimate and validation are imported on use: commands that only plan start faster without them.
 if TYPE_CHECKING:
+    from edgetool.estimate.flash import CodeSize
     from edgetool.estimate.latency import CountedOperator
     from edgetool.estimate.types import Estimate
     from edgetool.operators.legality import UnsupportedKind, UnsupportedOperator
@@ -196,7 +197,10 @@ def _places(items: Sequence[tuple[int, int]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The memory plan of a model on a target, its estimate and its fit; estimate and fit are None without a target."""
+    """The memory plan of a model on a target, its estimate and its fit, which are None without a target.
+
+    code: The size of its code in flash; None if it is unknown.
+    """
 
     model: Model
     target: Target | None
@@ -204,6 +208,7 @@ class Analysis:
     estimate: Estimate | None
     fit: Fit | None
     findings: tuple[Finding, ...]
+    code: CodeSize | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +220,14 @@ class Build:
         findings: The findings that do not depend on the board.
         refused: The operators, as (subgraph, index), whose types the runtime does not support.
         operators: The counted operators; None without a target or without an estimate.
+        code: The size of its code in flash; None if it is unknown.
     """
 
     plan: Plan
     findings: tuple[Finding, ...]
     refused: frozenset[tuple[int, int]]
     operators: tuple[CountedOperator, ...] | None
+    code: CodeSize | None = None
 
 
 def analyse(
@@ -275,7 +282,7 @@ class SharedAnalysis:
 
         core = target.core
         build_key = (target.runtime, core.abi, target.kernels, core.dsp, core.mve, target.esp_nn_variant)
-        key = (*build_key, instruction_table(target))
+        key = (*build_key, instruction_table(target), core.name, target.code_options)
         build = self._builds.get(key)
         if build is None:
             model = self._source.model
@@ -299,11 +306,14 @@ def _build(
         return Build(plan, tuple(findings), frozenset(), None)
     unsupported, refused = unsupported_findings(model, target, custom, plan.account)
     unsupported += fault_findings(model, target, custom, refused)
+    from edgetool.pipeline.code import code_of
+
+    code = code_of(model, target, custom)
     if not with_estimate:
-        return Build(plan, (*findings, *unsupported), refused, None)
+        return Build(plan, (*findings, *unsupported), refused, None, code)
     from edgetool.estimate.latency import count_operators
 
-    return Build(plan, (*findings, *unsupported), refused, count_operators(model, target, costs, custom))
+    return Build(plan, (*findings, *unsupported), refused, count_operators(model, target, costs, custom), code)
 
 
 def _on_board(
@@ -320,15 +330,18 @@ def _on_board(
         estimate = _estimate(model, target, custom, build.operators)
         findings += _ignored_error_findings(estimate, target)
     if target is not None:
+        code = build.code
         fit, judged = judge_fit(
             target,
             model_bytes=len(source.blob) if flash_bytes is None else flash_bytes,
+            code=None if code is None else code.figure,
+            code_is_exact=code is not None and code.is_exact,
             arena_bytes=plan.account.bytes if plan.account is not None and not plan.account.is_lower_bound else None,
             arena_lower_bound_bytes=plan.account.bytes if plan.account is not None else plan.layout.height,
         )
         findings.extend(judged)
         findings.extend(_target_findings(target))
-    return Analysis(model, target, plan, estimate, fit, tuple(findings))
+    return Analysis(model, target, plan, estimate, fit, tuple(findings), build.code)
 
 
 def _estimate(

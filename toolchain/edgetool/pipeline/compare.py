@@ -164,9 +164,13 @@ def _accuracy(read: Callable[[Accuracy], float]) -> Reader:
 
 def _model_bytes(report: Report) -> FigureValue:
     """Return the size of the model in flash: native code's constants, or the .tflite that was written, else read."""
-    if report.flash is not None:
+    if report.is_native and report.flash is not None:
         return FigureValue(report.flash.model_bytes)
     return FigureValue(report.model.bytes if report.model.output is None else report.model.output.bytes)
+
+
+def _code_bytes(report: Report) -> FigureValue | None:
+    return None if report.flash is None else _banded(report.flash.code_bytes)
 
 
 # Name, unit and reader. A "share" is a fraction of 1.
@@ -177,6 +181,7 @@ FIGURES: tuple[tuple[str, str, Reader], ...] = (
     ("layout_bytes", "B", _arena("layout_bytes")),
     ("stock_arena_bytes", "B", _arena("stock_bytes")),
     ("model_bytes", "B", _model_bytes),
+    ("code_bytes", "B", _code_bytes),
     ("parameters", "", lambda report: FigureValue(report.model.parameters)),
     ("operators", "", lambda report: FigureValue(report.model.operators)),
     ("macs", "", _estimate(lambda estimate: FigureValue(estimate.macs))),

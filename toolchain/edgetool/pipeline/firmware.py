@@ -20,7 +20,6 @@ from edgetool.codegen.spec import (
     HeaderTarget,
     IoSpec,
     ProgramSpec,
-    Registration,
     TensorSpec,
 )
 from edgetool.codegen.tflm.profile import profile_source
@@ -33,13 +32,15 @@ from edgetool.memory.problem import LayoutProblem
 from edgetool.memory.sharing.assign import SharedLayout
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.metadata import keeps_own_plan
-from edgetool.model.types import DType, Model, Operator
+from edgetool.model.types import Model, Operator
 from edgetool.operators.control import resource_variables
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import format_counts
+from edgetool.pipeline.code import code_of
+from edgetool.pipeline.registrations import registrations_of
 from edgetool.pipeline.source import Source, absolute_path
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
-from edgetool.target.types import Kernels, Runtime, Target
+from edgetool.target.types import Runtime, Target
 
 HEADER_ONLY_FIX = "or write only the header and the data with --project header"
 
@@ -64,9 +65,11 @@ def program_spec(
         UnsupportedModelError: An operator has a kernel neither in TFLM nor among those that the user describes.
     """
     runtime = load_runtime(DEFAULT_RUNTIME) if target is None else target.runtime
+    _refuse_without_kernel(source, runtime, custom or {})
+    kernels = None if target is None else target.kernels
     return ProgramSpec(
         header=header_spec,
-        registrations=_registrations(source, runtime, None if target is None else target.kernels, custom or {}),
+        registrations=registrations_of(source.model, runtime, kernels, custom or {}),
         runtime=runtime.name,
         commit=runtime.tflm_commit,
         resource_variables=len(resource_variables(source.model)),
@@ -74,41 +77,6 @@ def program_spec(
         clock_hz=None if target is None else target.clock_hz,
         shared_arena=shared_arena,
     )
-
-
-def _registrations(
-    source: Source, runtime: Runtime, kernels: Kernels | None, custom: Mapping[str, OperatorEntry]
-) -> tuple[Registration, ...]:
-    """Return one registration for each kind of operator in all subgraphs; kernels: the set, None if it is unknown."""
-    first_of_kind = {(operator.code, operator.custom_code): operator for operator in _operators(source.model)}
-    _refuse_without_kernel(source, runtime, custom)
-    registrations = []
-    for operator in first_of_kind.values():
-        method = runtime.resolver_method(operator.code, operator.custom_code)
-        described = custom.get(operator.custom_code or "") if operator.code == "CUSTOM" else None
-        if described is not None and described.resolver_method is not None:
-            method = described.resolver_method
-        typed = (
-            None if kernels is None else runtime.registration(operator.code, kernels, _types(source.model, operator))
-        )
-        function, header = (None, "") if typed is None else (typed.function, typed.header)
-        registrations.append(Registration(operator.label, method, function, header))
-    return tuple(registrations)
-
-
-Types = tuple[DType | None, ...]
-
-
-def _types(model: Model, kind: Operator) -> Iterator[tuple[Types, Types]]:
-    """Yield the types of the inputs and of the outputs of each operator of the same kind, None for an omitted one."""
-    for graph in model.subgraphs:
-        for operator in graph.operators:
-            if (operator.code, operator.custom_code) == (kind.code, kind.custom_code):
-                inputs, outputs = (
-                    tuple(None if index < 0 else graph.tensors[index].dtype for index in indices)
-                    for indices in (operator.inputs, operator.outputs)
-                )
-                yield inputs, outputs
 
 
 def with_same_kernels(programs: Sequence[ProgramSpec]) -> tuple[ProgramSpec, ...]:
@@ -371,6 +339,7 @@ def header_spec(
     main = source.model.main
     offsets = plan.offsets or {}
     account = plan.account
+    code = None if target is None else code_of(source.model, target)
     return HeaderSpec(
         name=name,
         tool_version=__version__,
@@ -387,6 +356,7 @@ def header_spec(
         uncalibrated=uncalibrated,
         notes=(COMPILED_PLAN_NOTE,) if offsets and keeps_own_plan(source.model) else (),
         state=recurrent_state(source.model),
+        code=None if code is None else code.figure,
     )
 
 

@@ -17,7 +17,7 @@ from edgetool.gate.limits import ModelLimits
 from edgetool.gate.messages import short_reasons
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, unsupported_operators
-from edgetool.pipeline.reporting import finding_infos, model_info, target_info
+from edgetool.pipeline.reporting import code_band, finding_infos, model_info, target_info
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.pipeline.targets import all_targets
 from edgetool.report.document import Band, MemoryInfo, Provenance
@@ -173,10 +173,11 @@ def _board_fit(
         sram_bytes=memory.sram_bytes,
         sram_share=_share(figures.arena_bytes, memory.sram_bytes, limits.reserve_bytes),
         flash_bytes=memory.flash_bytes,
-        flash_share=_share(figures.model_bytes, memory.flash_bytes, limits.reserve_flash_bytes),
+        flash_share=_share(figures.flash_bytes, memory.flash_bytes, limits.reserve_flash_bytes),
         latency_ms=figures.latency_ms,
         validation=None if analysis.estimate is None else str(analysis.estimate.validation),
         usual_kernels=target.usual_kernels,
+        code_bytes=None if analysis.code is None else code_band(analysis.code),
     )
 
 
@@ -195,6 +196,7 @@ def _figures(source: Source, analysis: Analysis, target: Target) -> JudgedFigure
         latency_ms=None if latency is None else Band(latency.value, latency.low, latency.high),
         quantization=None,
         findings=finding_infos(analysis.findings),
+        exact_code_bytes=fit.exact_code_bytes,
     )
 
 

@@ -23,6 +23,7 @@ from edgetool.report.document import BreakdownEntry
 from edgetool.target.types import Target
 
 if TYPE_CHECKING:
+    from edgetool.estimate.flash import CodeSize
     from edgetool.pipeline.estimate_report import EstimateRequest, MeasuredRun
     from edgetool.pipeline.native import NativeModel
 
@@ -175,7 +176,28 @@ def report(
         estimate=estimate,
         findings=finding_infos((*findings, *analysis.findings)),
         runtime=_linked_runtime(analysis.target),
+        flash=_flash_info(source, analysis.code),
     )
+
+
+def _flash_info(source: Source, code: CodeSize | None) -> doc.FlashInfo | None:
+    if code is None:
+        return None
+    return doc.FlashInfo(
+        model_bytes=len(source.blob),
+        code_bytes=code_band(code),
+        code_basis=code.figure.basis,
+        code_is_exact=code.is_exact,
+        uncounted=code.uncounted,
+        operators=tuple(doc.OperatorCodeInfo(item.operator, item.bytes) for item in code.alone),
+        log_bytes=code.log_bytes,
+        alternatives=dict(code.alternatives),
+    )
+
+
+def code_band(code: CodeSize) -> doc.Band:
+    """Return the size of the code with its band."""
+    return doc.Band(round(code.figure.value), round(code.figure.low), round(code.figure.high))
 
 
 def _linked_runtime(target: Target | None) -> doc.LinkedRuntime | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from edgetool.errors import TargetError, UsageError
 from edgetool.pipeline.output import read_file
 from edgetool.report.json import plain
+from edgetool.structure import structured
 from edgetool.target.load import (
     LIST_COMMAND,
     list_runtimes,
@@ -22,7 +24,7 @@ from edgetool.target.load import (
     validate_target,
 )
 from edgetool.target.toml import MAX_FILE_BYTES, toml_text
-from edgetool.target.types import Runtime, Target
+from edgetool.target.types import CodeOptions, Runtime, Target
 
 NATIVE = "native"  # the profile of the code that edgetool generates
 
@@ -53,6 +55,9 @@ def resolve_named(
     max_extra_macs: float | None = None,
     max_weights_per_row: int | None = None,
     incremental: int | None = None,
+    optimization: str | None = None,
+    c_library: str | None = None,
+    tflm_library: Sequence[Path] = (),
 ) -> Target | None:
     """Return the target with the overrides of the command line; None if no target is named.
 
@@ -72,10 +77,14 @@ def resolve_named(
         max_weights_per_row: The bytes of constants that operators that take turns may read for each row.
         incremental: How many rows of its input are new in each inference of native code, which computes only what they
             change.
+        optimization: How the compiler optimizes TFLM's kernels, which determines the size of the code.
+        c_library: The C library that the firmware links.
+        tflm_library: Static libraries with the user's TFLM, in which the size of the code is counted.
 
     Raises:
         TargetError: The target cannot be loaded, or overrides are specified without a target.
         UsageError: The folder cannot be read or contains no TFLM, or both it and a runtime are specified.
+        LibraryError: A library cannot be read, or is for another machine.
     """
     if runtime is not None and runtime_tree is not None:
         raise UsageError("--runtime and --runtime-tree are mutually exclusive", fix="specify only one of them")
@@ -100,16 +109,41 @@ def resolve_named(
             max_weights_per_row_bytes=max_weights_per_row,
             incremental=incremental,
         )
-        return target if tree is None else replace(target, runtime_tree=runtime_tree_of(tree, target))
+        if tree is not None:
+            target = replace(target, runtime_tree=runtime_tree_of(tree, target))
+        options = code_options(target, optimization, c_library, tflm_library)
+        return target if options is None else replace(target, code_options=options)
     by_rows = (row_input or None, row_output or None, max_extra_macs, max_weights_per_row, incremental)
     values = (sram, flash, clock, arena_region, kernels, runtime, runtime_tree, scratch_budget, *by_rows)
-    if any(value is not None for value in values):
+    build = (optimization, c_library, tflm_library or None)
+    if any(value is not None for value in (*values, *build)):
         raise TargetError(
             "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --runtime-tree, --scratch-budget, "
-            "--row-input, --row-output, --max-extra-macs, --max-weights-per-row and --incremental override a target",
+            "--row-input, --row-output, --max-extra-macs, --max-weights-per-row, --incremental, --optimization, "
+            "--c-library and --tflm-library override a target",
             fix="add --target",
         )
     return None
+
+
+def code_options(
+    target: Target, optimization: str | None, c_library: str | None, libraries: Sequence[Path]
+) -> CodeOptions | None:
+    """Return the options if there are any. Raises UsageError if the runtime is native code, LibraryError as above."""
+    options = structured({"optimization": optimization, "c_library": c_library}, CodeOptions)
+    options = replace(options, libraries=tuple(map(str, libraries)))
+    if options == CodeOptions():
+        return None
+    if target.runtime.is_native:
+        raise UsageError(
+            "--optimization, --c-library and --tflm-library do not apply to native code",
+            fix="omit them, or use one of TFLM's runtimes",
+        )
+    if libraries:
+        from edgetool.pipeline.code import read_libraries  # few users give their library
+
+        read_libraries(options.libraries, target.core)
+    return options
 
 
 def resolve_with_native(name: str | None, **overrides: Any) -> tuple[Target | None, bool]:

@@ -594,11 +594,32 @@ class LinkedRuntime:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorCodeInfo:
+    """The bytes of code that a firmware has only because of an operator: without it, they would not be linked."""
+
+    operator: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class FlashInfo:
-    """What a model takes in flash without a .tflite: its constants, and its code, null if it is not known."""
+    """What a firmware takes in flash for a model: the model, and the code that it links, null if it is not known.
+
+    model_bytes: the .tflite, or the constants of native code. code_bytes: TFLM with the registered kernels, or native
+    code, and the runner, start-up code and C library; code_basis: with which build, core and compiler. code_is_exact:
+    whether it was counted in the user's own library. uncounted: the operators whose kernels are not counted, so that
+    code_bytes is a lower bound. operators: what each operator takes alone. log_bytes: what TFLM's own log would add.
+    alternatives: the code with other options, such as {"--optimization Os": 61204}.
+    """
 
     model_bytes: int
     code_bytes: Band | None = None
+    code_basis: str | None = None
+    code_is_exact: bool = False
+    uncounted: tuple[str, ...] = ()
+    operators: tuple[OperatorCodeInfo, ...] = ()
+    log_bytes: int | None = None
+    alternatives: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -732,6 +753,13 @@ class Report:
     def model_bytes_in_flash(self) -> int:
         """What the model takes in flash: its file, or the constants of native code."""
         return self.model.bytes if self.flash is None else self.flash.model_bytes
+
+    @property
+    def exact_code_bytes(self) -> int:
+        """The code that must fit in flash with the model: that which was counted in the user's own library."""
+        flash = self.flash
+        exact = flash is not None and flash.code_is_exact and flash.code_bytes is not None
+        return round(flash.code_bytes.value) if exact and flash is not None and flash.code_bytes is not None else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ class BoardFit:
     fits: whether `edgetool check` passes on the board with the same limits and without a lock file. reasons: a phrase
     for each reason why it does not; failed: the failed judgements. sram_share and flash_share: arena and model relative
     to the memories minus --reserve and --reserve-flash; null if nothing remains. usual_kernels: the kernels that the
-    board usually uses, if they are others; then arena and latency are for the target's `kernels`.
+    board usually uses, if they are others; then arena and latency are for the target's `kernels`. code_bytes: the flash
+    of the code that the firmware links.
     """
 
     target: TargetInfo
@@ -37,6 +38,7 @@ class BoardFit:
     latency_ms: Band | None
     validation: str | None
     usual_kernels: str | None
+    code_bytes: Band | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ LATER_FIELDS = frozenset(
         (Runtime, "esp_nn"),
         (Target, "esp_nn_variant"),
         (Target, "runtime_tree"),
+        (Target, "code_options"),
         (Target, "scratch_budget_bytes"),
         (Target, "row_input"),
         (Target, "row_output"),
