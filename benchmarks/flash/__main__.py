@@ -5,10 +5,12 @@
     python -m benchmarks.flash sets --core CORE --libraries FOLDER --tflm CHECKOUT --flags TEXT [--third-party FOLDER]
     python -m benchmarks.flash linked --core CORE --libraries FOLDER --tflm CHECKOUT --count N [--third-party FOLDER]
         [--into CSV] [MODEL...]
+    python -m benchmarks.flash versions --libraries FOLDER --flags TEXT [MODEL...]
 
 registrations: models with and without type-specific kernels of CMSIS-NN, on a Cortex-M7.
 sets: which code each registration keeps, written to targets/runtimes/code.
 linked: programs with N random sets of registrations, and those of models, linked and compared with these tables.
+versions: the size with other versions of TFLM, of libraries for a Cortex-M7 named RUNTIME-KERNELS.a, compiled alike.
 
 CHECKOUT is TFLM at the commit of the default runtime, and LIBRARY the libtensorflow-microlite.a that is built there:
 
@@ -28,7 +30,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.flash import linked, measure
+from benchmarks.flash import linked, measure, versions
 from benchmarks.flash.program import C_LIBRARIES, PREFIX, Sources, firmware, output
 from benchmarks.flash.sets import code_rows, merged, registrations_of, with_symbols
 
@@ -56,13 +58,19 @@ def main() -> int:
     against.add_argument("models", nargs="*", type=Path, metavar="MODEL")
     against.add_argument("--count", required=True, type=int, metavar="N", help="random sets for each build")
     against.add_argument("--into", default=linked.MEASURED, type=Path, metavar="CSV")
+    others = commands.add_parser("versions")
+    others.add_argument("models", nargs="*", type=Path, metavar="MODEL")
+    others.add_argument("--flags", required=True, metavar="TEXT", help="how the libraries were compiled")
     for command in (sets, against):
         command.add_argument("--core", required=True)
+    for command in (sets, against, others):
         command.add_argument("--libraries", required=True, type=Path, metavar="FOLDER")
     for command in (registrations, sets, against):
         command.add_argument("--tflm", required=True, type=Path, metavar="CHECKOUT")
         command.add_argument("--third-party", type=Path, metavar="FOLDER")
     options = parser.parse_args()
+    if options.command == "versions":
+        return _versions(options)
     downloads = options.third_party or options.tflm / "tensorflow/lite/micro/tools/make/downloads"
     sources = Sources(options.tflm.resolve(), downloads.resolve())
     runtime = load_runtime(DEFAULT_RUNTIME)
@@ -107,6 +115,14 @@ def _sets(options: argparse.Namespace, sources: Sources, runtime: Runtime) -> in
     registrations, table = format_code_sizes(sizes)
     (CODE / f"{runtime.name}.csv").write_text(registrations, encoding="ascii")
     (CODE / f"{runtime.name}.{options.core}.csv").write_text(table, encoding="ascii")
+    return 0
+
+
+def _versions(options: argparse.Namespace) -> int:
+    sizes = load_code_sizes(DEFAULT_RUNTIME, versions.CORE)
+    assert sizes is not None
+    rows = [row for kernels in KERNELS for row in versions.factors(options.libraries, kernels, sizes, options.models)]
+    versions.write(CODE / "versions.csv", f"{versions.CORE}; {options.flags}", rows)
     return 0
 
 

@@ -16,6 +16,7 @@ from edgetool.pipeline.registrations import registrations_of
 from edgetool.pipeline.source import open_tflite
 from edgetool.target.code_sizes import LOG, CodeBuild, CodeSizes, Registered
 from edgetool.target.load import load_target
+from edgetool.target.types import Kernels
 
 MEASURED = Path(__file__).parent / "measured" / "linked.csv"
 # The model whose runner and main.cc every program has.
@@ -46,17 +47,18 @@ def measure(
 ) -> list[Row]:
     """Return a row for each set and build."""
     rows = []
-    for name in sizes.builds:
-        build = _parsed(name)
-        library = (libraries / f"{build.kernels}-{build.optimization}.a").resolve()
+    builds = [_parsed(name) for name in sizes.builds]
+    for kernels in dict.fromkeys(build.kernels for build in builds):
         with tempfile.TemporaryDirectory() as folder:
-            program = firmware(BASE, core, build.kernels, sources, Path(folder))
-            for what, chosen in _sets(sizes, core, build, count, models):
+            program = firmware(BASE, core, kernels, sources, Path(folder))
+            for what, chosen in _sets(sizes, core, kernels, count, models):
                 program.register([as_registration(item) for item in chosen])
-                linked = program.flash_bytes(program.link(library, build.c_library))
                 numbers = sorted(sizes.registrations.index(item) for item in chosen)
-                text = " ".join(map(str, numbers))
-                rows.append(Row(core, name, what, text, linked, sizes.bytes_of(numbers, build)))
+                for build in (each for each in builds if each.kernels == kernels):
+                    library = (libraries / f"{kernels}-{build.optimization}.a").resolve()
+                    linked = program.flash_bytes(program.link(library, build.c_library))
+                    text = " ".join(map(str, numbers))
+                    rows.append(Row(core, str(build), what, text, linked, sizes.bytes_of(numbers, build)))
     return rows
 
 
@@ -66,12 +68,12 @@ def _parsed(name: str) -> CodeBuild:
 
 
 def _sets(
-    sizes: CodeSizes, core: str, build: CodeBuild, count: int, models: Sequence[Path]
+    sizes: CodeSizes, core: str, kernels: Kernels, count: int, models: Sequence[Path]
 ) -> Iterator[tuple[str, list[Registered]]]:
     general = [item for item in sizes.registrations if item.method and not item.function]
-    typed = [item for item in sizes.registrations if item.function and build.kernels == "cmsis-nn"]
+    typed = [item for item in sizes.registrations if item.function and kernels == "cmsis-nn"]
     for number in range(count):
-        seed = f"{core}/{build}/{number}"
+        seed = f"{core}/{kernels}/{number}"
         random = Random(seed)
         chosen = random.sample(general, random.choice(COUNTS))
         for place, item in enumerate(chosen):
@@ -81,7 +83,7 @@ def _sets(
         yield seed, chosen
     target = load_target(core)
     for path in models:
-        registered = registrations_of(open_tflite(path).model, target.runtime, build.kernels, {})
+        registered = registrations_of(open_tflite(path).model, target.runtime, kernels, {})
         numbers = [sizes.number(item.operator, item.function) for item in registered]
         yield path.stem, [sizes.registrations[number] for number in numbers if number is not None]
 

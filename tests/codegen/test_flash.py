@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.flash.measure import CORE, CPU, CXX_FLAGS, LINK_FLAGS, MEASURED, Row, read, write
+from benchmarks.flash.measure import CORE, KERNELS, MEASURED, Row, read, write
+from benchmarks.flash.program import CXX_FLAGS, KERNEL_FLAGS, LINK_FLAGS
 
+from edgetool.execute.cores import MACHINES
 from edgetool.pipeline.source import open_tflite
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime, load_target
 from tests.pipeline.test_firmware import functions_of
@@ -38,8 +40,8 @@ def test_it_was_measured_with_the_snapshot_that_the_emitter_describes() -> None:
     runtime = load_runtime(DEFAULT_RUNTIME)
     assert CONDITIONS["tflm"] == runtime.tflm_commit
     assert CONDITIONS["cmsis-nn"] == runtime.cmsis_nn_commit
-    assert CONDITIONS["cpu"] == " ".join(CPU)
-    assert CONDITIONS["emitted"] == " ".join(CXX_FLAGS)
+    assert CONDITIONS["cpu"] == " ".join(MACHINES[CORE].flags)
+    assert CONDITIONS["emitted"] == " ".join((*CXX_FLAGS, *KERNEL_FLAGS[KERNELS]))
     assert CONDITIONS["link"] == " ".join(LINK_FLAGS)
     assert load_target(CORE).kernels == "cmsis-nn"
 

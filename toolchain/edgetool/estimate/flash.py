@@ -17,8 +17,10 @@ from edgetool.errors import LibraryError
 from edgetool.figure import Figure
 from edgetool.target.code_sizes import LOG, CodeBuild, CodeSizes, Registered, VersionFactor
 
-# Code of TFLM and its kernel libraries, which the C library and the compiler's run-time library do not define.
-_OWN_SYMBOL = re.compile(r"_ZNK?6tflite|_ZN[0-9]+(gemmlowp|flatbuffers|flexbuffers)|arm_|esp_nn_|kiss_fft|ethosu_")
+# Code of TFLM and its kernel libraries, except what the application may define.
+_OWN_SYMBOL = re.compile(
+    r"_ZNK?6tflite(?!\d+(InitializeTarget|GetCurrentTimeTicks|ticks_per_second))|arm_|esp_nn_|kiss_fft"
+)
 NAMED = 3  # symbols in a message
 
 
@@ -110,14 +112,14 @@ def library_code(
     Raises:
         LibraryError: The library does not define what TFLM needs.
     """
-    symbols = list(_found(linker, known[0].symbols, where))
+    symbols = _program_symbols(linker, known[0].symbols, where)
     uncounted = []
     for item in registrations:
         chosen = next((each for each in _entries(known, item) if _defines(linker, each)), None)
         if chosen is None:
             uncounted.append(item.operator)
         else:
-            symbols += _found(linker, chosen.symbols, where)
+            symbols += [each for name in chosen.symbols if (each := _definition(linker, name)) is not None]
     linked = linker.link(symbols)
     missing = sorted(name for name in linked.undefined if _OWN_SYMBOL.match(name))
     if missing:
@@ -153,17 +155,14 @@ def _defines(linker: Linker, item: Registered) -> bool:
     return all(_definition(linker, name) is not None for name in item.symbols)
 
 
-def _found(linker: Linker, names: Iterable[str], where: str) -> Iterable[str]:
-    for name in names:
-        found = _definition(linker, name)
-        if found is None:
-            raise LibraryError(
-                f"does not define {name}, which the emitted program needs",
-                where=where,
-                fix="give the library that TFLM's Makefile builds, of a version that 'edgetool targets list "
-                "--runtimes' lists",
-            )
-        yield found
+def _program_symbols(linker: Linker, names: Iterable[str], where: str) -> list[str]:
+    """Return what every program needs, without what the application can define itself, such as InitializeTarget."""
+    found = [each for name in names if (each := _definition(linker, name)) is not None]
+    if not any("MicroInterpreter" in name for name in found):
+        raise LibraryError(
+            "does not define the interpreter of TFLM", where=where, fix="give the library that TFLM's build wrote"
+        )
+    return found
 
 
 def _definition(linker: Linker, name: str) -> str | None:

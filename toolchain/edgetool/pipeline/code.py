@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from edgetool.pipeline.registrations import registrations_of
 from edgetool.target.code_sizes import CodeBuild, Registered, load_code_sizes, load_registrations, load_version_factors
 from edgetool.target.types import CodeOptions, Core, Target
 
-MAX_LIBRARY_BYTES = 2**30
 # The machine of object files by the first letters of a core's instruction set.
 _MACHINE_OF_ISA = {"armv8-a": "AArch64", "armv": "Arm", "rv": "RISC-V", "xtensa": "Xtensa", "rx": "RX", "x86": "x86-64"}
 
@@ -52,22 +51,27 @@ def code_of(model: Model, target: Target, custom: Mapping[str, OperatorEntry] | 
     return measured_code(sizes, build, registrations, factor, runtime.name)
 
 
-@lru_cache(maxsize=4)
-def read_libraries(paths: tuple[str, ...], core: Core) -> Linker:
-    """Return the user's static libraries, which are read once.
+def read_libraries(paths: Sequence[str], core: Core) -> Linker:
+    """Return the user's static libraries, which are read again only after a change.
 
     Raises:
         UsageError: A file cannot be read.
         LibraryError: A file is no static library for the core, or is damaged.
     """
-    machine = _machine_of(core)
-    files = []
-    for path in paths:
-        blob = read_file(Path(path), what="the library", max_bytes=MAX_LIBRARY_BYTES)
-        members = read_members(blob, path)
-        files += [read_object(member.data, f"{path}({member.name})", machine=machine) for member in members]
+    return _linker(tuple((path, read_file(Path(path), what="the library")) for path in paths), _machine_of(core))
+
+
+@lru_cache(maxsize=2)
+def _linker(libraries: tuple[tuple[str, bytes], ...], machine: int | None) -> Linker:
+    files = [
+        read_object(member.data, f"{path}({member.name})", machine=machine)
+        for path, blob in libraries
+        for member in read_members(blob, path)
+    ]
     if not files:
-        raise LibraryError("contains no object files", where=paths[0], fix="give the library that TFLM's build wrote")
+        raise LibraryError(
+            "contains no object files", where=libraries[0][0], fix="give the library that TFLM's build wrote"
+        )
     return Linker(files)
 
 
