@@ -20,6 +20,7 @@ from edgetool.codegen.native.row_plan import (
     faster_rows,
     roomier_rows,
     rows_memory,
+    rows_with_whole,
     smallest_rows,
 )
 from edgetool.codegen.native.rows import row_problem, takeable_outputs
@@ -87,6 +88,7 @@ def faster(base: NativeRows, programs: RowVariants, factor: float) -> NativeRows
     """Return a plan that takes up to `factor` times the memory of the smallest one."""
     limit = int(factor * base.plan.memory_bytes)
     moved = roomier_rows(base, programs.rows, {step.operator: 1 for step in programs.rows.steps}, limit)
+    moved, programs = rows_with_whole(moved, programs, list(costs(programs)[2]), limit)
     programs = replace(programs, small=moved.program)
     return next(faster_rows(moved, programs, costs(programs), [limit]))
 
@@ -219,6 +221,25 @@ def test_faster_kernels_get_scratch_within_the_limit() -> None:
             complete += moved.program.steps == programs.rows.steps != programs.small.steps
         assert roomier_rows(base, programs.rows, gains, smallest, stopped=lambda: True) is base
     assert complete > 0
+
+
+def test_rows_move_so_that_kernels_for_tensors_have_a_place() -> None:
+    trial = prepare(PERSON.read_bytes(), 2, row_wise=True, lean=True)
+    programs = variants(read_model(trial.blob))
+    base = smallest_rows(programs.small, passes=PASSES)
+    limit, wanted = base.plan.memory_bytes, [step.operator for step in programs.small.steps]
+    moved, after = rows_with_whole(base, programs, wanted, limit)
+    assert moved.plan.memory_bytes <= limit
+    assert row_plan_problems(moved.problem, moved.plan) == []
+    banded = {step.operator for step in moved.program.steps if step.band > 1}
+    # Where rows were, their tensors are too close for these kernels.
+    costs_of_whole = costs(replace(programs, small=base.program))
+    before = next(faster_rows(base, programs, costs_of_whole, [limit]))
+    assert banded > {step.operator for step in before.program.steps if step.band > 1}
+    assert {step.operator for step in after.rows.steps if step.band > 1} == banded
+    assert differences({"person": replace(trial, program=moved.program, rows=(moved.problem, moved.plan))}, ROWS) == []
+    assert rows_with_whole(base, programs, wanted, limit, stopped=lambda: True)[0] is base
+    assert rows_with_whole(base, programs, [], limit) == (base, programs)
 
 
 def test_a_faster_kernel_computes_the_rows_at_which_its_scratch_has_a_place() -> None:

@@ -11,7 +11,14 @@ from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
 from edgetool.codegen.native.recompute import Pair, chosen_pairs, fusable_pairs, with_pairs
-from edgetool.codegen.native.row_plan import NativeRows, RowVariants, faster_rows, roomier_rows, smallest_rows
+from edgetool.codegen.native.row_plan import (
+    NativeRows,
+    RowVariants,
+    faster_rows,
+    roomier_rows,
+    rows_with_whole,
+    smallest_rows,
+)
 from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem, step_operators
 from edgetool.estimate.native import StepWork, count_native_operators
@@ -29,6 +36,8 @@ from edgetool.target.types import Target
 # The memory of faster plans, as multiples of the smallest one: where kernels for tensors take over is different in
 # every model.
 STEPS = (1.0, 1.05, 1.1, 1.25, 1.5)
+# Those at which rows also move for kernels for whole tensors, which takes more time to find.
+WHOLE_STEPS = (1.0, 1.1, 1.25)
 # Of extra multiply-accumulates, in percent, which are tried until a model fits.
 BUDGETS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150)
 # The smallest plans by their problem, the most multiply-accumulates that they may compute again (None if no operators
@@ -147,11 +156,17 @@ def _faster_choices(
     known = [operator_instructions(program, target) for program in programs]
     choices: list[NativeRows] = []
     fewest: int | None = None
-    for limit in (int(factor * smallest) for factor in STEPS):
+    for factor in STEPS:
+        limit = int(factor * smallest)
         if below is not None and limit >= below:
             break
         choice, base = _fastest_within(base, variants, known, target, limit, stopped)
         count = known_sum(operator_instructions(choice.program, target).values())
+        # The base stays as it is: kernels for whole tensors leave rows less freedom when there is more memory.
+        whole = _with_whole(base, variants, known, target, limit, stopped) if factor in WHOLE_STEPS else None
+        if whole is not None:
+            of_whole = known_sum(operator_instructions(whole.program, target).values())
+            choice, count = (whole, of_whole) if _is_less(of_whole, count) else (choice, count)
         # A choice whose instructions are unknown is one if it has other kernels than the one before.
         if not choices or (count is None and choice.program != choices[-1].program) or _is_less(count, fewest):
             choices.append(choice)
@@ -193,6 +208,32 @@ def _fastest_within(
                 break
             base = moved
     return min(found, key=lambda item: item[0])[1:]
+
+
+def _with_whole(
+    base: NativeRows,
+    variants: RowVariants,
+    known: Sequence[Mapping[int, int | None]],
+    target: Target,
+    limit: int,
+    stopped: Callable[[], bool],
+) -> NativeRows | None:
+    """Return a plan with kernels for whole tensors, for which rows have moved, and with the fastest others beside them.
+
+    None if no more kernels for whole tensors have a place then. The arguments are those of _fastest_within.
+    """
+    now, by_rows, at_once, _ = preferences([operator_instructions(base.program, target), *known])
+    gains = {
+        operator: now[operator] - number
+        for operator, number in at_once.items()
+        if operator in now and number < by_rows.get(operator, now[operator])
+    }
+    wanted = sorted((item for item in gains if gains[item] > 0), key=lambda item: -gains[item])
+    moved, variants = rows_with_whole(base, variants, wanted, limit, stopped)
+    if moved is base:
+        return None
+    costs = preferences([operator_instructions(moved.program, target), *known])
+    return next(faster_rows(moved, replace(variants, small=moved.program), costs, [limit]))
 
 
 def bare_program(program: NativeProgram) -> NativeProgram:

@@ -4,7 +4,7 @@ The smallest plan has kernels without scratch that only saves time. Faster ones 
 the fastest variant of its kernel whose scratch has a place at all of its steps, within the memory that the user allows,
 and rows move if that makes one. A kernel that can do without scratch, only more slowly, has it at the steps where there
 is a place. A step that runs alone, between complete tensors, can be one for whole tensors, which computes many rows at
-once.
+once; rows move for it, too.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, R
 from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes
 
 SCRATCH_PASSES = 2  # of packing, for each attempt to move rows
+WHOLE_ATTEMPTS = 2  # in vain, to move rows for kernels for whole tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,86 @@ def roomier_rows(
     per_step = {item: gains[item] / max(1, new[item][0].rows * new[item][0].batches) for item in wanted}
     bare = sorted((item for item in wanted if can_be_bare(item)), key=lambda item: -per_step[item])
     return _with_more_scratch(plan, {operator: new[operator] for operator in bare}, limit, stopped)
+
+
+def rows_with_whole(
+    base: NativeRows,
+    variants: RowVariants,
+    wanted: Sequence[int],
+    limit: int,
+    stopped: Callable[[], bool] = lambda: False,
+) -> tuple[NativeRows, RowVariants]:
+    """Return a plan in which rows have moved so that kernels for whole tensors have a place within a limit.
+
+    Args:
+        base: The plan, whose segments stay.
+        variants: The programs to choose from.
+        wanted: The operators that shall have them. They get them if they run alone, between complete tensors. Those
+            that gain the most come first.
+        limit: The memory in bytes.
+        stopped: Whether to end the search.
+
+    Returns:
+        The plan, and the programs to choose from then: operators with kernels for whole tensors have no others by rows.
+    """
+    positions, memory = _positions(base), _Memory(base, base.problem)
+    old, new = _by_operator(base.program), _by_operator(variants.whole)
+    possible = [
+        operator
+        for operator in wanted
+        if new.get(operator, old[operator]) != old[operator]
+        and _tensors(new[operator]) == _tensors(old[operator])
+        and memory.moments_alone(positions[operator]) is not None
+    ]
+
+    attempts = WHOLE_ATTEMPTS
+
+    def unpacked(operators: Collection[int]) -> NativeRows:
+        """Return the plan with kernels for whole tensors, with rows where they are and without scratch for them."""
+        kernels = [
+            _Kernels(tuple(places), tuple(new[operator]), ((NO_SCRATCH,),) * len(new[operator]), is_whole=True)
+            if operator in operators
+            else _Kernels(tuple(places), tuple(old[operator]), memory.scratch_of(places))
+            for operator, places in positions.items()
+        ]
+        return _with_kernels(base, memory, kernels)
+
+    def packed(
+        plan: NativeRows, there: Collection[int], operators: Sequence[int]
+    ) -> tuple[NativeRows, Collection[int]]:
+        """Return a plan in which as many of the operators as have a place join those that are there."""
+        nonlocal attempts
+        if not operators or not attempts or stopped():
+            return plan, there
+        joined = {*there, *operators}
+        wider = unpacked(joined)
+        packing = pack_again(
+            wider.problem,
+            wider.plan.schedule,
+            Packing(wider.plan.offsets, wider.plan.scratch, wider.plan.memory_bytes),
+            limit,
+            limit,
+            unit=place_unit(limit),
+            passes=SCRATCH_PASSES,
+            stopped=stopped,
+        )
+        if packing is not None:
+            return _with_packing(wider, wider.program, wider.problem, packing), joined
+        attempts -= 1
+        half = len(operators) // 2
+        if not half:
+            return plan, there
+        return packed(*packed(plan, there, operators[:half]), operators[half:])
+
+    if not possible:
+        return base, variants
+    wider = unpacked(possible)
+    places, live = _positions(wider), live_bytes(wider.problem, wider.plan.schedule)
+    too_large = {number for number, size in zip(wider.plan.schedule, live, strict=True) if size > limit}
+    plan, complete = packed(base, (), [item for item in possible if too_large.isdisjoint(places[item])])
+    steps = {item: new[item] if item in complete else own for item, own in _by_operator(variants.rows).items()}
+    rows = replace(variants.rows, steps=tuple(step for item in steps.values() for step in item))
+    return plan, replace(variants, rows=rows)
 
 
 def _rows_of(operator: RowOperator) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -507,6 +588,15 @@ class _Memory:
             and self._offsets[written] < self._offsets[row] + self._sizes[row]
         )
 
+    def moments_alone(self, positions: Sequence[int]) -> list[int] | None:
+        """Return the steps of a schedule at which operators fire; None if they do not run alone."""
+        if any(self.segment.count(self.segment[position]) > 1 for position in positions):
+            return None
+        moments = [step for position in positions for step in self._steps[position]]
+        # What comes between them may end the life of rows whose memory the later ones need.
+        is_run = moments == list(range(min(moments, default=0), max(moments, default=-1) + 1))
+        return moments if is_run else None
+
     def as_whole(
         self, positions: Sequence[int], steps: Sequence[Step], limit: int
     ) -> tuple[tuple[int, ...], ...] | None:
@@ -514,11 +604,8 @@ class _Memory:
 
         It is at the same offset at all calls, because any of them may be at any of the moments.
         """
-        if any(self.segment.count(self.segment[position]) > 1 for position in positions):
-            return None
-        moments = [step for position in positions for step in self._steps[position]]
-        if moments != list(range(min(moments, default=0), max(moments, default=-1) + 1)):
-            # What comes between them may end the life of rows whose memory the later ones need.
+        moments = self.moments_alone(positions)
+        if moments is None:
             return None
         result = []
         for step in steps:
