@@ -46,7 +46,6 @@ PARTS = (8, 16, 32, 4)
 ROUNDS = 2  # in which rows of each tensor move to fewer places
 SCRATCH_ALIGNMENT = 4
 UNPLACED = -1
-TOO_HEAVY = 1 << 50  # the weight of a place that is not possible
 FAR_BELOW = -(1 << 50)  # what lies there conflicts with nothing
 
 Numbers = npt.NDArray[np.int64]
@@ -296,8 +295,10 @@ class _Displacing:
         self.waiting: list[tuple[int, int, int]] = []
         self._waited = 0
         self.moves = 0
-        self._last = (limit - sizes).tolist()
-        self._weights: Numbers = np.ones(len(sizes), np.int64)
+        # The first offset of each block and the last one.
+        self._range: Numbers = np.stack([np.zeros_like(sizes), limit - sizes], axis=1)
+        # What changes where conflicts with each block begin, and where they end.
+        self._weights: Numbers = np.repeat([1, -1], len(sizes))
         self._wait([block for block in np.flatnonzero(~has_place).tolist() if block not in absent])
 
     def _wait(self, displaced: Sequence[int]) -> None:
@@ -316,32 +317,30 @@ class _Displacing:
         number = -1 if self._largest_first else self._generator.below(len(self.waiting))
         block = self.waiting.pop(number)[-1]
         self.moves += 1
-        others, distances, signs = self._blocks.edges(block)
+        others, distances, ends_apart = self._blocks.edges(block)
         # Where the weight changes: at the first offset that conflicts with another block, and at the first one behind.
         edges = self.offsets.take(others)
         edges += distances
-        np.maximum(edges, 0, out=edges)
-        order = edges.argsort()
-        edges_in_order = edges.take(order)
-        if not len(others) or edges_in_order[0] > 0:
+        edges = self._blocks.aligned_up(block, edges)
+        # Conflicts that begin come before those that end there, so that no sum on the way is as small as the last one.
+        order = edges.argsort(kind="stable")
+        in_order = edges.take(order)
+        count, end = in_order.searchsorted(self._range[block], "right").tolist()
+        if not count:
             self.offsets[block] = 0
             return
-        weights = self._weights.take(others)
-        weights *= signs
-        weights = weights.take(order).cumsum()
-        places = self._blocks.aligned_up(block, edges_in_order)
-        is_possible = places <= self._last[block]
-        is_possible[:-1] &= places[:-1] < edges_in_order[1:]
-        weights = np.where(is_possible, weights, TOO_HEAVY)
+        weights = self._weights.take(ends_apart.take(order)).cumsum()[count - 1 : end]
         first = int(weights.argmin())
-        least = weights[first]
-        place = int(places[first])
-        if least:
-            lightest = np.flatnonzero(weights == least)
-            place = int(places[lightest[self._generator.below(len(lightest))]])
+        if weights[first]:
+            lightest = (weights == weights[first]).nonzero()[0]
+            first = int(lightest[self._generator.below(len(lightest))])
+        place = max(0, int(in_order[count - 1 + first]))
+        if weights[first]:
             self._weights[block] += 1
+            self._weights[block + len(self.offsets)] -= 1
             half = len(others) // 2
-            displaced = others[:half][(edges[:half] <= place) & (place < edges[half:])]
+            is_begun = edges <= place
+            displaced = others[:half][is_begun[:half] > is_begun[half:]]
             self.offsets[displaced] = FAR_BELOW
             self._wait(list(dict.fromkeys(displaced.tolist())))
         self.offsets[block] = place
@@ -431,16 +430,16 @@ class _Blocks:
         return len(self._others)
 
     def edges(self, block: int) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the blocks that conflict with a block, twice, the distances from them where conflicts begin, and where
-        they end, and the sign of what changes there.
+        """Return the blocks that conflict with a block, twice, and the distances from them where conflicts begin, and
+        where they end; the blocks again, with the number of all added where conflicts end.
         """
         edges = self._edges[block]
         if edges is None:
             at = slice(*self._bounds[block : block + 2])
             others, starts, ends = self._others[at], self._starts[at], self._ends[at]
-            signs = np.ones(2 * len(others), np.int64)
-            signs[len(others) :] = -1
-            edges = self._edges[block] = np.concatenate([others, others]), np.concatenate([starts, ends]), signs
+            twice = np.concatenate([others, others])
+            ends_apart = np.concatenate([others, others + len(self.sizes)])
+            edges = self._edges[block] = twice, np.concatenate([starts, ends]), ends_apart
         return edges
 
     def aligned_up(self, block: int, offsets: Numbers) -> Numbers:
