@@ -137,20 +137,22 @@ def roomier_rows(
     old, new = _by_operator(base.program), _by_operator(faster)
     problem = row_problem(faster, base.fed, _together(base.problem), taken=base.taken)
     positions = _positions(base)
-    live = live_bytes(base.problem, base.plan.schedule)
-    rest = [0] * len(base.problem.operators)
-    for (number, firing), size in zip(steps_of(base.problem, base.plan.schedule), live, strict=True):
-        rest[number] = max(rest[number], size - firing.scratch_bytes)
+    same = {
+        operator
+        for operator, places in positions.items()
+        if len(new[operator]) == len(old[operator])
+        and all(_rows_of(base.problem.operators[i]) == _rows_of(problem.operators[i]) for i in places)
+    }
+    replaced = {i for operator in same for i in positions[operator]}
+    kernels = tuple(problem.operators[i] if i in replaced else a for i, a in enumerate(base.problem.operators))
+    needs = [0] * len(kernels)
+    live = live_bytes(replace(base.problem, operators=kernels), base.plan.schedule)
+    for number, size in zip(base.plan.schedule, live, strict=True):
+        needs[number] = max(needs[number], size)
 
     def can_have(operator: int) -> bool:
-        """Return whether the rows leave as many bytes as the faster kernels of an operator need."""
-        if len(new[operator]) != len(old[operator]):
-            return False
-        pairs = ((i, base.problem.operators[i], problem.operators[i]) for i in positions[operator])
-        return all(
-            _rows_of(a) == _rows_of(b) and (can_be_bare(operator) or rest[i] + b.scratch_bytes <= limit)
-            for i, a, b in pairs
-        )
+        """Return whether the faster kernels of an operator do not need more than the limit, wherever the rows are."""
+        return operator in same and (can_be_bare(operator) or all(needs[i] <= limit for i in positions[operator]))
 
     def can_be_bare(operator: int) -> bool:
         return all(step.can_be_bare or not step.scratch_bytes for step in new[operator])
