@@ -8,7 +8,7 @@ at most "extrapolated".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from edgetool.errors import TargetError
@@ -73,26 +73,32 @@ def count_native_operators(
 
     Raises TargetError for an invalid table.
     """
+    instructions = native_instructions(steps, target)
+    reads: dict[int, int] = {}
+    for step in steps:
+        reads[step.operator] = max(step.constant_reads, reads.get(step.operator, 1))
+    counted = []
+    for cost in costs:
+        has_steps = cost.subgraph == 0 and cost.index in instructions
+        number, constant_reads = (instructions[cost.index], reads[cost.index]) if has_steps else (0, 1)
+        cost = cost if has_steps else replace(cost, parameter_bytes=0, activation_bytes=0)
+        executed = ExecutedInstructions(number)
+        counted.append(CountedOperator(cost, executed, is_float=False, constant_reads=constant_reads, runs=1))
+    return tuple(counted)
+
+
+def native_instructions(steps: Iterable[StepWork], target: Target) -> dict[int, int | None]:
+    """Return the instructions in one inference of each operator that has steps; None if those of a step are unknown.
+
+    Raises TargetError for an invalid table.
+    """
     core = native_core(target.core)
     table: InstructionTable = {} if core is None else load_instructions(core, "native")
-    by_operator: dict[int, list[StepWork]] = {}
+    instructions: dict[int, int | None] = {}
     for step in steps:
-        by_operator.setdefault(step.operator, []).append(step)
-    return tuple(_counted(cost, by_operator if cost.subgraph == 0 else {}, table) for cost in costs)
-
-
-def _counted(
-    cost: OperatorCost, by_operator: Mapping[int, Sequence[StepWork]], table: InstructionTable
-) -> CountedOperator:
-    works = by_operator.get(cost.index, ())
-    if not works:
-        moved = replace(cost, parameter_bytes=0, activation_bytes=0)
-        return CountedOperator(moved, ExecutedInstructions(0), is_float=False, constant_reads=1, runs=1)
-    numbers = [step_instructions(work.kernel, work.counts, table) for work in works]
-    known = [number for number in numbers if number is not None]
-    total = sum(known) if len(known) == len(numbers) else None
-    reads = max(work.constant_reads for work in works)
-    return CountedOperator(cost, ExecutedInstructions(total), is_float=False, constant_reads=reads, runs=1)
+        before, number = instructions.get(step.operator, 0), step_instructions(step.kernel, step.counts, table)
+        instructions[step.operator] = None if before is None or number is None else before + number
+    return instructions
 
 
 def estimate_native(model: Model, target: Target, counted: Sequence[CountedOperator]) -> Estimate:

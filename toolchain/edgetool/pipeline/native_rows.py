@@ -21,7 +21,7 @@ from edgetool.codegen.native.row_plan import (
 )
 from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem, step_operators
-from edgetool.estimate.native import StepWork, count_native_operators
+from edgetool.estimate.native import StepWork, native_instructions
 from edgetool.memory.streaming.checker import require_valid_rows
 from edgetool.memory.streaming.planner import segments_of, weights_per_row
 from edgetool.memory.streaming.problem import RowProblem
@@ -43,6 +43,7 @@ BUDGETS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150)
 # The smallest plans by their problem, the most multiply-accumulates that they may compute again (None if no operators
 # may be one step) and the most weights per row.
 KnownRows = dict[tuple[RowProblem, int | None, int | None], NativeRows]
+_Counted = tuple[int | None, NativeRows]  # a plan behind its instructions, None if they are unknown
 
 
 def row_choices(
@@ -95,10 +96,10 @@ def row_choices(
         if again.plan.memory_bytes < bases[0].plan.memory_bytes:
             bases.insert(0, again)
     variants = RowVariants(*(in_program_order(program, tuple(orders[number])) for program in (small, rows, whole)))
-    choices: list[NativeRows] = []
+    choices: list[_Counted] = []
     for base in bases:
         choices += _faster_choices(base, variants, target, below, stopped)
-    front = _front(choices, target)
+    front = _front(choices)
     for choice in front:
         require_valid_rows(choice.problem, choice.plan)
     return front
@@ -131,12 +132,11 @@ def model_macs(model: Model) -> int:
     return sum(cost.macs for cost in operator_costs(model))
 
 
-def _front(choices: Sequence[NativeRows], target: Target) -> tuple[NativeRows, ...]:
+def _front(choices: Sequence[_Counted]) -> tuple[NativeRows, ...]:
     """Return the choices by their memory, without those with known instructions that have more than a smaller one."""
     front: list[NativeRows] = []
     fewest: int | None = None
-    for choice in sorted(choices, key=lambda item: item.plan.memory_bytes):
-        count = known_sum(operator_instructions(choice.program, target).values())
+    for count, choice in sorted(choices, key=lambda item: item[1].plan.memory_bytes):
         if fewest is None or count is None or count < fewest:
             front.append(choice)
             fewest = count if fewest is None or count is not None else fewest
@@ -145,7 +145,7 @@ def _front(choices: Sequence[NativeRows], target: Target) -> tuple[NativeRows, .
 
 def _faster_choices(
     base: NativeRows, plain: RowVariants, target: Target, below: int | None, stopped: Callable[[], bool]
-) -> list[NativeRows]:
+) -> list[_Counted]:
     """Return the fastest plan in the memory of a smallest one, and others with more memory and faster kernels.
 
     plain: the programs to choose kernels from, without pairs. below, stopped: as for row_choices.
@@ -154,22 +154,20 @@ def _faster_choices(
     variants = RowVariants(*(with_pairs(program, base.pairs) for program in (plain.small, plain.rows, plain.whole)))
     programs = variants.rows, variants.whole, bare_program(variants.rows)
     known = [operator_instructions(program, target) for program in programs]
-    choices: list[NativeRows] = []
+    choices: list[_Counted] = []
     fewest: int | None = None
     for factor in STEPS:
         limit = int(factor * smallest)
         if below is not None and limit >= below:
             break
-        choice, base = _fastest_within(base, variants, known, target, limit, stopped)
-        count = known_sum(operator_instructions(choice.program, target).values())
+        count, choice, base = _fastest_within(base, variants, known, target, limit, stopped)
         # The base stays as it is: kernels for whole tensors leave rows less freedom when there is more memory.
         whole = _with_whole(base, variants, known, target, limit, stopped) if factor in WHOLE_STEPS else None
-        if whole is not None:
-            of_whole = known_sum(operator_instructions(whole.program, target).values())
-            choice, count = (whole, of_whole) if _is_less(of_whole, count) else (choice, count)
+        if whole is not None and _is_less(whole[0], count):
+            count, choice = whole
         # A choice whose instructions are unknown is one if it has other kernels than the one before.
-        if not choices or (count is None and choice.program != choices[-1].program) or _is_less(count, fewest):
-            choices.append(choice)
+        if not choices or (count is None and choice.program != choices[-1][1].program) or _is_less(count, fewest):
+            choices.append((count, choice))
             fewest = count
     return choices
 
@@ -185,18 +183,20 @@ def _fastest_within(
     target: Target,
     limit: int,
     stopped: Callable[[], bool],
-) -> tuple[NativeRows, NativeRows]:
+) -> tuple[int | None, NativeRows, NativeRows]:
     """Return a plan with faster kernels than those of a base within a limit, and the base with its rows where they are.
+
+    Before them, it returns the plan's instructions, None if they are unknown.
 
     known: the instructions of the operators by rows and whole, and by rows if all kernels that can be are bare.
     """
-    found: list[tuple[int, NativeRows, NativeRows]] = []
+    found: list[tuple[int | None, NativeRows, NativeRows]] = []
     for place in range(2):
         costs = preferences([operator_instructions(base.program, target), *known])
         rows = costs[1]
         (choice,) = faster_rows(base, replace(variants, small=base.program), costs, [limit])
         chosen = operator_instructions(choice.program, target)
-        found.append((known_sum(chosen.values()) or 0, choice, base))
+        found.append((known_sum(chosen.values()), choice, base))
         if place == 0:
             gains = {
                 operator: number - rows[operator]
@@ -207,7 +207,7 @@ def _fastest_within(
             if moved is base:
                 break
             base = moved
-    return min(found, key=lambda item: item[0])[1:]
+    return min(found, key=lambda item: item[0] or 0)
 
 
 def _with_whole(
@@ -217,7 +217,7 @@ def _with_whole(
     target: Target,
     limit: int,
     stopped: Callable[[], bool],
-) -> NativeRows | None:
+) -> _Counted | None:
     """Return a plan with kernels for whole tensors, for which rows have moved, and with the fastest others beside them.
 
     None if no more kernels for whole tensors have a place then. The arguments are those of _fastest_within.
@@ -233,7 +233,8 @@ def _with_whole(
     if moved is base:
         return None
     costs = preferences([operator_instructions(moved.program, target), *known])
-    return next(faster_rows(moved, replace(variants, small=moved.program), costs, [limit]))
+    choice = next(faster_rows(moved, replace(variants, small=moved.program), costs, [limit]))
+    return known_sum(operator_instructions(choice.program, target).values()), choice
 
 
 def bare_program(program: NativeProgram) -> NativeProgram:
@@ -322,8 +323,7 @@ def operator_instructions(program: NativeProgram, target: Target) -> dict[int, i
     """Return the instructions of each operator in one inference; None where they are unknown."""
     loops = program_loops(program, memory_apart(program), code_of(target.core))
     works = [StepWork(item.operator, item.kernel, item.counts, item.constant_reads) for item in loops]
-    counted = count_native_operators(program_costs(program), works, target)
-    return {item.cost.index: item.executed.instructions for item in counted if item.cost.subgraph == 0}
+    return {item.index: 0 for item in program.graph.operators} | native_instructions(works, target)
 
 
 def program_costs(program: NativeProgram) -> tuple[OperatorCost, ...]:
