@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from edgetool.memory.streaming.checker import row_plan_problems
 from edgetool.memory.streaming.packing import Packing, pack_again, pack_more, pack_rows, with_few_places
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, RowTensor
-from edgetool.memory.streaming.schedule import best_schedule
+from edgetool.memory.streaming.schedule import best_schedule, live_bytes
 from tests.memory.streaming.problems import row_problems, schedules
 from tests.memory.streaming.test_schedule import chain
 
@@ -24,6 +24,7 @@ def test_every_packing_is_valid(problem: RowProblem, data: st.DataObject, unit: 
             offset % unit == 0 for offset, size in zip(packing.offsets, problem.row_sizes(), strict=True) if not size
         )
     assert few.memory_bytes <= first.memory_bytes
+    assert max(live_bytes(problem, steps, at_least=True), default=0) <= few.memory_bytes
 
 
 @settings(max_examples=25, deadline=None)
@@ -169,3 +170,13 @@ def test_a_search_that_is_stopped_returns_its_first_packing() -> None:
     steps = best_schedule(problem).steps
     stopped = pack_rows(problem, steps, 0, stopped=lambda: True)
     assert stopped == pack_rows(problem, steps, 0, passes=1, stopped=lambda: True)
+
+
+def test_rows_that_are_read_for_the_last_time_overlap_together() -> None:
+    tensors = (RowTensor("input", 2, 4), RowTensor("output", 1, 8))
+    last = Firing((0, 1), (2,), overlaps=((0, 0), (1, 0)))
+    operators = (RowOperator("feed", (Firing((), (0,)), Firing((), (1,)))), RowOperator("join", (last,)))
+    problem, steps = RowProblem(tensors, operators), (0, 0, 1)
+    assert pack_rows(problem, steps, 0).memory_bytes == 8
+    assert live_bytes(problem, steps, at_least=True)[-1] == 8
+    assert live_bytes(problem, steps)[-1] == 12

@@ -146,7 +146,7 @@ def roomier_rows(
     replaced = {i for operator in same for i in positions[operator]}
     kernels = tuple(problem.operators[i] if i in replaced else a for i, a in enumerate(base.problem.operators))
     needs = [0] * len(kernels)
-    live = live_bytes(replace(base.problem, operators=kernels), base.plan.schedule)
+    live = live_bytes(replace(base.problem, operators=kernels), base.plan.schedule, at_least=True)
     for number, size in zip(base.plan.schedule, live, strict=True):
         needs[number] = max(needs[number], size)
 

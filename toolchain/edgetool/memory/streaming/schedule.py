@@ -89,8 +89,12 @@ def _in_segments(network: _Network, cuts: tuple[int, ...]) -> RowSchedule:
     return RowSchedule(tuple(steps), peak, cuts)
 
 
-def live_bytes(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
-    """Return the bytes that are live at each step of a schedule."""
+def live_bytes(problem: RowProblem, schedule: Sequence[int], *, at_least: bool = False) -> list[int]:
+    """Return the bytes that are live at each step of a schedule.
+
+    at_least: whether all rows that are read for the last time share bytes with what is written, each as many as it can,
+    instead of one of them. No memory is smaller.
+    """
     sizes = problem.row_sizes()
     last = last_steps(problem, schedule)
     alive = {row for row in problem.given_rows() if last[row] >= 0}
@@ -102,7 +106,8 @@ def live_bytes(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
         alive.update(written)
         total += new
         dying = {row for row in (*firing.reads, *firing.writes) if last[row] == step}
-        saved = max((saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying), default=0)
+        savings = [saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying]
+        saved = min(new, sum(savings)) if at_least else max(savings, default=0)
         result.append(total + firing.scratch_bytes - (saved if new else 0))
         total -= sum(sizes[row] for row in dying)
         alive -= dying
