@@ -545,6 +545,7 @@ class _Memory:
         self._first = np.array(first_steps(problem, schedule))
         self._last = np.array(last_steps(problem, schedule))
         self._offsets, self._sizes = np.array(base.plan.offsets), np.array(problem.row_sizes())
+        self._ends = self._offsets + self._sizes
         self._tensors = {item.tensor: i for i, item in enumerate(problem.tensors)}
 
     def scratch_of(self, positions: Sequence[int]) -> tuple[tuple[int, ...], ...]:
@@ -688,13 +689,15 @@ class _Memory:
         if not size:
             return [NO_SCRATCH] * len(steps)
         moments = np.array(steps)
-        is_live = (self._first[:, None] <= moments) & (moments <= self._last[:, None])
+        near = np.flatnonzero((self._first <= moments.max()) & (moments.min() <= self._last))
+        is_live = (self._first[near, None] <= moments) & (moments <= self._last[near, None])
         live = is_live.any(axis=1)
-        starts, ends, is_live = self._offsets[live], (self._offsets + self._sizes)[live], is_live[live]
+        starts, ends, is_live = self._offsets[near[live]], self._ends[near[live]], is_live[live]
         places = np.unique([0, *-(-ends // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT])
         places = places[places + aligned(size, SCRATCH_ALIGNMENT) <= limit]
         is_met = (starts < places[:, None] + size) & (places[:, None] < ends)
-        is_free = is_met.astype(np.int32) @ is_live.astype(np.int32) == 0
+        # Products of float32 are those of a fast library, and these sums are exact.
+        is_free = is_met.astype(np.float32) @ is_live.astype(np.float32) == 0
         result = np.full(len(moments), NO_SCRATCH)
         while is_free.any():
             best = int(is_free.sum(axis=1).argmax())
