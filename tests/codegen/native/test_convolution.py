@@ -17,6 +17,7 @@ from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import NativeMemory, memory_of, native_problem
 from edgetool.codegen.native.products import first_multiple
 from edgetool.codegen.native.program import Constant, RowInput, Step
+from edgetool.codegen.native.row_plan import in_smaller_bands
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.problem import Layout
 from edgetool.memory.streaming.problem import NO_SCRATCH
@@ -24,6 +25,7 @@ from edgetool.model.types import DType, Model
 from edgetool.operators.overlap import Window
 from tests.codegen.native.host import Build, compare_all, differences, prepare, with_rows
 from tests.codegen.native.row_plans import scattered_plan
+from tests.codegen.native.test_overlaps import Pair, place_pair
 from tests.memory.account_net import Net
 
 TILED, LEAN = "edgetool_conv2d_tiled_s8", "edgetool_conv2d_lean_s8"
@@ -314,6 +316,26 @@ def _further(program: NativeProgram, by: int) -> NativeMemory:
     offsets[overlap.first], offsets[overlap.second] = start + by, start - overlap.min_distance
     height = max(offset + buffer.size_bytes for offset, buffer in zip(offsets, problem.buffers, strict=True))
     return memory_of(program, problem, Layout(tuple(offsets), height, 0, "none"))
+
+
+def test_smaller_bands_need_less_memory_and_compute_the_same() -> None:
+    kinds = ((12, (3, 3), (1, 1)), (9, (5, 5), (1, 1)), (10, (7, 7), (2, 2)), (7, (4, 4), (2, 1)))
+    trials, bands = {}, []
+    for width, taps, strides in kinds:
+        trial = prepare(_depthwise(width, taps, strides), 1)
+        programs = in_smaller_bands(trial.program)
+        needs = []
+        for program in programs:
+            # The output is where the input begins to be free.
+            memory = place_pair(program, Pair(0, below=False))
+            trials[f"{taps}, {program.steps[0].band} rows"] = replace(trial, program=program, memory=memory)
+            needs.append(memory.arena_bytes)
+        bands.append([program.steps[0].band for program in programs])
+        assert needs == sorted(needs, reverse=True)
+        assert len(set(needs)) == len(needs)
+    # With strides of one row, groups are two rows.
+    assert bands == [[11, 6, 4, 2], [6, 4, 2], [3, 2], [6, 3, 2]]
+    assert differences(trials) == []
 
 
 def _convolution(

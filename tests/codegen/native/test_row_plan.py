@@ -18,6 +18,7 @@ from edgetool.codegen.native.row_plan import (
     NativeRows,
     RowVariants,
     faster_rows,
+    in_smaller_bands,
     roomier_rows,
     rows_memory,
     rows_with_whole,
@@ -88,9 +89,15 @@ def faster(base: NativeRows, programs: RowVariants, factor: float) -> NativeRows
     """Return a plan that takes up to `factor` times the memory of the smallest one."""
     limit = int(factor * base.plan.memory_bytes)
     moved = roomier_rows(base, programs.rows, {step.operator: 1 for step in programs.rows.steps}, limit)
-    moved, programs = rows_with_whole(moved, programs, list(costs(programs)[2]), limit)
+    moved, programs = moved_for_whole(moved, programs, limit)
     programs = replace(programs, small=moved.program)
     return next(faster_rows(moved, programs, costs(programs), [limit]))
+
+
+def moved_for_whole(base: NativeRows, programs: RowVariants, limit: int) -> tuple[NativeRows, RowVariants]:
+    """Return a plan in which as many operators as possible have kernels for whole tensors, in bands of any size."""
+    whole = in_smaller_bands(programs.whole)
+    return rows_with_whole(base, programs, whole, dict.fromkeys(costs(programs)[2], range(len(whole))), limit)
 
 
 def with_kind(trial: Trial, kind: Kind) -> Trial:
@@ -227,8 +234,8 @@ def test_rows_move_so_that_kernels_for_tensors_have_a_place() -> None:
     trial = prepare(PERSON.read_bytes(), 2, row_wise=True, lean=True)
     programs = variants(read_model(trial.blob))
     base = smallest_rows(programs.small, passes=PASSES)
-    limit, wanted = base.plan.memory_bytes, [step.operator for step in programs.small.steps]
-    moved, after = rows_with_whole(base, programs, wanted, limit)
+    limit, wanted = base.plan.memory_bytes, {step.operator: [0] for step in programs.small.steps}
+    moved, after = rows_with_whole(base, programs, [programs.whole], wanted, limit)
     assert moved.plan.memory_bytes <= limit
     assert row_plan_problems(moved.problem, moved.plan) == []
     banded = {step.operator for step in moved.program.steps if step.band > 1}
@@ -238,8 +245,25 @@ def test_rows_move_so_that_kernels_for_tensors_have_a_place() -> None:
     assert banded > {step.operator for step in before.program.steps if step.band > 1}
     assert {step.operator for step in after.rows.steps if step.band > 1} == banded
     assert differences({"person": replace(trial, program=moved.program, rows=(moved.problem, moved.plan))}, ROWS) == []
-    assert rows_with_whole(base, programs, wanted, limit, stopped=lambda: True)[0] is base
-    assert rows_with_whole(base, programs, [], limit) == (base, programs)
+    assert rows_with_whole(base, programs, [programs.whole], wanted, limit, stopped=lambda: True)[0] is base
+    assert rows_with_whole(base, programs, [], {}, limit) == (base, programs)
+
+
+def test_smaller_bands_of_tensors_have_a_place_where_larger_ones_have_none() -> None:
+    trial = prepare(PERSON.read_bytes(), 2, row_wise=True, lean=True)
+    programs = variants(read_model(trial.blob))
+    base = smallest_rows(programs.small, passes=PASSES)
+    limit, wanted = base.plan.memory_bytes, list(costs(programs)[2])
+    (largest, _), (moved, _) = (
+        rows_with_whole(base, programs, whole, dict.fromkeys(wanted, range(len(whole))), limit)
+        for whole in ([programs.whole], in_smaller_bands(programs.whole))
+    )
+    before, after = (
+        {step.operator: step.band for step in plan.program.steps if step.band > 1} for plan in (largest, moved)
+    )
+    assert moved.plan.memory_bytes <= limit
+    assert before.items() < after.items()
+    assert differences({"person": replace(trial, program=moved.program, rows=(moved.problem, moved.plan))}, ROWS) == []
 
 
 def test_a_faster_kernel_computes_the_rows_at_which_its_scratch_has_a_place() -> None:

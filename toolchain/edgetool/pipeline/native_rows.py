@@ -15,6 +15,7 @@ from edgetool.codegen.native.row_plan import (
     NativeRows,
     RowVariants,
     faster_rows,
+    in_smaller_bands,
     roomier_rows,
     rows_with_whole,
     smallest_rows,
@@ -154,6 +155,7 @@ def _faster_choices(
     variants = RowVariants(*(with_pairs(program, base.pairs) for program in (plain.small, plain.rows, plain.whole)))
     programs = variants.rows, variants.whole, bare_program(variants.rows)
     known = [operator_instructions(program, target) for program in programs]
+    in_bands = [(program, operator_instructions(program, target)) for program in in_smaller_bands(variants.whole)]
     choices: list[_Counted] = []
     fewest: int | None = None
     for factor in STEPS:
@@ -162,7 +164,9 @@ def _faster_choices(
             break
         count, choice, base = _fastest_within(base, variants, known, target, limit, stopped)
         # The base stays as it is: kernels for whole tensors leave rows less freedom when there is more memory.
-        whole = _with_whole(base, variants, known, target, limit, stopped) if factor in WHOLE_STEPS else None
+        whole = None
+        if factor in WHOLE_STEPS:
+            whole = _with_whole(base, variants, known, in_bands, target, limit, stopped)
         if whole is not None and _is_less(whole[0], count):
             count, choice = whole
         # A choice whose instructions are unknown is one if it has other kernels than the one before.
@@ -214,26 +218,34 @@ def _with_whole(
     base: NativeRows,
     variants: RowVariants,
     known: Sequence[Mapping[int, int | None]],
+    whole: Sequence[tuple[NativeProgram, Mapping[int, int | None]]],
     target: Target,
     limit: int,
     stopped: Callable[[], bool],
 ) -> _Counted | None:
     """Return a plan with kernels for whole tensors, for which rows have moved, and with the fastest others beside them.
 
-    None if no more kernels for whole tensors have a place then. The arguments are those of _fastest_within.
+    None if no more kernels for whole tensors have a place then. whole: the programs for whole tensors with fewer and
+    fewer rows per call, and the instructions of their operators. The other arguments are those of _fastest_within.
     """
-    now, by_rows, at_once, _ = preferences([operator_instructions(base.program, target), *known])
-    gains = {
-        operator: now[operator] - number
-        for operator, number in at_once.items()
-        if operator in now and number < by_rows.get(operator, now[operator])
-    }
-    wanted = sorted((item for item in gains if gains[item] > 0), key=lambda item: -gains[item])
-    moved, variants = rows_with_whole(base, variants, wanted, limit, stopped)
+    # Kernels of unknown instructions are the faster the more rows a call computes.
+    counts = [operator_instructions(base.program, target), known[0], *(count for _, count in reversed(whole))]
+    now, by_rows, *at_once = preferences(counts)
+    at_once.reverse()
+    least = {operator: min(count, by_rows.get(operator, count)) for operator, count in now.items()}
+    wanted: dict[int, list[int]] = {}
+    for operator, most in least.items():
+        costs = {number: item.get(operator, most) for number, item in enumerate(at_once)}
+        faster = sorted((number for number in costs if costs[number] < most), key=costs.__getitem__)
+        if faster:
+            wanted[operator] = faster
+    by_gain = sorted(wanted, key=lambda item: at_once[wanted[item][0]][item] - now[item])
+    wanted = {operator: wanted[operator] for operator in by_gain}
+    moved, variants = rows_with_whole(base, variants, [program for program, _ in whole], wanted, limit, stopped)
     if moved is base:
         return None
-    costs = preferences([operator_instructions(moved.program, target), *known])
-    choice = next(faster_rows(moved, replace(variants, small=moved.program), costs, [limit]))
+    all_costs = preferences([operator_instructions(moved.program, target), *known])
+    choice = next(faster_rows(moved, replace(variants, small=moved.program), all_costs, [limit]))
     return known_sum(operator_instructions(choice.program, target).values()), choice
 
 

@@ -827,6 +827,47 @@ def _tiled_depthwise(
     )
 
 
+def in_smaller_band(step: Step) -> Step | None:
+    """Return a step with planes that computes about half as many rows per call; None if it cannot, and of other steps.
+
+    It needs less scratch, and its output may overlap its input further.
+    """
+    fields = {name: value for name, value in step.op.values if isinstance(value, int)}
+    rows = 2 if fields.get("advance") == 1 else 1  # of a group
+    band = _up(-(-step.band // 2), rows)
+    if step.kernel != "edgetool_depthwise_tiled_s8" or not 1 < band < step.band:
+        return None
+    (item,) = step.inputs
+    window = Window(
+        batches=step.batches,
+        height=item.rows,
+        width=fields["input_width"],
+        channels=fields["input_channels"],
+        output_height=step.rows,
+        output_width=fields["output_width"],
+        output_channels=fields["input_channels"],
+        taps_y=item.taps,
+        taps_x=fields["taps_x"],
+        stride_y=item.stride,
+        stride_x=fields["stride_x"],
+        dilation_y=item.dilation,
+        dilation_x=1,
+        pad_y=item.pad,
+        pad_x=fields["pad_x"],
+    )
+    groups = band // rows
+    is_3x3, advance, pairs, tile = (fields[name] for name in ("is_3x3", "advance", "pairs", "tile"))
+    tiling = DepthwiseTiling(bool(is_3x3), advance, pairs, groups, tile, band)
+    values = tuple((name, groups if name == "groups" else value) for name, value in step.op.values)
+    return replace(
+        step,
+        op=replace(step.op, values=values),
+        scratch_bytes=tiling.scratch_bytes(window),
+        band=band,
+        overlaps=(StepOverlap(0, banded_distance(window, band)),),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class DepthwiseTiling:
     """How edgetool_depthwise_tiled_s8 computes a layer: see its header. band: the number of output rows per call."""

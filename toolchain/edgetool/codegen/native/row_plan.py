@@ -15,6 +15,7 @@ from itertools import pairwise, repeat
 
 import numpy as np
 
+from edgetool.codegen.native.convolution import in_smaller_band
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.program import LIMITS, RowInput, Step
@@ -179,7 +180,8 @@ def roomier_rows(
 def rows_with_whole(
     base: NativeRows,
     variants: RowVariants,
-    wanted: Sequence[int],
+    whole: Sequence[NativeProgram],
+    wanted: Mapping[int, Sequence[int]],
     limit: int,
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[NativeRows, RowVariants]:
@@ -188,8 +190,10 @@ def rows_with_whole(
     Args:
         base: The plan, whose segments stay.
         variants: The programs to choose from.
-        wanted: The operators that shall have them. They get them if they run alone, between complete tensors. Those
-            that gain the most come first.
+        whole: Programs for whole tensors, such as those of in_smaller_bands.
+        wanted: The operators that shall have such kernels, and the numbers of the programs that they may have them
+            from, the fastest first. They get them if they run alone, between complete tensors. Those that gain the most
+            come first.
         limit: The memory in bytes.
         stopped: Whether to end the search.
 
@@ -197,35 +201,47 @@ def rows_with_whole(
         The plan, and the programs to choose from then: operators with kernels for whole tensors have no others by rows.
     """
     positions, memory = _positions(base), _Memory(base, base.problem)
-    old, new = _by_operator(base.program), _by_operator(variants.whole)
-    possible = [
-        operator
-        for operator in wanted
-        if new.get(operator, old[operator]) != old[operator]
-        and _tensors(new[operator]) == _tensors(old[operator])
-        and memory.moments_alone(positions[operator]) is not None
-    ]
-
+    old = _by_operator(base.program)
+    steps_of_programs = [_by_operator(program) for program in whole]
+    possible: dict[int, list[list[Step]]] = {}
+    for operator, numbers in wanted.items():
+        if memory.moments_alone(positions[operator]) is not None:
+            others = possible[operator] = []
+            for steps in (steps_of_programs[number].get(operator, old[operator]) for number in numbers):
+                if steps not in (old[operator], *others) and _tensors(steps) == _tensors(old[operator]):
+                    others.append(steps)
     attempts = WHOLE_ATTEMPTS
 
-    def unpacked(operators: Collection[int]) -> NativeRows:
+    def unpacked(new: Mapping[int, Sequence[Step]]) -> NativeRows:
         """Return the plan with kernels for whole tensors, with rows where they are and without scratch for them."""
         kernels = [
             _Kernels(tuple(places), tuple(new[operator]), ((NO_SCRATCH,),) * len(new[operator]), is_whole=True)
-            if operator in operators
+            if operator in new
             else _Kernels(tuple(places), tuple(old[operator]), memory.scratch_of(places))
             for operator, places in positions.items()
         ]
         return _with_kernels(base, memory, kernels)
 
+    def fitting() -> dict[int, Sequence[Step]]:
+        """Return the first steps of each operator that need no more than the limit, wherever the rows are."""
+        found: dict[int, Sequence[Step]] = {}
+        number = 0
+        while new := {i: items[number] for i, items in possible.items() if i not in found and number < len(items)}:
+            wider = unpacked(new)
+            places, live = _positions(wider), live_bytes(wider.problem, wider.plan.schedule)
+            too_large = {position for position, size in zip(wider.plan.schedule, live, strict=True) if size > limit}
+            found |= {operator: steps for operator, steps in new.items() if too_large.isdisjoint(places[operator])}
+            number += 1
+        return {operator: found[operator] for operator in possible if operator in found}
+
     def packed(
-        plan: NativeRows, there: Collection[int], operators: Sequence[int]
-    ) -> tuple[NativeRows, Collection[int]]:
+        plan: NativeRows, there: Mapping[int, Sequence[Step]], operators: Sequence[int]
+    ) -> tuple[NativeRows, Mapping[int, Sequence[Step]]]:
         """Return a plan in which as many of the operators as have a place join those that are there."""
         nonlocal attempts
         if not operators or not attempts or stopped():
             return plan, there
-        joined = {*there, *operators}
+        joined = {**there, **{operator: fit[operator] for operator in operators}}
         wider = unpacked(joined)
         packing = pack_again(
             wider.problem,
@@ -245,15 +261,20 @@ def rows_with_whole(
             return plan, there
         return packed(*packed(plan, there, operators[:half]), operators[half:])
 
-    if not possible:
-        return base, variants
-    wider = unpacked(possible)
-    places, live = _positions(wider), live_bytes(wider.problem, wider.plan.schedule)
-    too_large = {number for number, size in zip(wider.plan.schedule, live, strict=True) if size > limit}
-    plan, complete = packed(base, (), [item for item in possible if too_large.isdisjoint(places[item])])
-    steps = {item: new[item] if item in complete else own for item, own in _by_operator(variants.rows).items()}
-    rows = replace(variants.rows, steps=tuple(step for item in steps.values() for step in item))
+    fit = fitting()
+    plan, complete = packed(base, {}, list(fit))
+    by_rows = [complete.get(operator, own) for operator, own in _by_operator(variants.rows).items()]
+    rows = replace(variants.rows, steps=tuple(step for steps in by_rows for step in steps))
     return plan, replace(variants, rows=rows)
+
+
+def in_smaller_bands(program: NativeProgram) -> tuple[NativeProgram, ...]:
+    """Return a program, and the same with fewer and fewer rows per call, as far as that saves memory."""
+    programs = [program]
+    while any(smaller := [in_smaller_band(step) for step in programs[-1].steps]):
+        steps = (new or step for new, step in zip(smaller, programs[-1].steps, strict=True))
+        programs.append(replace(program, steps=tuple(steps)))
+    return tuple(programs)
 
 
 def _rows_of(operator: RowOperator) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
