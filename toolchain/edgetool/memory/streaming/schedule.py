@@ -95,22 +95,25 @@ def live_bytes(problem: RowProblem, schedule: Sequence[int], *, at_least: bool =
     at_least: whether all rows that are read for the last time share bytes with what is written, each as many as it can,
     instead of one of them. No memory is smaller.
     """
-    sizes = problem.row_sizes()
-    last = last_steps(problem, schedule)
-    alive = {row for row in problem.given_rows() if last[row] >= 0}
-    total = sum(sizes[row] for row in alive)
+    sizes, first, last = problem.row_sizes(), first_steps(problem, schedule), last_steps(problem, schedule)
+    total = 0
+    new_bytes, dying_bytes = ([0] * (len(schedule) + 1) for _ in range(2))
+    for size, start, end in zip(sizes, first, last, strict=True):
+        if start < 0 <= end:
+            total += size
+        else:
+            new_bytes[start] += size
+        dying_bytes[end] += size
     result = []
     for step, (_, firing) in enumerate(steps_of(problem, tuple(schedule))):
-        written = [row for row in firing.writes if row not in alive]
-        new = sum(sizes[row] for row in written)
-        alive.update(written)
+        new = new_bytes[step]
         total += new
-        dying = {row for row in (*firing.reads, *firing.writes) if last[row] == step}
-        savings = [saving(sizes[row], new, d) for row, d in firing.overlaps if row in dying]
-        saved = min(new, sum(savings)) if at_least else max(savings, default=0)
-        result.append(total + firing.scratch_bytes - (saved if new else 0))
-        total -= sum(sizes[row] for row in dying)
-        alive -= dying
+        saved = 0
+        if new and firing.overlaps:
+            savings = [saving(sizes[row], new, d) for row, d in firing.overlaps if last[row] == step]
+            saved = min(new, sum(savings)) if at_least else max(savings, default=0)
+        result.append(total + firing.scratch_bytes - saved)
+        total -= dying_bytes[step]
     return result
 
 
