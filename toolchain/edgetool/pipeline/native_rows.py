@@ -98,8 +98,10 @@ def row_choices(
             bases.insert(0, again)
     variants = RowVariants(*(in_program_order(program, tuple(orders[number])) for program in (small, rows, whole)))
     choices: list[_Counted] = []
-    for base in bases:
+    for base in reversed(bases):
         choices += _faster_choices(base, variants, target, below, stopped)
+        # Plans that compute rows again are for less memory than the others need.
+        below = base.plan.memory_bytes if below is None else min(below, base.plan.memory_bytes)
     front = _front(choices)
     for choice in front:
         require_valid_rows(choice.problem, choice.plan)
