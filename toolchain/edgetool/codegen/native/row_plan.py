@@ -210,7 +210,6 @@ def rows_with_whole(
             for steps in (steps_of_programs[number].get(operator, old[operator]) for number in numbers):
                 if steps not in (old[operator], *others) and _tensors(steps) == _tensors(old[operator]):
                     others.append(steps)
-    attempts = WHOLE_ATTEMPTS
 
     def unpacked(new: Mapping[int, Sequence[Step]]) -> NativeRows:
         """Return the plan with kernels for whole tensors, with rows where they are and without scratch for them."""
@@ -234,14 +233,16 @@ def rows_with_whole(
             number += 1
         return {operator: found[operator] for operator in possible if operator in found}
 
+    attempts = 0
+
     def packed(
-        plan: NativeRows, there: Mapping[int, Sequence[Step]], operators: Sequence[int]
+        plan: NativeRows, there: Mapping[int, Sequence[Step]], new: Mapping[int, Sequence[Step]]
     ) -> tuple[NativeRows, Mapping[int, Sequence[Step]]]:
-        """Return a plan in which as many of the operators as have a place join those that are there."""
+        """Return a plan in which as many of the new steps as have a place join those that are there."""
         nonlocal attempts
-        if not operators or not attempts or stopped():
+        if not new or not attempts or stopped():
             return plan, there
-        joined = {**there, **{operator: fit[operator] for operator in operators}}
+        joined = {**there, **new}
         wider = unpacked(joined)
         packing = pack_again(
             wider.problem,
@@ -256,13 +257,19 @@ def rows_with_whole(
         if packing is not None:
             return _with_packing(wider, wider.program, wider.problem, packing), joined
         attempts -= 1
-        half = len(operators) // 2
+        half, items = len(new) // 2, list(new.items())
         if not half:
             return plan, there
-        return packed(*packed(plan, there, operators[:half]), operators[half:])
+        return packed(*packed(plan, there, dict(items[:half])), dict(items[half:]))
 
     fit = fitting()
-    plan, complete = packed(base, {}, list(fit))
+    plan: NativeRows = base
+    complete: Mapping[int, Sequence[Step]] = {}
+    # Those with the most rows per call first: the others gain less.
+    for is_first in (True, False):
+        attempts = WHOLE_ATTEMPTS
+        new = {operator: steps for operator, steps in fit.items() if (steps is possible[operator][0]) == is_first}
+        plan, complete = packed(plan, complete, new)
     by_rows = [complete.get(operator, own) for operator, own in _by_operator(variants.rows).items()]
     rows = replace(variants.rows, steps=tuple(step for steps in by_rows for step in steps))
     return plan, replace(variants, rows=rows)
@@ -371,7 +378,7 @@ def _fastest(
     small_cost, rows_cost, whole_cost, bare_cost = (cost.get(operator, 0) for cost in costs)
     slow = _Kernels(tuple(positions), small, memory.scratch_of(positions))
     found: list[tuple[float, _Kernels]] = [(small_cost, slow)]
-    calls = memory.calls(positions, rows, limit)
+    calls = memory.calls(positions, rows, limit) if rows != small else []
     complete = [tuple(place for place in places if place is not None) for places in calls]
     if calls and list(map(len, complete)) == list(map(len, calls)):
         steps = tuple(_without_scratch(*item) for item in zip(rows, complete, strict=True))
