@@ -23,6 +23,7 @@ from edgetool.codegen.native.row_plan import (
     rows_memory,
     rows_with_whole,
     smallest_rows,
+    with_steps,
 )
 from edgetool.codegen.native.rows import row_problem, takeable_outputs
 from edgetool.errors import UnsupportedModelError
@@ -97,7 +98,8 @@ def faster(base: NativeRows, programs: RowVariants, factor: float) -> NativeRows
 def moved_for_whole(base: NativeRows, programs: RowVariants, limit: int) -> tuple[NativeRows, RowVariants]:
     """Return a plan in which as many operators as possible have kernels for whole tensors, in bands of any size."""
     whole = in_smaller_bands(programs.whole)
-    return rows_with_whole(base, programs, whole, dict.fromkeys(costs(programs)[2], range(len(whole))), limit)
+    moved, found = rows_with_whole(base, whole, dict.fromkeys(costs(programs)[2], range(len(whole))), limit, {})
+    return moved, replace(programs, rows=with_steps(programs.rows, found))
 
 
 def with_kind(trial: Trial, kind: Kind) -> Trial:
@@ -235,7 +237,7 @@ def test_rows_move_so_that_kernels_for_tensors_have_a_place() -> None:
     programs = variants(read_model(trial.blob))
     base = smallest_rows(programs.small, passes=PASSES)
     limit, wanted = base.plan.memory_bytes, {step.operator: [0] for step in programs.small.steps}
-    moved, after = rows_with_whole(base, programs, [programs.whole], wanted, limit)
+    moved, after = rows_with_whole(base, [programs.whole], wanted, limit, {})
     assert moved.plan.memory_bytes <= limit
     assert row_plan_problems(moved.problem, moved.plan) == []
     banded = {step.operator for step in moved.program.steps if step.band > 1}
@@ -243,10 +245,13 @@ def test_rows_move_so_that_kernels_for_tensors_have_a_place() -> None:
     costs_of_whole = costs(replace(programs, small=base.program))
     before = next(faster_rows(base, programs, costs_of_whole, [limit]))
     assert banded > {step.operator for step in before.program.steps if step.band > 1}
-    assert {step.operator for step in after.rows.steps if step.band > 1} == banded
+    assert {operator for operator, steps in after.items() if steps[0].band > 1} == banded
     assert differences({"person": replace(trial, program=moved.program, rows=(moved.problem, moved.plan))}, ROWS) == []
-    assert rows_with_whole(base, programs, [programs.whole], wanted, limit, stopped=lambda: True)[0] is base
-    assert rows_with_whole(base, programs, [], {}, limit) == (base, programs)
+    assert rows_with_whole(base, [programs.whole], wanted, limit, {}, stopped=lambda: True) == (base, {})
+    assert rows_with_whole(base, [], {}, limit, {}) == (base, {})
+    # What was found is found again with more memory.
+    again = rows_with_whole(base, [programs.whole], wanted, 2 * limit, after)[1]
+    assert after.keys() <= again.keys()
 
 
 def test_smaller_bands_of_tensors_have_a_place_where_larger_ones_have_none() -> None:
@@ -255,7 +260,7 @@ def test_smaller_bands_of_tensors_have_a_place_where_larger_ones_have_none() -> 
     base = smallest_rows(programs.small, passes=PASSES)
     limit, wanted = base.plan.memory_bytes, list(costs(programs)[2])
     (largest, _), (moved, _) = (
-        rows_with_whole(base, programs, whole, dict.fromkeys(wanted, range(len(whole))), limit)
+        rows_with_whole(base, whole, dict.fromkeys(wanted, range(len(whole))), limit, {})
         for whole in ([programs.whole], in_smaller_bands(programs.whole))
     )
     before, after = (

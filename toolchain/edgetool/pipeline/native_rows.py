@@ -10,6 +10,7 @@ from edgetool.codegen.native.incremental import incremental_program
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import in_program_order, memory_apart
+from edgetool.codegen.native.program import Step
 from edgetool.codegen.native.recompute import Pair, chosen_pairs, fusable_pairs, with_pairs
 from edgetool.codegen.native.row_plan import (
     NativeRows,
@@ -19,6 +20,7 @@ from edgetool.codegen.native.row_plan import (
     roomier_rows,
     rows_with_whole,
     smallest_rows,
+    with_steps,
 )
 from edgetool.codegen.native.row_tables import table_bytes
 from edgetool.codegen.native.rows import row_problem, step_operators
@@ -158,6 +160,7 @@ def _faster_choices(
     programs = variants.rows, variants.whole, bare_program(variants.rows)
     known = [operator_instructions(program, target) for program in programs]
     in_bands = [(program, operator_instructions(program, target)) for program in in_smaller_bands(variants.whole)]
+    complete: Mapping[int, Sequence[Step]] = {}
     choices: list[_Counted] = []
     fewest: int | None = None
     for factor in STEPS:
@@ -168,7 +171,7 @@ def _faster_choices(
         # The base stays as it is: kernels for whole tensors leave rows less freedom when there is more memory.
         whole = None
         if factor in WHOLE_STEPS:
-            whole = _with_whole(base, variants, known, in_bands, target, limit, stopped)
+            whole, complete = _with_whole(base, variants, known, in_bands, target, limit, complete, stopped)
         if whole is not None and _is_less(whole[0], count):
             count, choice = whole
         # A choice whose instructions are unknown is one if it has other kernels than the one before.
@@ -223,12 +226,16 @@ def _with_whole(
     whole: Sequence[tuple[NativeProgram, Mapping[int, int | None]]],
     target: Target,
     limit: int,
+    before: Mapping[int, Sequence[Step]],
     stopped: Callable[[], bool],
-) -> _Counted | None:
+) -> tuple[_Counted | None, Mapping[int, Sequence[Step]]]:
     """Return a plan with kernels for whole tensors, for which rows have moved, and with the fastest others beside them.
 
-    None if no more kernels for whole tensors have a place then. whole: the programs for whole tensors with fewer and
-    fewer rows per call, and the instructions of their operators. The other arguments are those of _fastest_within.
+    None if no more kernels for whole tensors have a place then. Behind it, it returns the steps with these kernels.
+
+    whole: the programs for whole tensors with fewer and fewer rows per call, and the instructions of their operators.
+    before: the steps with these kernels that were found with less memory. The other arguments are those of
+    _fastest_within.
     """
     # Kernels of unknown instructions are the faster the more rows a call computes.
     counts = [operator_instructions(base.program, target), known[0], *(count for _, count in reversed(whole))]
@@ -243,12 +250,13 @@ def _with_whole(
             wanted[operator] = faster
     by_gain = sorted(wanted, key=lambda item: at_once[wanted[item][0]][item] - now[item])
     wanted = {operator: wanted[operator] for operator in by_gain}
-    moved, variants = rows_with_whole(base, variants, [program for program, _ in whole], wanted, limit, stopped)
+    moved, found = rows_with_whole(base, [program for program, _ in whole], wanted, limit, before, stopped)
     if moved is base:
-        return None
+        return None, before
+    variants = replace(variants, small=moved.program, rows=with_steps(variants.rows, found))
     all_costs = preferences([operator_instructions(moved.program, target), *known])
-    choice = next(faster_rows(moved, replace(variants, small=moved.program), all_costs, [limit]))
-    return known_sum(operator_instructions(choice.program, target).values()), choice
+    choice = next(faster_rows(moved, variants, all_costs, [limit]))
+    return (known_sum(operator_instructions(choice.program, target).values()), choice), found
 
 
 def bare_program(program: NativeProgram) -> NativeProgram:

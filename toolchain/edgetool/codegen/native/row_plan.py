@@ -179,35 +179,34 @@ def roomier_rows(
 
 def rows_with_whole(
     base: NativeRows,
-    variants: RowVariants,
-    whole: Sequence[NativeProgram],
+    programs: Sequence[NativeProgram],
     wanted: Mapping[int, Sequence[int]],
     limit: int,
+    before: Mapping[int, Sequence[Step]],
     stopped: Callable[[], bool] = lambda: False,
-) -> tuple[NativeRows, RowVariants]:
+) -> tuple[NativeRows, Mapping[int, Sequence[Step]]]:
     """Return a plan in which rows have moved so that kernels for whole tensors have a place within a limit.
 
     Args:
         base: The plan, whose segments stay.
-        variants: The programs to choose from.
-        whole: Programs for whole tensors, such as those of in_smaller_bands.
+        programs: Programs for whole tensors, such as those of in_smaller_bands.
         wanted: The operators that shall have such kernels, and the numbers of the programs that they may have them
             from, the fastest first. They get them if they run alone, between complete tensors. Those that gain the most
             come first.
         limit: The memory in bytes.
+        before: What was found with less memory, which is tried first.
         stopped: Whether to end the search.
 
     Returns:
-        The plan, and the programs to choose from then: operators with kernels for whole tensors have no others by rows.
+        The plan, and the steps of the operators that have such kernels.
     """
     positions, memory = _positions(base), _Memory(base, base.problem)
-    old = _by_operator(base.program)
-    steps_of_programs = [_by_operator(program) for program in whole]
-    possible: dict[int, list[list[Step]]] = {}
+    old, of_programs = _by_operator(base.program), [_by_operator(program) for program in programs]
+    possible: dict[int, list[Sequence[Step]]] = {}
     for operator, numbers in wanted.items():
         if memory.moments_alone(positions[operator]) is not None:
             others = possible[operator] = []
-            for steps in (steps_of_programs[number].get(operator, old[operator]) for number in numbers):
+            for steps in (of_programs[number].get(operator, old[operator]) for number in numbers):
                 if steps not in (old[operator], *others) and _tensors(steps) == _tensors(old[operator]):
                     others.append(steps)
 
@@ -221,58 +220,56 @@ def rows_with_whole(
         ]
         return _with_kernels(base, memory, kernels)
 
-    def fitting() -> dict[int, Sequence[Step]]:
-        """Return the first steps of each operator that need no more than the limit, wherever the rows are."""
-        found: dict[int, Sequence[Step]] = {}
-        number = 0
-        while new := {i: items[number] for i, items in possible.items() if i not in found and number < len(items)}:
-            wider = unpacked(new)
-            places, live = _positions(wider), live_bytes(wider.problem, wider.plan.schedule)
-            too_large = {position for position, size in zip(wider.plan.schedule, live, strict=True) if size > limit}
-            found |= {operator: steps for operator, steps in new.items() if too_large.isdisjoint(places[operator])}
-            number += 1
-        return {operator: found[operator] for operator in possible if operator in found}
+    def fitting(new: Mapping[int, Sequence[Step]]) -> dict[int, Sequence[Step]]:
+        """Return those of the steps that need no more than the limit, wherever the rows are."""
+        wider = unpacked(new)
+        places, live = _positions(wider), live_bytes(wider.problem, wider.plan.schedule)
+        too_large = {position for position, size in zip(wider.plan.schedule, live, strict=True) if size > limit}
+        return {operator: steps for operator, steps in new.items() if too_large.isdisjoint(places[operator])}
 
+    plan: NativeRows = base
+    found: Mapping[int, Sequence[Step]] = {}
     attempts = 0
 
-    def packed(
-        plan: NativeRows, there: Mapping[int, Sequence[Step]], new: Mapping[int, Sequence[Step]]
-    ) -> tuple[NativeRows, Mapping[int, Sequence[Step]]]:
-        """Return a plan in which as many of the new steps as have a place join those that are there."""
-        nonlocal attempts
+    def add(new: Mapping[int, Sequence[Step]]) -> None:
+        """Let as many of the new steps as have a place join those that are there."""
+        nonlocal plan, found, attempts
         if not new or not attempts or stopped():
-            return plan, there
-        joined = {**there, **new}
+            return
+        joined = {**found, **new}
         wider = unpacked(joined)
+        near = Packing(wider.plan.offsets, wider.plan.scratch, wider.plan.memory_bytes)
+        schedule, unit = wider.plan.schedule, place_unit(limit)
         packing = pack_again(
-            wider.problem,
-            wider.plan.schedule,
-            Packing(wider.plan.offsets, wider.plan.scratch, wider.plan.memory_bytes),
-            limit,
-            limit,
-            unit=place_unit(limit),
-            passes=SCRATCH_PASSES,
-            stopped=stopped,
+            wider.problem, schedule, near, limit, limit, unit=unit, passes=SCRATCH_PASSES, stopped=stopped
         )
         if packing is not None:
-            return _with_packing(wider, wider.program, wider.problem, packing), joined
+            plan, found = _with_packing(wider, wider.program, wider.problem, packing), joined
+            return
         attempts -= 1
         half, items = len(new) // 2, list(new.items())
-        if not half:
-            return plan, there
-        return packed(*packed(plan, there, dict(items[:half])), dict(items[half:]))
+        if half:
+            add(dict(items[:half]))
+            add(dict(items[half:]))
 
-    fit = fitting()
-    plan: NativeRows = base
-    complete: Mapping[int, Sequence[Step]] = {}
-    # Those with the most rows per call first: the others gain less.
-    for is_first in (True, False):
+    attempts = 1
+    add({operator: steps for operator, steps in before.items() if operator in possible})
+    for number in range(max(map(len, possible.values()), default=0)):
         attempts = WHOLE_ATTEMPTS
-        new = {operator: steps for operator, steps in fit.items() if (steps is possible[operator][0]) == is_first}
-        plan, complete = packed(plan, complete, new)
-    by_rows = [complete.get(operator, own) for operator, own in _by_operator(variants.rows).items()]
-    rows = replace(variants.rows, steps=tuple(step for steps in by_rows for step in steps))
-    return plan, replace(variants, rows=rows)
+        new = {operator: items[number] for operator, items in possible.items() if number < len(items)}
+        better = {
+            operator: steps
+            for operator, steps in new.items()
+            if found.get(operator) not in possible[operator][: number + 1]
+        }
+        add(fitting(better))
+    return plan, found
+
+
+def with_steps(program: NativeProgram, steps: Mapping[int, Sequence[Step]]) -> NativeProgram:
+    """Return a program with other steps of some operators."""
+    items = (steps.get(operator, own) for operator, own in _by_operator(program).items())
+    return replace(program, steps=tuple(step for item in items for step in item))
 
 
 def in_smaller_bands(program: NativeProgram) -> tuple[NativeProgram, ...]:
