@@ -4,7 +4,7 @@ The smallest plan has kernels without scratch that only saves time. Faster ones 
 the fastest variant of its kernel whose scratch has a place at all of its steps, within the memory that the user allows,
 and rows move if that makes one. A kernel that can do without scratch, only more slowly, has it at the steps where there
 is a place. A step that runs alone, between complete tensors, can be one for whole tensors, which computes many rows at
-once; rows move for it, too.
+once, as many as there is room for; rows move for it, too.
 """
 
 from __future__ import annotations
