@@ -9,9 +9,11 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from random import Random
 
-from benchmarks.flash.program import Sources, firmware
+from benchmarks.flash.program import Sources, firmware, library_files
 from benchmarks.flash.sets import as_registration
 
+from edgetool.archive.link import Linker
+from edgetool.estimate.flash import library_code
 from edgetool.pipeline.registrations import registrations_of
 from edgetool.pipeline.source import open_tflite
 from edgetool.target.code_sizes import LOG, CodeBuild, CodeSizes, Registered
@@ -27,7 +29,10 @@ TYPED_SHARE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A program. what: the seed of its random set, or the name of a model. registrations: the numbers in the table."""
+    """A program, its size, and what the table and the library state of it.
+
+    what: the seed of its random set, or the name of a model. registrations: the numbers in the table.
+    """
 
     core: str
     build: str
@@ -35,11 +40,17 @@ class Row:
     registrations: str
     linked_bytes: int
     table_bytes: int
+    library_bytes: int
 
     @property
     def error(self) -> float:
         """The error of the table, relative to the linked program."""
         return self.table_bytes / self.linked_bytes - 1
+
+    @property
+    def library_error(self) -> float:
+        """The error of what is counted in the library, relative to the linked program."""
+        return self.library_bytes / self.linked_bytes - 1
 
 
 def measure(
@@ -48,6 +59,8 @@ def measure(
     """Return a row for each set and build."""
     rows = []
     builds = [_parsed(name) for name in sizes.builds]
+    paths = {build: (libraries / f"{build.kernels}-{build.optimization}.a").resolve() for build in builds}
+    linkers = {path: Linker(library_files(path)) for path in set(paths.values())}
     for kernels in dict.fromkeys(build.kernels for build in builds):
         with tempfile.TemporaryDirectory() as folder:
             program = firmware(BASE, core, kernels, sources, Path(folder))
@@ -55,10 +68,11 @@ def measure(
                 program.register([as_registration(item) for item in chosen])
                 numbers = sorted(sizes.registrations.index(item) for item in chosen)
                 for build in (each for each in builds if each.kernels == kernels):
-                    library = (libraries / f"{kernels}-{build.optimization}.a").resolve()
-                    linked = program.flash_bytes(program.link(library, build.c_library))
-                    text = " ".join(map(str, numbers))
-                    rows.append(Row(core, str(build), what, text, linked, sizes.bytes_of(numbers, build)))
+                    path = paths[build]
+                    linked = program.flash_bytes(program.link(path, build.c_library))
+                    counted = library_code(linkers[path], sizes.registrations, sizes, build, chosen, path.name)
+                    sums = (linked, sizes.bytes_of(numbers, build), round(counted.figure.value))
+                    rows.append(Row(core, str(build), what, " ".join(map(str, numbers)), *sums))
     return rows
 
 
@@ -109,6 +123,7 @@ def read(path: Path = MEASURED) -> list[Row]:
                 *(row["core"], row["build"], row["what"], row["registrations"]),
                 linked_bytes=int(row["linked_bytes"]),
                 table_bytes=int(row["table_bytes"]),
+                library_bytes=int(row["library_bytes"]),
             )
             for row in table
         ]

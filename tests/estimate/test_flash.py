@@ -74,6 +74,10 @@ def test_the_tables_state_what_is_linked() -> None:
     assert max(abs(row.error) for row in LINKED) < 0.01
 
 
+def test_what_is_counted_in_the_library_is_what_is_linked() -> None:
+    assert max(abs(row.library_error) for row in LINKED) < 0.01
+
+
 def test_the_measured_figures_are_those_of_the_tables() -> None:
     for row in LINKED[::7]:
         sizes = load_code_sizes(DEFAULT_RUNTIME, row.core)
