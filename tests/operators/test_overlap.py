@@ -7,10 +7,16 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
-import numpy as np
 import pytest
 
-from edgetool.operators.overlap import Window, banded_distance, channelwise_distance, conv_distance, elements_distance
+from edgetool.operators.overlap import (
+    Window,
+    banded_distance,
+    channelwise_distance,
+    conv_distance,
+    elements_distance,
+    pixelwise_distance,
+)
 
 WINDOWS = 60
 
@@ -155,6 +161,30 @@ def test_the_distance_of_a_kernel_that_reads_rows_until_a_band_is_complete_is_th
         _check_smallest(conflicts, banded_distance(window, band), size)
 
 
+@pytest.mark.parametrize("block", [1, 2, 4])
+def test_the_distance_of_a_kernel_that_reads_a_block_of_pixels_until_all_are_written_is_the_smallest_safe_one(
+    block: int,
+) -> None:
+    random = Random(f"pixelwise {block}")
+    for _ in range(WINDOWS):
+        window = _random_window(random)
+        pixels = list(product(range(window.batches), range(window.output_height), range(window.output_width)))
+        reads = [
+            {
+                ((batch * window.height + row) * window.width + column) * window.channels + channel
+                for row, column in _taps(window, y, x)
+                for channel in range(window.channels)
+            }
+            for batch, y, x in pixels
+        ]
+        conflicts: set[int] = set()
+        for first in range(max(1, len(pixels) - block + 1)):  # wherever blocks begin
+            outstanding = set().union(*reads[first:])
+            end = min(first + block, len(pixels)) * window.output_channels
+            conflicts |= {byte - read for byte in range(first * window.output_channels, end) for read in outstanding}
+        _check_smallest(conflicts, pixelwise_distance(window, block), len(pixels) * window.output_channels)
+
+
 def test_distances_grow_with_the_size_of_elements() -> None:
     window = Window(1, 4, 4, 2, 4, 4, 2, taps_y=3, taps_x=3, pad_y=1, pad_x=1)
     assert conv_distance(window, element_bytes=2) == 2 * conv_distance(window) > 0
@@ -179,5 +209,5 @@ def test_the_distance_of_an_elementwise_kernel_is_the_smallest_safe_one(input_by
             for first in firsts[element + 1 :]
             for written, read in product(range(output_bytes), range(input_bytes))
         }
-        distance = elements_distance(np.array(firsts), input_bytes=input_bytes, output_bytes=output_bytes)
+        distance = elements_distance(firsts, input_bytes=input_bytes, output_bytes=output_bytes)
         _check_smallest(conflicts, distance, len(firsts) * output_bytes)

@@ -207,11 +207,11 @@ def test_memory_that_nothing_has_written_is_refused() -> None:
 
 
 @pytest.mark.parametrize("distance", [conv_distance, channelwise_distance])
-def test_images_of_too_many_pixels_do_not_overlap(distance: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_of_too_many_rows_do_not_overlap(distance: object, monkeypatch: pytest.MonkeyPatch) -> None:
     window = Window(2, 4, 4, 3, 4, 4, 6)
     compute = conv_distance if distance is conv_distance else channelwise_distance
     assert compute(window) < 2 * 4 * 4 * 6
-    monkeypatch.setattr(overlap, "MAX_PIXELS", 31)
+    monkeypatch.setattr(overlap, "MAX_LINES", 11)
     assert compute(window) == 2 * 4 * 4 * 6
     assert compute(window, element_bytes=2) == 2 * 4 * 4 * 6 * 2
     if compute is conv_distance:

@@ -17,6 +17,9 @@ channels, and is written channel by channel:
   read fewer channels, for which the distance is safe but not the smallest.
 - If output channel k reads only input channel k * C // K (depthwise, pooling), then what q itself still reads after
   channel k is R(q) * C + (k + 1) * C // K, and what the pixels behind it read is L(q + 1) * C as before.
+- If a kernel reads a whole pixel, or several, until all their channels are written (pooling that compares in the
+  output; blocks of B pixels whose channels are written one after another), then S = L(q) * C while the B pixels from q
+  on are written, and d = max over q of (min(q + B, pixels) * K - L(q) * C), wherever the blocks begin.
 - If a kernel computes bands of output rows and may read its input rows until the last byte of a band is written
   (depthwise channel by channel), then S = F(b) * input row bytes during band b, where F(b) is the first input row that
   the band or one behind it reads. Hence d = max over b of (end of b * output row bytes - F(b) * input row bytes).
@@ -36,13 +39,12 @@ A simulation of all reads and writes confirms that these distances are safe and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
-import numpy.typing as npt
+from itertools import accumulate
 
 NEVER = 2**62  # a byte that is never read
-MAX_PIXELS = 2**22  # of an output, for the distances that need some numbers for each; larger ones do not overlap
+MAX_LINES = 2**18  # rows and columns of an output, which the formulas visit one by one; larger ones do not overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,30 +113,82 @@ class Window:
         )
 
 
-def _first_reads(window: Window) -> npt.NDArray[np.int64]:
-    """Return the index of the first input pixel that each output pixel reads, NEVER if all its taps are outside."""
+def _is_large(window: Window) -> bool:
+    return window.batches * window.output_height + window.output_width > MAX_LINES
+
+
+def _axes(window: Window) -> tuple[list[int], list[int]]:
+    """Return the first input row that each output row reads, and the first column; NEVER if all taps are outside."""
     first = _first_spread if window.transposed else _first_inside
     rows = first(window.output_height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y)
     columns = first(window.output_width, window.width, window.taps_x, window.stride_x, window.dilation_x, window.pad_x)
-    pixels = np.where((rows < NEVER)[:, None] & (columns < NEVER), rows[:, None] * window.width + columns, NEVER)
-    starts = np.arange(window.batches, dtype=np.int64)[:, None] * (window.height * window.width)
-    flat = pixels.reshape(1, -1)
-    return np.where(flat < NEVER, starts + flat, NEVER).reshape(-1)
+    return rows, columns
 
 
-def _first_inside(outputs: int, side: int, taps: int, stride: int, dilation: int, pad: int) -> npt.NDArray[np.int64]:
+def _first_inside(outputs: int, side: int, taps: int, stride: int, dilation: int, pad: int) -> list[int]:
     """Return the first position within 0 .. side - 1 that each window along one axis reads, NEVER if there is none."""
-    starts = np.arange(outputs, dtype=np.int64) * stride - pad
-    skipped = np.maximum(0, -(starts // dilation))
-    first = starts + skipped * dilation
-    return np.where((skipped < taps) & (first < side), first, NEVER)
+    result = []
+    for start in range(-pad, outputs * stride - pad, stride):
+        skipped = max(0, -(start // dilation))
+        first = start + skipped * dilation
+        result.append(first if skipped < taps and first < side else NEVER)
+    return result
 
 
-def _first_spread(outputs: int, side: int, taps: int, stride: int, dilation: int, pad: int) -> npt.NDArray[np.int64]:
+def _first_spread(outputs: int, side: int, taps: int, stride: int, _dilation: int, pad: int) -> list[int]:
     """Return the first position within 0 .. side - 1 whose window contains each output, NEVER if there is none."""
-    places = np.arange(outputs, dtype=np.int64) + pad
-    first = np.maximum(0, -((taps - 1 - places) // stride))
-    return np.where(first <= np.minimum(side - 1, places // stride), first, NEVER)
+    result = []
+    for place in range(pad, outputs + pad):
+        first = max(0, -((taps - 1 - place) // stride))
+        result.append(first if first <= min(side - 1, place // stride) else NEVER)
+    return result
+
+
+def _suffix_minimum(values: Sequence[int]) -> list[int]:
+    """Return the minimum of each value and those behind it."""
+    return list(accumulate(reversed(values), min))[::-1]
+
+
+def _maximum_gap(window: Window, first: int, last: int) -> int:
+    """Return the maximum of q * outputs - L(q) * channels over the pixels q from first to last; -NEVER if L is NEVER.
+
+    Within a row, L(q) is the smaller of what this row and the rows behind it read. Each is the sum of a term of the
+    row and one of the column, so that their maxima are those of the terms: no loop runs over all pixels.
+    """
+    rows, columns = _axes(window)
+    height, width, outputs, count = window.output_height, window.output_width, window.output_channels, window.channels
+    behind = _suffix_minimum(columns)
+    rows_behind = [*_suffix_minimum(rows), NEVER][1:]
+    start = behind[0]
+    lowest = min(rows) * window.width + start if min(rows) < NEVER and start < NEVER else NEVER
+    terms = [x * outputs - behind[x] * count for x in range(width) if behind[x] < NEVER]
+    whole = max(terms, default=-NEVER)
+    result = -NEVER
+    for batch in range(window.batches):
+        image = batch * window.height * window.width
+        following = image + window.height * window.width + lowest if batch + 1 < window.batches else NEVER
+        for y, row in enumerate(rows):
+            pixel = (batch * height + y) * width
+            low, high = max(first - pixel, 0), min(last - pixel, width - 1)
+            if low > high:
+                continue
+            if row < NEVER:
+                # Behind `terms`, no window of a row is inside the input.
+                best = whole if low == 0 and high == width - 1 else max(terms[low : high + 1], default=-NEVER)
+                if best > -NEVER:
+                    result = max(result, pixel * outputs - (image + row * window.width) * count + best)
+            later = following
+            if rows_behind[y] < NEVER and start < NEVER:
+                later = image + rows_behind[y] * window.width + start
+            if later < NEVER:
+                result = max(result, (pixel + high) * outputs - later * count)
+    return result
+
+
+def _scaled(window: Window, distance: int, element_bytes: int) -> int:
+    """Return a distance of elements in bytes; if nothing is outstanding when a byte is written, any offset is safe."""
+    total = window.batches * window.output_height * window.output_width * window.output_channels
+    return (distance if distance > -NEVER // 2 else -total) * element_bytes
 
 
 def conv_distance(window: Window, *, descending: bool = False, element_bytes: int = 1) -> int:
@@ -147,24 +201,35 @@ def conv_distance(window: Window, *, descending: bool = False, element_bytes: in
     if not pixels or not window.output_channels:
         return 0
     count, outputs = window.channels, window.output_channels
-    if pixels > MAX_PIXELS:
+    if _is_large(window):
         return pixels * (count if descending else outputs) * element_bytes
     if descending:
         # Pixel q writes q * outputs .. and the reads of pixels 0 .. q (q - 1 after its last channel) are outstanding.
-        q = np.arange(pixels, dtype=np.int64)
-        during = (q + 1) * count - q * outputs if outputs > 1 else np.full(1, -NEVER)
-        after = q * count - (q * outputs + outputs - 1)
-        return int(max(during.max(), after.max(), 0)) * element_bytes
-    reads = _first_reads(window)
-    later = np.minimum.accumulate(reads[::-1])[::-1]
-    following = np.append(later[1:], NEVER)
-    q = np.arange(pixels, dtype=np.int64)
-    last_channel = (q + 1) * outputs - following * count
-    distance = np.where(following < NEVER, last_channel, -NEVER).max()
-    if outputs > 1:
-        others = q * outputs + outputs - 1 - later * count
-        distance = max(distance, np.where(later < NEVER, others, -NEVER).max())
-    return int(distance) * element_bytes if distance > -NEVER else -pixels * outputs * element_bytes
+        ends = (0, pixels - 1)
+        during = max((q + 1) * count - q * outputs for q in ends) if outputs > 1 else 0
+        after = max(q * count - (q * outputs + outputs - 1) for q in ends)
+        return max(during, after, 0) * element_bytes
+    # Before its last channel is written, a pixel's own reads are outstanding; afterwards those of the next one.
+    gap = _maximum_gap(window, 0 if outputs > 1 else 1, pixels - 1)
+    return _scaled(window, gap + outputs - 1, element_bytes)
+
+
+def pixelwise_distance(window: Window, block: int = 1, *, element_bytes: int = 1) -> int:
+    """Return the distance in bytes for a kernel that reads the inputs of a block of pixels until all are written.
+
+    Args:
+        window: The geometry.
+        block: The most pixels of a block, which may begin anywhere.
+        element_bytes: The size of an element.
+    """
+    pixels = window.batches * window.output_height * window.output_width
+    if not pixels or not window.output_channels:
+        return 0
+    if _is_large(window):
+        return pixels * window.output_channels * element_bytes
+    block = min(block, pixels)
+    gap = _maximum_gap(window, 0, pixels - block)
+    return _scaled(window, gap + block * window.output_channels, element_bytes)
 
 
 def channelwise_distance(window: Window, *, element_bytes: int = 1) -> int:
@@ -174,22 +239,30 @@ def channelwise_distance(window: Window, *, element_bytes: int = 1) -> int:
     """
     outputs, count = window.output_channels, window.channels
     pixels = window.batches * window.output_height * window.output_width
-    if pixels > MAX_PIXELS:
-        return pixels * outputs * element_bytes
-    reads = _first_reads(window)
-    if not reads.size or not outputs:
+    if not pixels or not outputs:
         return 0
+    if _is_large(window):
+        return pixels * outputs * element_bytes
     multiplier = outputs // count
-    later = np.minimum.accumulate(reads[::-1])[::-1]
-    following = np.append(later[1:], NEVER)
-    q = np.arange(reads.size, dtype=np.int64)
     # After the last channel, pixels behind are outstanding from their first channel on.
-    behind = np.where(following < NEVER, (q + 1) * outputs - following * count, -NEVER).max()
-    # After output channel c, the next outputs still read the input's channels from (c + 1) // multiplier on.
-    worst = max(c + 1 - (c + 1) // multiplier for c in range(outputs - 1)) if outputs > 1 else -NEVER
-    within = np.where(reads < NEVER, q * outputs - reads * count + worst, -NEVER).max() if outputs > 1 else -NEVER
-    distance = max(behind, within)
-    return int(distance) * element_bytes if distance > -NEVER else -reads.size * outputs * element_bytes
+    distance = _maximum_gap(window, 1, pixels - 1)
+    if outputs > 1:
+        # After output channel c, the next outputs still read the input's channels from (c + 1) // multiplier on.
+        worst = max(c + 1 - (c + 1) // multiplier for c in range(outputs - 1))
+        rows, columns = _axes(window)
+        across = max((x * outputs - first * count for x, first in enumerate(columns) if first < NEVER), default=-NEVER)
+        down = max(
+            (
+                (batch * window.output_height + y) * window.output_width * outputs
+                - (batch * window.height + first) * window.width * count
+                for batch in range(window.batches)
+                for y, first in enumerate(rows)
+                if first < NEVER
+            ),
+            default=-NEVER,
+        )
+        distance = max(distance, down + across + worst)
+    return _scaled(window, distance, element_bytes)
 
 
 def banded_distance(window: Window, band: int, *, element_bytes: int = 1) -> int:
@@ -203,20 +276,20 @@ def banded_distance(window: Window, band: int, *, element_bytes: int = 1) -> int
     height, row = window.output_height, window.output_width * window.output_channels
     if not window.batches * height * row:
         return 0
-    axis = (window.taps_y, window.stride_y, window.dilation_y, window.pad_y)
-    rows = _first_inside(height, window.height, *axis)
-    firsts = np.minimum.reduceat(rows, np.arange(0, height, band))
-    ends = np.minimum(np.arange(band, height + band, band, dtype=np.int64), height)
-    starts = np.arange(window.batches, dtype=np.int64)[:, None]
-    reads = np.where(firsts < NEVER, starts * window.height + firsts, NEVER).reshape(-1)
-    later = np.minimum.accumulate(reads[::-1])[::-1]
-    written = (starts * height + ends).reshape(-1) * row
-    distance = np.where(later < NEVER, written - later * (window.width * window.channels), -NEVER).max()
-    total = window.batches * height * row
-    return int(distance if distance > -NEVER else -total) * element_bytes
+    rows = _first_inside(height, window.height, window.taps_y, window.stride_y, window.dilation_y, window.pad_y)
+    distance, later = -NEVER, NEVER
+    for batch in reversed(range(window.batches)):
+        for begin in reversed(range(0, height, band)):
+            end = min(begin + band, height)
+            first = min(rows[begin:end])
+            if first < NEVER:
+                later = min(later, batch * window.height + first)
+            if later < NEVER:
+                distance = max(distance, (batch * height + end) * row - later * window.width * window.channels)
+    return _scaled(window, distance, element_bytes)
 
 
-def elements_distance(firsts: npt.NDArray[np.int64], *, input_bytes: int = 1, output_bytes: int = 1) -> int:
+def elements_distance(firsts: Sequence[int], *, input_bytes: int = 1, output_bytes: int = 1) -> int:
     """Return the distance in bytes for a kernel that computes element by element.
 
     Args:
@@ -224,10 +297,13 @@ def elements_distance(firsts: npt.NDArray[np.int64], *, input_bytes: int = 1, ou
         input_bytes: The size of an input element.
         output_bytes: The size of an output element, which is written at once.
     """
-    if firsts.size < 2:
-        return -firsts.size * output_bytes
-    later = np.minimum.accumulate(firsts[:0:-1])[::-1]
-    return int((np.arange(1, firsts.size) * output_bytes - later * input_bytes).max())
+    if len(firsts) < 2:
+        return -len(firsts) * output_bytes
+    distance, later = -NEVER, NEVER
+    for element in reversed(range(1, len(firsts))):
+        later = min(later, firsts[element])
+        distance = max(distance, element * output_bytes - later * input_bytes)
+    return distance
 
 
 def elementwise_distance(count: int, input_bytes: int, output_bytes: int) -> int:

@@ -125,7 +125,7 @@ def _step(site: Site, kernel: str, axes: frozenset[int], loops: Loops, **values:
     site.require(source.element_count > 0, "its input is empty")
     site.require(output.element_count == kept, f"it reduces {shape} to {kept} elements, not to {output.shape}")
     sizes = source.dtype.bits // 8, output.dtype.bits // 8
-    firsts = np.arange(source.element_count).reshape(shape).min(axis=tuple(axes)).reshape(-1)
+    firsts = np.arange(source.element_count).reshape(shape).min(axis=tuple(axes)).reshape(-1).tolist()
     return Step(
         operator=site.operator.index,
         kernel=kernel,

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 
 from edgetool.codegen.native.program import FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import Site
@@ -86,7 +85,7 @@ def summed_rows_steps(site: Site, summed: SummedRows, **values: FieldValue) -> I
         rows=summed.rows,
         accumulates=True,
     )
-    distance = elements_distance(np.arange(outputs), input_bytes=SUM_BYTES, output_bytes=1)
+    distance = elements_distance(range(outputs), input_bytes=SUM_BYTES, output_bytes=1)
     yield Step(
         operator=site.operator.index,
         kernel="edgetool_mean_of_sums_s8",
