@@ -29,6 +29,7 @@ from typing import Literal
 
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.lifetimes import DEAD, Timeline, layout_problem, timeline
+from edgetool.memory.overlaps import Permission, permitted
 from edgetool.memory.problem import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.operators.call import (
@@ -339,8 +340,13 @@ def prepare(
     )
 
 
-def account_plan(prepared: Prepared, offsets: Offsets | None = None) -> ArenaAccount:
-    """Return the account with TFLM's plan of the head around the fixed offsets (none without an offline plan)."""
+def account_plan(
+    prepared: Prepared, offsets: Offsets | None = None, allowed: Sequence[Permission] = ()
+) -> ArenaAccount:
+    """Return the account with TFLM's plan of the head around the fixed offsets (none without an offline plan).
+
+    allowed: the tensors of the plan that may share bytes. TFLM does not check offsets: they only affect the bound.
+    """
     model, platform = prepared.model, prepared.platform
     tail = Tail(prepared.tail_bytes, list(prepared.rows))
     if prepared.scratch:
@@ -349,7 +355,7 @@ def account_plan(prepared: Prepared, offsets: Offsets | None = None) -> ArenaAcc
     temporary = _planning_bytes(prepared)
     peaks = [*prepared.peaks, Peak("listing allocations", temporary, tail.bytes)]
     _allocate_variables(model, offsets, tail)
-    problem = head_problem(prepared, offsets)
+    problem = permitted(head_problem(prepared, offsets), allowed, offsets=offsets or {})
     layout = tflm_layout(problem, offsets)
     planner_bytes = platform.size_of("GreedyMemoryPlannerBuffer") * len(problem.buffers)
     # The planner gets the space between both sides, each aligned to 16, and needs a record for each buffer.

@@ -210,23 +210,47 @@ def _disjoint(placed: Sequence[_PlacedBuffer]) -> bool:
     return True
 
 
+def _representatives(buffers: Sequence[Buffer]) -> list[int]:
+    """Return for each buffer the first one that shares its alias, or itself."""
+    first: dict[str, int] = {}
+    return [i if b.alias is None else first.setdefault(b.alias, i) for i, b in enumerate(buffers)]
+
+
 def _permission_violations(problem: LayoutProblem) -> list[Violation]:
-    """Return the overlaps that do not name two buffers, or a buffer of an alias, which has no offset of its own."""
+    """Return the overlaps that do not name two buffers, or that permit more than the two buffers that they name.
+
+    Buffers of one alias lie together, so an overlap with one of them would permit the same bytes for all of them: no
+    other buffer of the alias may be live with the buffer that overlaps.
+    """
     buffers, violations = problem.buffers, []
+    group = _representatives(buffers)
+    members: dict[int, list[int]] = {}
+    for index, first in enumerate(group):
+        members.setdefault(first, []).append(index)
     for overlap in problem.overlaps:
         pair = (overlap.first, overlap.second)
-        if pair[0] == pair[1] or not all(0 <= index < len(buffers) for index in pair):
+        if not all(0 <= index < len(buffers) for index in pair) or group[pair[0]] == group[pair[1]]:
             violations.append(Violation("permission", f"an overlap names the buffers {pair[0]} and {pair[1]}", ()))
-        elif any(buffers[index].alias is not None for index in pair):
-            violations.append(Violation("permission", "an overlap names a buffer that shares an alias", pair))
+            continue
+        live_pairs = {
+            (i, j)
+            for i in members[group[pair[0]]]
+            for j in members[group[pair[1]]]
+            if buffers[i].lifetime.overlaps(buffers[j].lifetime)
+        }
+        for i, j in sorted(live_pairs - {pair}):
+            text = f"an overlap of an alias also permits {_describe(buffers[i])} and {_describe(buffers[j])}"
+            violations.append(Violation("permission", text, (i, j)))
     return violations
 
 
 def _distances(problem: LayoutProblem) -> Mapping[tuple[int, int], list[int]]:
     """Return the distances that the overlaps require, by (first, second)."""
+    group = _representatives(problem.buffers)
     distances: dict[tuple[int, int], list[int]] = {}
     for overlap in problem.overlaps:
-        distances.setdefault((overlap.first, overlap.second), []).append(overlap.min_distance)
+        pair = group[overlap.first], group[overlap.second]
+        distances.setdefault(pair, []).append(overlap.min_distance)
     return distances
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from edgetool.errors import InvalidModelError
@@ -23,7 +23,17 @@ from edgetool.memory.checker import check_layout, require_valid
 from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.lifetimes import DEAD, Timeline, called_subgraphs, layout_problem, timeline
 from edgetool.memory.order.evaluate import OrderProblem, OrderResult, moved_operators
-from edgetool.memory.order.solve import OrderStrategy, candidates, solve_order
+from edgetool.memory.order.network import network_of
+from edgetool.memory.order.solve import OrderStrategy, candidates, segments, solve_order
+from edgetool.memory.overlaps import (
+    OperatorOverlaps,
+    Permission,
+    operands_bound,
+    operator_overlaps,
+    permissions,
+    permitted,
+    without_aliases,
+)
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Proof
 from edgetool.model.edit import in_order
 from edgetool.model.metadata import COMPILED_OPERATORS, METADATA_NAME, keeps_own_plan, unchecked_offsets
@@ -196,13 +206,17 @@ def state_edges(model: Model) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True, slots=True)
 class OrderSearch:
-    """The request for orders: a model, the buffers of its head in the original order, and the strategy."""
+    """The request for orders: a model, the buffers of its head in the original order, and the strategy.
+
+    overlaps: what operators may overlap in the layout. Orders are chosen without regard to it.
+    """
 
     model: Model
     problem: LayoutProblem
     times: Timeline
     strategy: OrderStrategy
     effort: Effort
+    overlaps: OperatorOverlaps = field(default_factory=dict)
 
 
 def orders_to_try(search: OrderSearch) -> Iterator[OrderResult]:
@@ -224,9 +238,20 @@ def orders_to_try(search: OrderSearch) -> Iterator[OrderResult]:
     problem = order_problem(search.model, search.problem, search.times.operators)
     dead = lower_bound(LayoutProblem(tuple(b for b in search.problem.buffers if b.lifetime == DEAD)))
     bound_is_valid = not _shared_subgraphs(search.model) and _contained(search)
+    if not search.overlaps:
+        for result in _results(problem, search):
+            bound = max(result.lower_bound, dead) if bound_is_valid else 0
+            yield replace(result, lower_bound=bound, proof=result.proof if bound_is_valid else "none")
+        return
+    # The search counts every tensor in full, so that its bound does not hold if they overlap.
+    if len(segments(network_of(problem))) == count:
+        # Every order but this one breaks a dependency.
+        yield replace(original, lower_bound=live, proof="search exhausted") if bound_is_valid else original
+        return
+    operands = operands_bound(search.problem, search.model, search.overlaps)
+    bound = max(dead, *map(lower_bound, operands)) if bound_is_valid else 0
     for result in _results(problem, search):
-        bound = max(result.lower_bound, dead) if bound_is_valid else 0
-        yield replace(result, lower_bound=bound, proof=result.proof if bound_is_valid else "none")
+        yield replace(result, lower_bound=bound, proof="none")
 
 
 def _results(problem: OrderProblem, search: OrderSearch) -> Iterator[OrderResult]:
@@ -290,7 +315,8 @@ class PlanRequest:
     sharing: whole buffers that tensors share, one after another, instead of a layout. constants_in_ram: constants are
     buffers too, live while an operator uses them, for firmware that loads them from slow memory. time_limit: seconds
     for the search. shrink: whether to do what it takes to make the arena fit the target: rows instead of tensors, then
-    more and more multiply-accumulates that are computed again.
+    more and more multiply-accumulates that are computed again. keep_inputs: whether nothing may overwrite an input
+    of the model while an operator still reads it. overlap: whether outputs may overlap inputs that die.
     """
 
     order: OrderStrategy | None = None
@@ -301,6 +327,8 @@ class PlanRequest:
     seed: int = 0
     file_plan: FilePlan = "use"
     shrink: bool = False
+    keep_inputs: bool = False
+    overlap: bool = True
 
     def as_options(self) -> dict[str, object]:
         """Return the options of the JSON document, without `file_plan`, which commands name differently."""
@@ -312,6 +340,7 @@ class PlanRequest:
             "plan_time_limit": self.time_limit,
             "plan_seed": self.seed,
             "shrink": self.shrink,
+            "keep_inputs": self.keep_inputs,
         }
 
 
@@ -362,6 +391,7 @@ class _Inputs:
     effort: Effort
     times: Timeline
     prepared: Prepared | None
+    overlaps: OperatorOverlaps
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -386,10 +416,20 @@ def plan_memory(
     request, effort = request or PlanRequest(), effort or Effort()
     prepared = None if platform is None else prepare(model, platform, custom=custom)
     times = timeline(model) if prepared is None else prepared.times
-    inputs = _Inputs(model, platform, custom, request, effort, times, prepared)
     uses_file_plan = request.file_plan != "replace" or keeps_own_plan(model)
-    fixed = fixed_offsets(model, times) if uses_file_plan else {}
-    return _plan_in_file(inputs, fixed) if fixed or request.file_plan == "only" else _best_plan(inputs)
+    fixed = fixed_offsets(model, times, platform) if uses_file_plan else {}
+    is_given = bool(fixed) or request.file_plan == "only"
+    overlaps = (
+        operator_overlaps(model, platform) if fixed or (not is_given and _may_overlap_in(request, platform)) else {}
+    )
+    inputs = _Inputs(model, platform, custom, request, effort, times, prepared, overlaps)
+    return _plan_in_file(inputs, fixed) if is_given else _best_plan(inputs)
+
+
+def _may_overlap_in(request: PlanRequest, platform: Platform | None) -> bool:
+    """Return whether outputs may overlap inputs in a new plan: for a known build, unless whole buffers are shared."""
+    is_layout = request.sharing is None and not request.constants_in_ram and request.strategy != "tflm"
+    return request.overlap and is_layout and platform is not None
 
 
 def renumbered_plan(
@@ -397,7 +437,8 @@ def renumbered_plan(
 ) -> Plan:
     """Return the plan with the operator indices of the model that holds it, numbered in the plan's order."""
     prepared = prepare(model, platform, custom=custom)
-    account = account_plan(prepared, fixed_offsets(model, prepared.times))
+    allowed = permissions(model, prepared.times, operator_overlaps(model, platform))
+    account = account_plan(prepared, fixed_offsets(model, prepared.times, platform), allowed)
     order = tuple(operator.index for operator in model.main.operators)
     return replace(plan, order=order, timeline=prepared.times, problem=account.problem, account=account)
 
@@ -405,12 +446,13 @@ def renumbered_plan(
 def _plan_in_file(inputs: _Inputs, fixed: Offsets) -> Plan:
     planner: Planner = "file" if fixed else "runtime"
     account = stock = None
+    allowed = permissions(inputs.model, inputs.times, inputs.overlaps)
     if inputs.prepared is None:
-        problem = layout_problem(inputs.model, inputs.times, fixed=fixed)
+        problem = permitted(layout_problem(inputs.model, inputs.times, fixed=fixed), allowed, offsets=fixed)
         layout = tflm_layout(problem, fixed)
     else:
         stock = account_plan(inputs.prepared)
-        account = account_plan(inputs.prepared, fixed) if fixed else stock
+        account = account_plan(inputs.prepared, fixed, allowed) if fixed else stock
         problem, layout = account.problem, account.layout
     if keeps_own_plan(inputs.model):
         layout = _with_certain_bound(problem, layout)
@@ -433,12 +475,13 @@ def _best_plan(inputs: _Inputs) -> Plan:
     original_order, effort = inputs.order, inputs.effort
     first = replace(effort, node_limit=min(FIRST_NODES, effort.node_limit or FIRST_NODES))
     best: Plan | None = None
+    lowest = 0
     for result in orders_to_try(_order_search(inputs)):
         order = tuple(original_order[position] for position in result.order)
         if (
             best is not None
             and _head_decides(best)
-            and result.peak_bytes > best.layout.height
+            and result.peak_bytes > max(lowest, best.layout.height)
             and order != original_order
         ):
             continue
@@ -448,7 +491,7 @@ def _best_plan(inputs: _Inputs) -> Plan:
             proof: Proof = "none" if not meets_bound else result.proof if result.proof != "none" else "bound met"
             plan = replace(plan, live_lower_bound=result.lower_bound, order_proof=proof)
         if best is None or _cost(plan) < _cost(best):
-            best = plan
+            best, lowest = plan, result.peak_bytes
         if _is_minimal(best):
             break
     assert best is not None
@@ -487,14 +530,22 @@ def _cost(plan: Plan) -> tuple[int, int, int, int]:
 def _order_search(inputs: _Inputs) -> OrderSearch:
     problem = _head(inputs, inputs.model, inputs.times, inputs.prepared)
     strategy = inputs.request.order or "optimal"
-    return OrderSearch(inputs.model, problem, inputs.times, strategy, inputs.effort.for_order)
+    return OrderSearch(inputs.model, problem, inputs.times, strategy, inputs.effort.for_order, inputs.overlaps)
 
 
 def _head(inputs: _Inputs, model: Model, times: Timeline, prepared: Prepared | None) -> LayoutProblem:
     """Return the buffers to place: tensors, scratch buffers if the build is known, and constants on request."""
     problem = layout_problem(model, times) if prepared is None else head_problem(prepared)
     constants = constant_buffers(model, times) if inputs.request.constants_in_ram else ()
-    return LayoutProblem((*problem.buffers, *constants))
+    return permitted(
+        LayoutProblem((*problem.buffers, *constants)),
+        _allowed(inputs, model, times),
+        excluded=_mistaken_for_variables(model),
+    )
+
+
+def _allowed(inputs: _Inputs, model: Model, times: Timeline) -> tuple[Permission, ...]:
+    return permissions(model, times, inputs.overlaps, keep_inputs=inputs.request.keep_inputs)
 
 
 def constant_buffers(model: Model, times: Timeline) -> Iterator[Buffer]:
@@ -535,7 +586,7 @@ def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> P
         offsets = _tensor_offsets(model, problem, shared.offsets)
         layout = tflm_layout(problem, offsets)
     require_valid(problem, layout)
-    account = None if prepared is None else account_plan(prepared, offsets)
+    account = None if prepared is None else account_plan(prepared, offsets, _allowed(inputs, model, times))
     return Plan(order, times, problem, layout, "edgetool", offsets, account, shared=shared)
 
 
@@ -547,6 +598,10 @@ def place_tensors(
     The layout's lower bound and proof hold for the head that any plan of this operator order could reach.
     """
     joint = solve(problem, effort, strategy=strategy)
+    bound, is_aliased = joint.lower_bound, any(buffer.alias is not None for buffer in problem.buffers)
+    if is_aliased:
+        # Other plans may give the tensors of an alias different offsets.
+        bound = lower_bound(without_aliases(problem))
     best: tuple[Offsets, Layout] | None = None
     for layout in _layouts(problem, joint, effort, strategy):
         offsets = _tensor_offsets(model, problem, layout)
@@ -558,11 +613,13 @@ def place_tensors(
     assert best is not None
     offsets, realised = best
     proof: Proof = "none"
-    if realised.height == joint.lower_bound:
+    if realised.height == bound and is_aliased:
+        proof = "bound met"
+    elif realised.height == bound:
         # TFLM may place scratch buffers better than the search did, and reach a bound that the search did not reach.
         realised_proof: Proof = "bound met" if joint.lower_bound == realised.lower_bound else "search exhausted"
         proof = realised_proof if joint.proof == "none" else joint.proof
-    return offsets, replace(realised, lower_bound=joint.lower_bound, proof=proof)
+    return offsets, replace(realised, lower_bound=bound, proof=proof)
 
 
 def _layouts(
@@ -583,7 +640,11 @@ def _with_joined_scratch(problem: LayoutProblem, effort: Effort) -> tuple[int, .
     for index, buffer in enumerate(problem.buffers):
         groups[(buffer.subgraph, buffer.operator) if buffer.is_scratch else (-1, index)].append(index)
     members = list(groups.values())
-    joined = LayoutProblem(tuple(_joined([problem.buffers[index] for index in group]) for group in members))
+    place = {index: number for number, group in enumerate(members) for index in group}
+    joined = LayoutProblem(
+        tuple(_joined([problem.buffers[index] for index in group]) for group in members),
+        tuple(replace(item, first=place[item.first], second=place[item.second]) for item in problem.overlaps),
+    )
     layout = solve(joined, effort)
     offsets = [0] * len(problem.buffers)
     for group, start in zip(members, layout.offsets, strict=True):
@@ -616,11 +677,12 @@ def _mistaken_for_variables(model: Model) -> set[tuple[int, int]]:
     return {keys[tensor.index] for graph in model.subgraphs[1:] for tensor in graph.tensors if tensor.is_variable}
 
 
-def fixed_offsets(model: Model, times: Timeline) -> Offsets:
+def fixed_offsets(model: Model, times: Timeline, platform: Platform | None = None) -> Offsets:
     """Return the offsets that the plan in the file fixes, after a check; empty if it has none.
 
-    Offsets of constants and of empty tensors have no effect and are omitted. Raises InvalidModelError if two live
-    tensors overlap in the plan, an offset is negative or unaligned, or a variable tensor would lose its contents or its
+    Offsets of constants and of empty tensors have no effect and are omitted. Tensors may overlap as far as the kernels
+    of the platform permit, by default the reference kernels. Raises InvalidModelError if other live tensors overlap in
+    the plan, an offset is negative or unaligned, or a variable tensor would lose its contents or its
     memory: TFLM follows any plan, safe or not.
     """
     offsets = unchecked_offsets(model)
@@ -635,9 +697,11 @@ def fixed_offsets(model: Model, times: Timeline) -> Offsets:
     ]
     placed = tuple(offsets[b.subgraph, b.tensor] for b in fixed)
     height = max((offset + b.aligned_bytes for offset, b in zip(placed, fixed, strict=True)), default=0)
+    allowed = permissions(model, times, operator_overlaps(model, platform))
+    problem = permitted(LayoutProblem(tuple(fixed)), allowed, offsets=offsets)
     problems = [
         violation.message
-        for violation in check_layout(LayoutProblem(tuple(fixed)), Layout(placed, height, 0, "none"))
+        for violation in check_layout(problem, Layout(placed, height, 0, "none"))
         if violation.rule != "overlap" or not _may_overlap(model, *(fixed[i] for i in violation.buffers))
     ]
     problems += _variables_without_memory(model, offsets)

@@ -36,6 +36,7 @@ from edgetool.operators.loops import (
     negative_count,
     share_within,
 )
+from edgetool.operators.overlap import OverlapRules, elementwise_overlaps
 
 LOG2_TOLERANCE = 1e-3  # CheckedLog2, quantization_util.cc
 
@@ -170,4 +171,7 @@ LOOPS: dict[str, LoopRule] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS)
+OVERLAPS: dict[str, OverlapRules] = dict.fromkeys(PREPARE, elementwise_overlaps(0))
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS)

@@ -53,6 +53,7 @@ from edgetool.operators.loops import (
     similar_shape_loops,
     value_distribution,
 )
+from edgetool.operators.overlap import OverlapRules, elementwise_overlaps
 from edgetool.target.platform import Platform
 
 # The left shift of inputs before they are added, by the type of the output.
@@ -411,4 +412,12 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, faults=FAULTS)
+OVERLAPS: dict[str, OverlapRules] = {
+    **dict.fromkeys(("ADD", "MUL", "SUB"), elementwise_overlaps(0, 1, broadcast=True)),
+    **dict.fromkeys(
+        ("DIV", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE"), elementwise_overlaps(0, 1)
+    ),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS, faults=FAULTS)

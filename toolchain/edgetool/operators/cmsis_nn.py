@@ -32,6 +32,7 @@ from edgetool.model.types import DType
 from edgetool.operators import loops as library
 from edgetool.operators.call import Call
 from edgetool.operators.loops import Axis, LoopCounts, Loops, Windows, combined, nested, repeated
+from edgetool.operators.overlap import Window
 from edgetool.target.platform import Platform
 
 INT16_BYTES = 2
@@ -75,16 +76,45 @@ class Convolution:
         return self.in_channels * self.kernel_height * self.kernel_width
 
     @property
+    def window(self) -> Window:
+        """The same sizes for the distance between output and input."""
+        return Window(
+            batches=self.batch,
+            height=self.in_height,
+            width=self.in_width,
+            channels=self.in_channels,
+            output_height=self.out_height,
+            output_width=self.out_width,
+            output_channels=self.out_channels,
+            taps_y=self.kernel_height,
+            taps_x=self.kernel_width,
+            stride_y=self.stride_height,
+            stride_x=self.stride_width,
+            dilation_y=self.dilation_height,
+            dilation_x=self.dilation_width,
+            pad_y=self.pad_height,
+            pad_x=self.pad_width,
+        )
+
+    @property
     def undilated(self) -> bool:
         """Whether the kernel's elements are adjacent."""
         return self.dilation_height == self.dilation_width == 1
 
 
+def has_certified_order(call: Call) -> bool:
+    """Return whether the order in which kernels for int8 read and write was certified for this version of CMSIS-NN.
+
+    That is the version of the newest runtime, 4ab83cc3.
+    """
+    return call.required_input(0).dtype == DType.INT8 and not call.platform.missing
+
+
 def convolve_s8(c: Convolution, platform: Platform) -> int:
     """Return the im2col buffer's size for int8 or int4 filters (arm_convolve_wrapper_s8_get_buffer_size)."""
-    if _is_1x1(c, grouped=not platform.has("grouped-pointwise")):
+    if is_1x1(c, grouped=not platform.has("grouped-pointwise")):
         return 0
-    if platform.mve and _is_1xn(c):
+    if platform.mve and is_1xn(c):
         return _convolve_1xn_s8(c, platform)
     return _im2col_s8(c, platform)
 
@@ -108,9 +138,9 @@ def depthwise_s8(c: Convolution, platform: Platform) -> int:
     """
     reverses = platform.mve and platform.has("one-channel-depthwise")
     if reverses and c.in_channels == 1 and c.out_channels > 1:
-        im2col = 0 if _is_1x1(c) else _im2col_s8(c, platform)
+        im2col = 0 if is_1x1(c) else _im2col_s8(c, platform)
         return im2col + c.out_channels * c.kernel_height * c.kernel_width
-    if not _is_optimized_depthwise(c):
+    if not is_optimized_depthwise(c):
         return 0
     if platform.mve:
         return _depthwise_blocks(c)
@@ -120,7 +150,7 @@ def depthwise_s8(c: Convolution, platform: Platform) -> int:
 
 def depthwise_s4(c: Convolution, *, mve: bool) -> int:
     """Return the buffer's size for int4 filters (arm_depthwise_conv_wrapper_s4_get_buffer_size)."""
-    if not _is_optimized_depthwise(c):
+    if not is_optimized_depthwise(c):
         return 0
     return _depthwise_blocks(c) if mve else c.column * INT16_BYTES
 
@@ -142,14 +172,15 @@ def transpose_reversed_filter_s8(c: Convolution) -> int:
     return c.column * c.out_channels if _uses_reversed_filter(c) else 0
 
 
-def _is_1x1(c: Convolution, *, grouped: bool = False) -> bool:
+def is_1x1(c: Convolution, *, grouped: bool = False) -> bool:
     """Return whether it is a product of pixels; `grouped`: even if a filter reads only some of the channels."""
     unpadded = c.pad_height == c.pad_width == 0
     pointwise = unpadded and c.kernel_height == c.kernel_width == 1 and c.undilated
     return pointwise and (grouped or c.in_channels == c.kernel_channels)
 
 
-def _is_1xn(c: Convolution) -> bool:
+def is_1xn(c: Convolution) -> bool:
+    """Return whether it runs over single rows, where MVE reads the input in place (arm_convolve_1_x_n_s8)."""
     flat = c.in_height == c.kernel_height == 1 and c.dilation_width == 1
     return flat and c.stride_width * c.in_channels % 4 == 0 and c.in_channels == c.kernel_channels
 
@@ -183,7 +214,8 @@ def _im2col_s8(c: Convolution, platform: Platform) -> int:
     return 2 * _round_up(c.column, 4 if platform.has("columns-of-four") else 1) * INT16_BYTES
 
 
-def _is_optimized_depthwise(c: Convolution) -> bool:
+def is_optimized_depthwise(c: Convolution) -> bool:
+    """Return whether it runs as arm_depthwise_conv_s8_opt, or as the kernel for 3x3 windows."""
     return c.in_channels == c.out_channels and c.batch == 1 and c.undilated
 
 

@@ -38,6 +38,7 @@ from edgetool.operators.loops import (
     same_shape_loops,
     strided_memcpy_loops,
 )
+from edgetool.operators.overlap import OverlapRules, elementwise_overlaps
 
 
 def _check_int8_scales(call: Call) -> None:
@@ -187,4 +188,10 @@ COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_E
 FAULTS: dict[str, tuple[KernelFault, ...]] = dict.fromkeys(COMPARISONS, _BROADCAST_FAULTS)
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, faults=FAULTS)
+OVERLAPS: dict[str, OverlapRules] = {
+    "LOGICAL_NOT": elementwise_overlaps(0),
+    **dict.fromkeys(set(PREPARE) - {"LOGICAL_NOT", "SELECT_V2"}, elementwise_overlaps(0, 1)),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS, faults=FAULTS)

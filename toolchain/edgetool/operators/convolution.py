@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from edgetool.model.types import DType, Graph, Operator, Tensor
@@ -66,6 +67,7 @@ from edgetool.operators.loops import (
     product_loops,
     repeated,
 )
+from edgetool.operators.overlap import InputOverlap, OverlapRules, conv_distance, pixelwise_distance, window_overlap
 from edgetool.target.platform import Platform
 
 INT64_BYTES = 8
@@ -883,4 +885,39 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS, faults=FAULTS)
+def _sizes(call: Call) -> Convolution:
+    source, weights, result = operand_tensors(call, CONV)
+    for tensor in (source, weights, result):
+        check_rank_4(call, tensor)
+    return buffer_sizes(call, CONV, (source.shape[3], result.shape[3], weights.shape[3]))
+
+
+def _reference_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input: ConvPerChannel and Conv compute one output after another (reference/integer_ops/conv.h)."""
+    yield from window_overlap(call, _sizes(call).window, conv_distance)
+
+
+def _cmsis_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input of int8 convolutions whose kernel writes in order; others run channel by channel.
+
+    arm_convolve_s8 collects the inputs of two or four pixels before it writes them. Grouped, it starts over for each
+    group. Without MVE, the product of 1x1 convolutions computes two channels of all pixels, then the next two
+    (arm_nn_mat_mult_nt_t_s8). With MVE, it computes four pixels at a time, as for rows (arm_convolve_1_x_n_s8).
+    """
+    sizes, weights = _sizes(call), call.required_input(CONV.filter)
+    grouped = sizes.kernel_channels != sizes.in_channels
+    if not cmsis_nn.has_certified_order(call) or weights.dtype != DType.INT8 or grouped:
+        return
+    if cmsis_nn.is_1x1(sizes) or (call.platform.mve and cmsis_nn.is_1xn(sizes)):
+        if call.platform.mve:
+            yield from window_overlap(call, sizes.window, partial(pixelwise_distance, block=cmsis_nn.ROWS_AT_ONCE))
+        return
+    yield from window_overlap(call, sizes.window, conv_distance)
+
+
+OVERLAPS: dict[str, OverlapRules] = {"CONV_2D": {"reference": _reference_overlap, "cmsis-nn": _cmsis_overlap}}
+
+
+OPERATORS = entries(
+    prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS, overlaps=OVERLAPS, faults=FAULTS
+)

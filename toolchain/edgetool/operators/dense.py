@@ -53,6 +53,7 @@ from edgetool.operators.cmsis_nn import (
 )
 from edgetool.operators.entry import ConstantReadsRule, KernelFault, MacRule, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, prefixed, product_loops, repeated
+from edgetool.operators.overlap import InputOverlap, OverlapRules, Window, conv_distance, window_overlap
 from edgetool.target.platform import Platform
 
 # The weight types of each input type; the reference kernel passes inputs of other types on to the next check.
@@ -406,4 +407,19 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS, faults=FAULTS)
+def _fully_connected_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input: each output reads a row of it (reference/integer_ops/fully_connected.h)."""
+    source, result = call.required_input(0), call.required_output()
+    units, depth = result.shape[-1] if result.shape else 1, call.required_input(1).shape[-1]
+    rows = result.element_count // max(units, 1)
+    if source.element_count == rows * depth:
+        yield from window_overlap(call, Window(1, 1, rows, depth, 1, rows, units), conv_distance)
+
+
+# CMSIS-NN's product reads all inputs of a row for each few outputs, and all rows for each few channels.
+OVERLAPS: dict[str, OverlapRules] = {"FULLY_CONNECTED": {"reference": _fully_connected_overlap}}
+
+
+OPERATORS = entries(
+    prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS, overlaps=OVERLAPS, faults=FAULTS
+)

@@ -61,6 +61,7 @@ from edgetool.operators.loops import (
     prefixed,
     repeated,
 )
+from edgetool.operators.overlap import InputOverlap, OverlapRules, channelwise_distance, window_overlap
 from edgetool.target.platform import Platform
 
 DEPTHWISE = Operands(0, 1, 2, 3)
@@ -457,4 +458,35 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, faults=FAULTS)
+def _sizes(call: Call) -> Convolution:
+    source, weights, result = operand_tensors(call, DEPTHWISE)
+    for tensor in (source, weights, result):
+        check_rank_4(call, tensor)
+    return buffer_sizes(call, DEPTHWISE, (source.shape[3], result.shape[3], 1))
+
+
+def _reference_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input: DepthwiseConvPerChannel computes one output after another
+    (reference/integer_ops/depthwise_conv.h).
+    """
+    yield from window_overlap(call, _sizes(call).window, channelwise_distance)
+
+
+def _cmsis_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input of int8 convolutions, whose kernels compute pixel by pixel.
+
+    arm_depthwise_conv_s8_opt with MVE collects the inputs of four pixels, but starts over for each block of channels.
+    A convolution of one channel runs as a product there.
+    """
+    sizes, weights = _sizes(call), call.required_input(DEPTHWISE.filter)
+    if not cmsis_nn.has_certified_order(call) or weights.dtype != DType.INT8:
+        return
+    in_blocks = cmsis_nn.is_optimized_depthwise(sizes) and sizes.in_channels > CHANNELS_AT_ONCE
+    if not (call.platform.mve and (in_blocks or sizes.in_channels == 1)):
+        yield from window_overlap(call, sizes.window, channelwise_distance)
+
+
+OVERLAPS: dict[str, OverlapRules] = {"DEPTHWISE_CONV_2D": {"reference": _reference_overlap, "cmsis-nn": _cmsis_overlap}}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, overlaps=OVERLAPS, faults=FAULTS)

@@ -38,6 +38,7 @@ from edgetool.operators.loops import (
     memset_loops,
     negative_count,
 )
+from edgetool.operators.overlap import OverlapRules, elementwise_overlaps
 
 
 def _check_quantized(call: Call) -> None:
@@ -144,4 +145,7 @@ CONVERSION_LOOPS: dict[str, LoopRule] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops={**LOOPS, **CONVERSION_LOOPS})
+OVERLAPS: dict[str, OverlapRules] = dict.fromkeys(set(PREPARE) - {"ZEROS_LIKE"}, elementwise_overlaps(0))
+
+
+OPERATORS = entries(prepare=PREPARE, loops={**LOOPS, **CONVERSION_LOOPS}, overlaps=OVERLAPS)

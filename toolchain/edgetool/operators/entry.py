@@ -6,19 +6,20 @@ Entries contain no operand counts: the reader has checked those (`model/rules.py
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from edgetool.model.types import Graph, Operator
 from edgetool.operators.call import Call, Condition, PrepareRule, no_requests
 from edgetool.operators.loops import LoopRule
+from edgetool.operators.overlap import OverlapRules
 from edgetool.target.types import Kernels
 
 MacRule = Callable[[Operator, Graph], int]
 ConstantReadsRule = Callable[[Call], int]
 FaultCondition = Callable[[Call], bool]
-EMPTY: Mapping[str, Any] = MappingProxyType({})
+EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class OperatorEntry:
     cannot be estimated. bounds: conditions that keep the kernel within its tensors, if neither Prepare nor the reader
     checks them. If they do not hold, Eval reads or writes beyond a tensor, divides by 0 or never ends. Only values in
     the file are checked; a value that decides what the kernel reads must be in the file. constant_reads: how many times
-    the kernel reads all its constants; None means once. faults: conditions under which its outputs are wrong in
+    the kernel reads all its constants; None means once. overlaps: what its output may overlap, by kernel set; sets that
+    are missing have no certified kernel. faults: conditions under which its outputs are wrong in
     some runtime. resolver_method: the method that registers the operator, if no
     runtime's profile contains it.
     """
@@ -71,6 +73,7 @@ class OperatorEntry:
     loops: LoopRule | None = None
     bounds: Condition | None = None
     constant_reads: ConstantReadsRule | None = None
+    overlaps: OverlapRules = field(default_factory=dict)
     faults: tuple[KernelFault, ...] = ()
     resolver_method: str | None = None
 
@@ -83,6 +86,7 @@ def entries(
     init: Mapping[str, PrepareRule] = EMPTY,
     bounds: Mapping[str, Condition] = EMPTY,
     constant_reads: Mapping[str, ConstantReadsRule] = EMPTY,
+    overlaps: Mapping[str, OverlapRules] = EMPTY,
     faults: Mapping[str, tuple[KernelFault, ...]] = EMPTY,
 ) -> tuple[OperatorEntry, ...]:
     """Return the entries of a family, sorted by operator.
@@ -98,7 +102,8 @@ def entries(
             loops.get(code),
             bounds.get(code),
             constant_reads.get(code),
+            overlaps.get(code, EMPTY),
             faults.get(code, ()),
         )
-        for code in sorted({*prepare, *loops, *macs, *init, *bounds, *constant_reads})
+        for code in sorted({*prepare, *loops, *macs, *init, *bounds, *constant_reads, *overlaps})
     )

@@ -31,6 +31,7 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.entry import KernelFault, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, count_near_largest, shape_copy_loops
+from edgetool.operators.overlap import OverlapRules, elementwise_overlaps
 
 TABLE_BYTES = 2 * 513  # LUTSize<int16_t>
 LOG_SOFTMAX_SCALE, LOG_SOFTMAX_ZERO_POINT = 16 / 256, 127
@@ -217,4 +218,8 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, faults=FAULTS)
+# The elements of a row are read for the maximum and the sum, and once more, each before it is written.
+OVERLAPS: dict[str, OverlapRules] = {"SOFTMAX": elementwise_overlaps(0)}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS, faults=FAULTS)

@@ -39,12 +39,34 @@ A simulation of all reads and writes confirms that these distances are safe and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Protocol
+
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.call import Call
+from edgetool.target.types import Kernels
 
 NEVER = 2**62  # a byte that is never read
+KERNEL_SETS: tuple[Kernels, ...] = ("reference", "cmsis-nn", "esp-nn")
 MAX_LINES = 2**18  # rows and columns of an output, which the formulas visit one by one; larger ones do not overlap
+
+
+@dataclass(frozen=True, slots=True)
+class InputOverlap:
+    """An input, by position, that the first output of a TFLM kernel may overlap if nothing else needs the input.
+
+    distance: the least offset(input) - offset(output) in bytes; None if the two may only have the same offset.
+    """
+
+    input: int
+    distance: int | None
+
+
+# Yields the inputs that the output may overlap; those that it does not yield must be elsewhere.
+OverlapRule = Callable[[Call], Iterator[InputOverlap]]
+OverlapRules = Mapping[Kernels, OverlapRule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,3 +340,53 @@ def elementwise_distance(count: int, input_bytes: int, output_bytes: int) -> int
     if count <= 1:
         return -count * output_bytes
     return (count - 1) * wider if wider > 0 else wider
+
+
+# C lets a compiler assume that an object is not accessed through pointers to other types, except these.
+BYTE_TYPES = (DType.INT8, DType.UINT8)
+# Types of which the arena holds one after another, as the file declares them.
+PLAIN_TYPES = (*BYTE_TYPES, DType.BOOL, DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32)
+
+
+def _may_share_bytes(source: Tensor, result: Tensor) -> bool:
+    same = source.dtype == result.dtype or source.dtype in BYTE_TYPES or result.dtype in BYTE_TYPES
+    return same and source.dtype in PLAIN_TYPES and result.dtype in PLAIN_TYPES
+
+
+def elementwise_overlaps(*inputs: int, broadcast: bool = False) -> OverlapRules:
+    """Return the rules of a kernel that computes element by element, or vector by vector, in every kernel set.
+
+    A vector is read before it is written, so that fewer reads are outstanding than for single elements. An operand that
+    is repeated must be elsewhere.
+
+    Args:
+        inputs: The positions of the operands.
+        broadcast: Whether the kernel also keeps the order of elements if it repeats one of the operands.
+    """
+
+    def rule(call: Call) -> Iterator[InputOverlap]:
+        result = call.required_output()
+        operands = [(position, call.required_input(position)) for position in inputs]
+        if not broadcast and any(tensor.shape != result.shape for _, tensor in operands):
+            return
+        for position, tensor in operands:
+            if tensor.shape == result.shape and _may_share_bytes(tensor, result):
+                sizes = tensor.dtype.bits // 8, result.dtype.bits // 8
+                yield InputOverlap(position, elementwise_distance(result.element_count, *sizes))
+
+    return dict.fromkeys(KERNEL_SETS, rule)
+
+
+class WindowDistance(Protocol):
+    """A function above: the distance in bytes for a window and the size of an element."""
+
+    def __call__(self, window: Window, *, element_bytes: int = 1) -> int:
+        """Return the distance."""
+
+
+def window_overlap(call: Call, window: Window, distance: WindowDistance) -> Iterator[InputOverlap]:
+    """Yield the first input, if it has the output's type and the file has all sizes and steps of the window."""
+    source, result = call.required_input(0), call.required_output()
+    sizes = (window.channels, window.stride_y, window.stride_x, window.dilation_y, window.dilation_x)
+    if min(sizes) > 0 and source.dtype == result.dtype and source.dtype in PLAIN_TYPES:
+        yield InputOverlap(0, distance(window, element_bytes=source.dtype.bits // 8))

@@ -44,6 +44,7 @@ from edgetool.operators.loops import (
     repeated,
     strided_memcpy_loops,
 )
+from edgetool.operators.overlap import InputOverlap, OverlapRules
 
 # PadKernelMaxDimensionCount (pad.h) and kMaxDims (broadcast_to.cc)
 MAX_RANK = 5
@@ -325,4 +326,24 @@ BOUNDS: dict[str, Condition] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, faults=FAULTS)
+def _pad_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input: elements are read in order, each before it is written (reference/pad.h).
+
+    The output is as far ahead as the padding in front of the last input element.
+    """
+    source, result = call.required_input(0), call.required_output()
+    if not call.required_input(1).is_constant or source.element_count == 0 or source.dtype != result.dtype:
+        return
+    pads = _axis_paddings(call, len(result.shape))
+    sides = _extend_shape(source.shape, len(result.shape))
+    last = 0
+    for side, (before, _), size in zip(sides, pads, result.shape, strict=True):
+        last = last * size + before + side - 1
+    yield InputOverlap(0, (last + 1 - source.element_count) * (source.dtype.bits // 8))
+
+
+# CMSIS-NN copies blocks with memcpy, whose source and destination must not overlap.
+OVERLAPS: dict[str, OverlapRules] = {code: {"reference": _pad_overlap} for code in ("PAD", "PADV2")}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, overlaps=OVERLAPS, faults=FAULTS)

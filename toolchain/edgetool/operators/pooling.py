@@ -35,6 +35,14 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import Axis, LoopCounts, LoopRule, Loops, Offsets, combined, memcpy_loops, window_axis
+from edgetool.operators.overlap import (
+    InputOverlap,
+    OverlapRules,
+    Window,
+    channelwise_distance,
+    pixelwise_distance,
+    window_overlap,
+)
 
 SCALE_TOLERANCE = 1e-6
 
@@ -299,4 +307,47 @@ LOOPS: dict[str, LoopRule] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS)
+def _window(call: Call) -> Window:
+    pool, source = _pool_of(call), call.required_input(0)
+    return Window(
+        batches=pool.batches,
+        height=pool.down.size,
+        width=pool.across.size,
+        channels=source.shape[3],
+        output_height=pool.down.outputs,
+        output_width=pool.across.outputs,
+        output_channels=pool.channels,
+        taps_y=pool.down.kernel,
+        taps_x=pool.across.kernel,
+        stride_y=pool.down.stride,
+        stride_x=pool.across.stride,
+        pad_y=pool.down.pad,
+        pad_x=pool.across.pad,
+    )
+
+
+def _reference_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input: one output is computed after another (reference/pooling.h, reference/integer_ops/pooling.h)."""
+    yield from window_overlap(call, _window(call), channelwise_distance)
+
+
+def _cmsis_average_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input of int8: arm_avgpool_s8 sums a pixel, or 16 channels of it, before it writes them."""
+    if cmsis_nn.has_certified_order(call):
+        yield from window_overlap(call, _window(call), channelwise_distance)
+
+
+def _cmsis_maximum_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input of int8: arm_max_pool_s8 copies a window's first pixel to the output, and compares the others."""
+    if cmsis_nn.has_certified_order(call):
+        yield from window_overlap(call, _window(call), pixelwise_distance)
+
+
+OVERLAPS: dict[str, OverlapRules] = {
+    "AVERAGE_POOL_2D": {"reference": _reference_overlap, "cmsis-nn": _cmsis_average_overlap},
+    "L2_POOL_2D": {"reference": _reference_overlap},
+    "MAX_POOL_2D": {"reference": _reference_overlap, "cmsis-nn": _cmsis_maximum_overlap},
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS)

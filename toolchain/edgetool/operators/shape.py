@@ -30,6 +30,7 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import LoopCounts, LoopRule, combined, strided_memcpy_loops
+from edgetool.operators.overlap import KERNEL_SETS, InputOverlap, OverlapRules
 
 MAX_SQUEEZE_RANK = 8
 # TFLITE_RESHAPE_PARAMS_MAX_DIMENSION_COUNT (builtin_op_data.h)
@@ -156,4 +157,12 @@ BOUNDS: dict[str, Condition] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)
+def _reshape_overlap(_: Call) -> Iterator[InputOverlap]:
+    """Yield the input at the same offset: unless the addresses are equal, the kernel calls memcpy (reshape.cc)."""
+    yield InputOverlap(0, None)
+
+
+OVERLAPS: dict[str, OverlapRules] = {"RESHAPE": dict.fromkeys(KERNEL_SETS, _reshape_overlap)}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, overlaps=OVERLAPS)

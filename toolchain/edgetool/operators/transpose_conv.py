@@ -62,6 +62,7 @@ from edgetool.operators.loops import (
     product_loops,
     repeated,
 )
+from edgetool.operators.overlap import InputOverlap, OverlapRules
 from edgetool.target.platform import Platform
 
 Pair = tuple[int, int]
@@ -390,4 +391,16 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, faults=FAULTS)
+def _reference_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input wherever it is: integers are summed in scratch, and written when all inputs have been read
+    (reference/integer_ops/transpose_conv.h). Floats are summed in the output.
+    """
+    result = call.required_output()
+    if call.required_input(2).dtype == result.dtype and result.dtype in QUANTIZED_TYPES:
+        yield InputOverlap(2, -result.size_bytes)
+
+
+OVERLAPS: dict[str, OverlapRules] = {"TRANSPOSE_CONV": {"reference": _reference_overlap}}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, overlaps=OVERLAPS, faults=FAULTS)

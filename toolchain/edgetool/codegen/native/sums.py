@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-
 from edgetool.codegen.native.program import FieldValue, RowInput, Step, StepOverlap, describe
 from edgetool.codegen.native.site import Site
 from edgetool.model.types import DType, Graph, Tensor

@@ -73,7 +73,7 @@ def split(problem: LayoutProblem) -> tuple[ProblemPart, ...]:
 
     Buffers of one alias are merged. Empty buffers are left out, because any offset is valid for them. Buffers keep the
     order of the problem. Raises UsageError if buffers of one alias are pinned to different offsets, and InternalError
-    if an overlap does not name two buffers, or names one that shares an alias.
+    if an overlap does not name two buffers, or names two of one alias.
     """
     overlaps = _closest_overlaps(problem)
     merged = _merge_aliases(problem)
@@ -206,7 +206,7 @@ def _closest_overlaps(problem: LayoutProblem) -> dict[tuple[int, int], int]:
     distances: dict[tuple[int, int], int] = {}
     for overlap in problem.overlaps:
         pair = overlap.first, overlap.second
-        if pair[0] == pair[1] or not all(0 <= i < count and problem.buffers[i].alias is None for i in pair):
+        if pair[0] == pair[1] or not all(0 <= i < count for i in pair):
             raise InternalError(f"buffers {pair[0]} and {pair[1]} cannot overlap")
         distances[pair] = min(overlap.min_distance, distances.get(pair, overlap.min_distance))
     return distances
@@ -284,16 +284,18 @@ def _overlaps_within(
     if not overlaps:
         return {}
     step = gcd(*(buffer.alignment for buffer in buffers), *(buffer.pin for buffer in buffers if buffer.pin > 0))
-    index = {buffer.members[0]: i for i, buffer in enumerate(buffers)}
-    within = {}
+    index = {member: i for i, buffer in enumerate(buffers) for member in buffer.members}
+    within: dict[tuple[int, int], int] = {}
     for (first, second), distance in overlaps.items():
         if first not in index or second not in index:
             continue
         i, j = index[first], index[second]
+        if i == j:
+            raise InternalError(f"buffers {first} and {second} share an alias and cannot overlap")
         rounded = -(-distance // step) * step
         are_live = buffers[i].first <= buffers[j].last and buffers[j].first <= buffers[i].last
         if are_live and rounded < buffers[j].size:
-            within[i, j] = rounded
+            within[i, j] = min(rounded, within.get((i, j), rounded))
     return within
 
 
