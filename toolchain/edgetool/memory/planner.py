@@ -598,10 +598,6 @@ def place_tensors(
     The layout's lower bound and proof hold for the head that any plan of this operator order could reach.
     """
     joint = solve(problem, effort, strategy=strategy)
-    bound, is_aliased = joint.lower_bound, any(buffer.alias is not None for buffer in problem.buffers)
-    if is_aliased:
-        # Other plans may give the tensors of an alias different offsets.
-        bound = lower_bound(without_aliases(problem))
     best: tuple[Offsets, Layout] | None = None
     for layout in _layouts(problem, joint, effort, strategy):
         offsets = _tensor_offsets(model, problem, layout)
@@ -612,14 +608,24 @@ def place_tensors(
             break
     assert best is not None
     offsets, realised = best
+    bounded = _bound_of_any_offsets(problem, joint, effort, strategy)
     proof: Proof = "none"
-    if realised.height == bound and is_aliased:
-        proof = "bound met"
-    elif realised.height == bound:
+    if realised.height == bounded.lower_bound:
         # TFLM may place scratch buffers better than the search did, and reach a bound that the search did not reach.
-        realised_proof: Proof = "bound met" if joint.lower_bound == realised.lower_bound else "search exhausted"
-        proof = realised_proof if joint.proof == "none" else joint.proof
-    return offsets, replace(realised, lower_bound=bound, proof=proof)
+        realised_proof: Proof = "bound met" if bounded.lower_bound == realised.lower_bound else "search exhausted"
+        proof = realised_proof if bounded.proof == "none" else bounded.proof
+    return offsets, replace(realised, lower_bound=bounded.lower_bound, proof=proof)
+
+
+def _bound_of_any_offsets(problem: LayoutProblem, joint: Layout, effort: Effort, strategy: LayoutStrategy) -> Layout:
+    """Return a layout whose bound also holds for plans that give the tensors of an alias different offsets."""
+    if all(buffer.alias is None for buffer in problem.buffers):
+        return joint
+    relaxed = without_aliases(problem)
+    easy = lower_bound(relaxed)
+    if joint.height == easy or not joint.optimal:
+        return replace(joint, lower_bound=easy, proof="bound met" if joint.height == easy else "none")
+    return solve(relaxed, effort, strategy=strategy)
 
 
 def _layouts(
