@@ -6,6 +6,7 @@ The violations of invalid layouts, and the error that stops them.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -191,11 +192,22 @@ def test_other_pairs_never_overlap() -> None:
     assert rules == [("overlap", (0, 2)), ("overlap", (1, 2))]
 
 
-@pytest.mark.parametrize("overlap", [Overlap(0, 0, 0), Overlap(0, 3, 0), Overlap(-1, 0, 0), Overlap(0, 2, 0)])
-def test_an_overlap_must_name_two_buffers_without_an_alias(overlap: Overlap) -> None:
-    buffers = (buffer(0, 8, 0, 1), buffer(1, 8, 1, 2), buffer(2, 8, 3, 3, alias="x"))
-    violations = check_layout(LayoutProblem(buffers, (overlap,)), Layout((0, 8, 0), 16, 0, "none"))
+@pytest.mark.parametrize("overlap", [Overlap(0, 0, 0), Overlap(0, 4, 0), Overlap(-1, 0, 0), Overlap(2, 3, 0)])
+def test_an_overlap_must_name_two_buffers_that_share_no_alias(overlap: Overlap) -> None:
+    buffers = (buffer(0, 8, 0, 1), buffer(1, 8, 1, 2), buffer(2, 8, 3, 3, alias="x"), buffer(3, 8, 3, 4, alias="x"))
+    violations = check_layout(LayoutProblem(buffers, (overlap,)), Layout((0, 8, 0, 0), 16, 0, "none"))
     assert [violation.rule for violation in violations] == ["permission"]
+
+
+def test_an_overlap_with_a_buffer_of_an_alias_is_one_with_all_of_them() -> None:
+    chain = (buffer(0, 8, 0, 1), buffer(1, 8, 1, 2, alias="x"), buffer(2, 8, 2, 3, alias="x"), buffer(3, 8, 3, 4))
+    overlaps = (Overlap(0, 1, 2), Overlap(2, 3, 4))
+    assert check_layout(LayoutProblem(chain, overlaps), Layout((6, 4, 4, 0), 14, 0, "none")) == ()
+    (violation,) = check_layout(LayoutProblem(chain, overlaps), Layout((5, 4, 4, 0), 13, 0, "none"))
+    assert violation.rule == "overlap"
+    longer = (replace(chain[0], lifetime=Lifetime(0, 2)), *chain[1:])
+    (violation,) = check_layout(LayoutProblem(longer, overlaps), Layout((6, 4, 4, 0), 14, 0, "none"))
+    assert violation.message == "an overlap of an alias also permits tensor 0 ('t0') and tensor 2 ('t2')"
 
 
 def test_the_bound_is_checked_against_the_bytes_in_use_if_buffers_may_overlap() -> None:

@@ -270,8 +270,8 @@ def test_the_search_stops_at_a_capacity_and_on_request() -> None:
     assert solve(problem, Effort(seed=3)) == solve(problem, Effort(seed=3))
 
 
-@pytest.mark.parametrize("overlap", [Overlap(0, 0, 0), Overlap(0, 3, 0), Overlap(-1, 0, 0), Overlap(0, 2, 0)])
+@pytest.mark.parametrize("overlap", [Overlap(0, 0, 0), Overlap(0, 4, 0), Overlap(-1, 0, 0), Overlap(2, 3, 0)])
 def test_an_overlap_of_no_two_buffers_is_an_error(overlap: Overlap) -> None:
-    buffers = (buffer(8, 0, 1), buffer(8, 1, 2), buffer(8, 1, 2, alias="x"))
+    buffers = (buffer(8, 0, 1), buffer(8, 1, 2), *(buffer(8, 1, 2, alias="x") for _ in range(2)))
     with pytest.raises(InternalError, match="cannot overlap"):
         solve(LayoutProblem(buffers, (overlap,)))

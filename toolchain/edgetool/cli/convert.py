@@ -18,6 +18,7 @@ from edgetool.cli.options import (
     firmware_options,
     force_option,
     json_option,
+    keep_inputs_option,
     kernels_option,
     plan_options,
     quiet_options,
@@ -205,6 +206,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Exit with 1 and write nothing if the model does not fit or cannot run.",
 )
+@keep_inputs_option
 @shrink_option
 @custom_operators_option
 @directory_options
@@ -227,6 +229,7 @@ def command(
     time_limit: float,
     memory_limit: int,
     strict: bool,
+    keep_inputs: bool,
     shrink: bool,
     custom_operators: Path | None,
     project: Project | None,
@@ -281,7 +284,7 @@ def command(
             force=force,
             offline_plan=not no_offline_plan,
             replan=replan,
-            plan=PlanRequest(order, strategy, time_limit=plan_time_limit, shrink=shrink),
+            plan=PlanRequest(order, strategy, time_limit=plan_time_limit, shrink=shrink, keep_inputs=keep_inputs),
             firmware=FirmwareRequest(project or "plain", data, profile, kernels=not no_kernels),
             custom_operators=custom_operators,
             strict=strict,

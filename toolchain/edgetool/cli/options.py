@@ -197,6 +197,12 @@ plan_options = stacked(
         help="Layout algorithm; optimal by default, the others for comparison.",
     ),
 )
+keep_inputs_option = option(
+    "--keep-inputs",
+    group="Memory plan",
+    is_flag=True,
+    help="Place no output over an input of the model that an operator still reads.",
+)
 shrink_option = option(
     "--shrink",
     group="Memory plan",

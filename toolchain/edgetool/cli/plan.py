@@ -13,6 +13,7 @@ from edgetool.cli.options import (
     custom_operators_option,
     force_option,
     json_option,
+    keep_inputs_option,
     plan_options,
     quiet_options,
     refuse_for_native,
@@ -57,7 +58,7 @@ def explain_view(report: Report, *, everything: bool = False) -> list[str]:
     """Show the sizes, then the peaks, the tail and the head of the arena."""
     arena = report.arena
     assert arena is not None
-    lines = [heading(report), "", *arena_facts(arena, report.memory), ""]
+    lines = [heading(report), "", *arena_facts(arena, report.memory, report.plan), ""]
     if arena.bytes is None:
         text = "--explain needs a target: specify one with --target."
         return [*lines, *wrapped(text, "  "), *finding_lines(report.findings, everything=everything)]
@@ -198,7 +199,7 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
             "Layout", f"with constants {size_with_unit(report.arena.layout_bytes)}, {layout_proof(report.arena)}"
         )
     else:
-        lines += arena_facts(report.arena, report.memory, native=report.is_native)
+        lines += arena_facts(report.arena, report.memory, report.plan, native=report.is_native)
     if report.rows is not None:
         lines += rows_facts(report.rows)
     lines += [*constants_fact(report), *code_fact(report, everything=everything)]
@@ -363,6 +364,7 @@ def _bar(item: PlannedTensor, last: int, columns: int) -> str:
     metavar="FILE.svg",
     help="Draw a plan of rows of native code: time to the right, addresses upwards.",
 )
+@keep_inputs_option
 @shrink_option
 @json_option
 @html_option
@@ -383,6 +385,7 @@ def command(
     constants_in_ram: bool,
     time_limit: float,
     seed: int,
+    keep_inputs: bool,
     shrink: bool,
     custom_operators: Path | None,
     as_json: bool,
@@ -419,7 +422,7 @@ def command(
                 fix="specify one --target, or run plan once for each",
             )
     file_plan: Literal["use", "replace"] = "replace" if replan else "use"
-    request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, file_plan, shrink)
+    request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, file_plan, shrink, keep_inputs)
     targets: list[tuple[Target | None, bool]] = [(None, False)]
     if target or any(value is not None for value in overrides.values()):
         from edgetool.pipeline.targets import resolve_with_native  # plans without a target need no profiles

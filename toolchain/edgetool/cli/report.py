@@ -13,6 +13,7 @@ from edgetool.cli.options import (
     PATH,
     custom_operators_option,
     force_option,
+    keep_inputs_option,
     plan_options,
     quiet_options,
     refuse_for_native,
@@ -60,6 +61,7 @@ DEFAULT_OUTPUTS = {HTML: Path("report.html"), NODE_DATA: Path("model-explorer")}
     metavar="SECONDS",
     help="Time limit for the search for a plan.",
 )
+@keep_inputs_option
 @shrink_option
 @custom_operators_option
 @option(
@@ -87,6 +89,7 @@ def command(
     order: OrderStrategy | None,
     strategy: LayoutStrategy | None,
     time_limit: float,
+    keep_inputs: bool,
     shrink: bool,
     custom_operators: Path | None,
     format: Format,  # named like the key in edgetool.toml
@@ -110,7 +113,9 @@ def command(
     output = DEFAULT_OUTPUTS.get(format) if output is None else output
     _check_output(format, output, target, force=force, inputs=inputs)
     file_plan: Literal["use", "replace"] = "replace" if replan else "use"
-    request = PlanRequest(order, strategy, time_limit=time_limit, file_plan=file_plan, shrink=shrink)
+    request = PlanRequest(
+        order, strategy, time_limit=time_limit, file_plan=file_plan, shrink=shrink, keep_inputs=keep_inputs
+    )
     targets: list[tuple[Target | None, bool]] = [(None, False)]
     if target or any(value is not None for value in overrides.values()):
         from edgetool.pipeline.targets import resolve_with_native

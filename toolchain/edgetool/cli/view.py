@@ -335,7 +335,7 @@ def summary(report: Report, *, everything: bool = False) -> list[str]:
     lines = [heading(report), ""]
     lines += [*runs_fact(report), *fits_fact(report)]
     if report.arena is not None:
-        lines += arena_facts(report.arena, report.memory, native=report.is_native)
+        lines += arena_facts(report.arena, report.memory, report.plan, native=report.is_native)
     if (
         report.plan is not None
         and report.arena is not None
@@ -363,8 +363,10 @@ def heading(report: Report) -> str:
     return line if len(click.unstyle(line)) <= width() else "\n".join(parts)
 
 
-def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None, *, native: bool = False) -> list[str]:
-    """Show the arena with the region that it must fit, what the plan saves, and the layout."""
+def arena_facts(
+    arena: ArenaInfo, memory: MemoryInfo | None, plan: PlanInfo | None, *, native: bool = False
+) -> list[str]:
+    """Show the arena with the region that it must fit, what the plan saves, the layout, and what overlaps in it."""
     exact = arena.bytes is not None and not arena.is_lower_bound
     needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
     limit = memory.sram_bytes if memory is not None else None
@@ -378,7 +380,19 @@ def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None, *, native: bool = F
     elif arena.used_bytes is not None:
         text = f"head {grouped(arena.head_bytes, 'B')} + tail {grouped(arena.tail_bytes, 'B')}"
         lines += fact("", f"{text} = {grouped(arena.used_bytes, 'B')} used{_above_used(arena)}")
-    return lines + saved_fact(arena) + fact("Layout", f"{grouped(arena.layout_bytes, 'B')}, {layout_proof(arena)}")
+    lines += saved_fact(arena) + fact("Layout", f"{grouped(arena.layout_bytes, 'B')}, {layout_proof(arena)}")
+    return lines + overlap_fact(plan)
+
+
+def overlap_fact(plan: PlanInfo | None) -> list[str]:
+    """Show how many outputs overlap inputs of their operators, and whether one of those is an input of the model."""
+    if plan is None or not plan.overlaps:
+        return []
+    one = len(plan.overlaps) == 1
+    text = f"{grouped(len(plan.overlaps))} output{'' if one else 's'} share{'s' if one else ''} bytes with an input"
+    if any(pair.model_input for pair in plan.overlaps):
+        text += "; Invoke overwrites the model's input"
+    return fact("Overlap", text)
 
 
 def saved_fact(arena: ArenaInfo) -> list[str]:

@@ -12,11 +12,12 @@ So are the tensors of other subgraphs, which operators of several runs share.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from edgetool.memory.bound import alias_pairs, lower_bound
 from edgetool.memory.lifetimes import DEAD, Timeline
-from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime, Overlap
+from edgetool.memory.problem import LayoutProblem, Lifetime, Overlap
 from edgetool.model.types import Model, Operator
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.overlap import InputOverlap
@@ -148,55 +149,51 @@ def without_aliases(problem: LayoutProblem) -> LayoutProblem:
 
     Its lower bound also holds for layouts in which they do not have the same offset.
     """
-    pairs = (Overlap(i, j, 0) for i, j in _live_pairs_of_aliases(problem))
+    pairs = (Overlap(i, j, 0) for i, j in alias_pairs(problem))
     buffers = tuple(replace(buffer, alias=None) for buffer in problem.buffers)
     return LayoutProblem(buffers, (*problem.overlaps, *pairs))
 
 
-def operands_bound(problem: LayoutProblem, model: Model, overlaps: OperatorOverlaps) -> Iterator[LayoutProblem]:
-    """Yield for each operator of the main graph the problem of placing its operands and its scratch buffers.
+def shareable_bytes(problem: LayoutProblem, model: Model, overlaps: OperatorOverlaps) -> dict[int, int]:
+    """Return how many bytes of its operands each operator of the main graph need not count twice, by its index.
 
-    Every input may be overwritten as if it died there, so that the lower bounds hold for any order of the operators.
+    Every input counts as if it died there, so that the result holds for any order of the operators.
     """
     by_tensor = {b.tensor: b for b in problem.buffers if b.subgraph == 0 and b.operator < 0}
-    scratch: dict[int, list[Buffer]] = {}
-    for buffer in problem.buffers:
-        if buffer.subgraph == 0 and buffer.is_scratch:
-            scratch.setdefault(buffer.operator, []).append(buffer)
+    result = {}
     for operator in model.main.operators:
         operands = [i for i in dict.fromkeys((*operator.inputs, *operator.outputs)) if i in by_tensor]
-        buffers = [*(by_tensor[i] for i in operands), *scratch.get(operator.index, ())]
-        output = operator.outputs[0] if operator.outputs else -1
         pairs = [
-            Overlap(operands.index(operator.inputs[item.input]), operands.index(output), item.distance or 0)
+            Overlap(
+                operands.index(operator.inputs[item.input]), operands.index(operator.outputs[0]), item.distance or 0
+            )
             for item in overlaps.get(operator.index, ())
-            if operator.inputs[item.input] in operands and output in operands and output != operator.inputs[item.input]
+            if {operator.inputs[item.input], operator.outputs[0]} <= set(operands)
         ]
-        alone = tuple(replace(buffer, lifetime=Lifetime(0, 0), alias=None) for buffer in buffers)
-        yield LayoutProblem(alone, tuple(pairs))
-
-
-def shared_bytes(problem: LayoutProblem, offsets: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return the pairs of live buffers, by index, that share bytes in a valid layout, and how many bytes."""
-    named = {(min(item.first, item.second), max(item.first, item.second)) for item in problem.overlaps}
-    result = []
-    for i, j in sorted(named | set(_live_pairs_of_aliases(problem))):
-        first, second = problem.buffers[i], problem.buffers[j]
-        end = min(offsets[i] + first.size_bytes, offsets[j] + second.size_bytes)
-        count = end - max(offsets[i], offsets[j])
-        if count > 0 and first.lifetime.overlaps(second.lifetime):
-            result.append((i, j, count))
+        if pairs:
+            buffers = tuple(replace(by_tensor[i], lifetime=Lifetime(0, 0), alias=None) for i in operands)
+            together = lower_bound(LayoutProblem(buffers, tuple(pairs)))
+            result[operator.index] = sum(buffer.aligned_bytes for buffer in buffers) - together
     return result
 
 
-def _live_pairs_of_aliases(problem: LayoutProblem) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of buffers that share an alias and are live at the same time."""
-    members: dict[str, list[int]] = {}
-    for index, buffer in enumerate(problem.buffers):
-        if buffer.alias is not None:
-            members.setdefault(buffer.alias, []).append(index)
-    for group in members.values():
-        for place, i in enumerate(group):
-            for j in group[place + 1 :]:
-                if problem.buffers[i].lifetime.overlaps(problem.buffers[j].lifetime):
-                    yield i, j
+@dataclass(frozen=True, slots=True)
+class OverlappingTensors:
+    """An input of an operator and its output, tensors of the main graph by index, and the bytes that they share."""
+
+    input: int
+    output: int
+    size_bytes: int
+
+
+def overlapping_tensors(problem: LayoutProblem, offsets: Sequence[int]) -> tuple[OverlappingTensors, ...]:
+    """Return the pairs of live tensors that share bytes in a valid layout, in the order in which they are written."""
+    pairs = {*((item.first, item.second) for item in problem.overlaps), *alias_pairs(problem)}
+    result = []
+    for pair in sorted(pairs, key=lambda pair: max(problem.buffers[i].lifetime.first for i in pair)):
+        first, second = sorted(pair, key=lambda i: problem.buffers[i].lifetime.first)
+        ends = [offsets[i] + problem.buffers[i].size_bytes for i in pair]
+        shared = min(ends) - max(offsets[i] for i in pair)
+        if shared > 0:
+            result.append(OverlappingTensors(problem.buffers[first].tensor, problem.buffers[second].tensor, shared))
+    return tuple(result)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from edgetool.errors import InvalidModelError
@@ -23,15 +24,16 @@ from edgetool.memory.checker import check_layout, require_valid
 from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.lifetimes import DEAD, Timeline, called_subgraphs, layout_problem, timeline
 from edgetool.memory.order.evaluate import OrderProblem, OrderResult, moved_operators
-from edgetool.memory.order.network import network_of
-from edgetool.memory.order.solve import OrderStrategy, candidates, segments, solve_order
+from edgetool.memory.order.solve import OrderStrategy, candidates, solve_order
 from edgetool.memory.overlaps import (
     OperatorOverlaps,
+    OverlappingTensors,
     Permission,
-    operands_bound,
     operator_overlaps,
+    overlapping_tensors,
     permissions,
     permitted,
+    shareable_bytes,
     without_aliases,
 )
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Proof
@@ -127,18 +129,24 @@ def reachable_subgraphs(model: Model, operator: Operator) -> list[int]:
     return result
 
 
-def order_problem(model: Model, problem: LayoutProblem, spans: Mapping[tuple[int, int], Lifetime]) -> OrderProblem:
+def order_problem(
+    model: Model,
+    problem: LayoutProblem,
+    spans: Mapping[tuple[int, int], Lifetime],
+    shareable: Mapping[int, int] = MappingProxyType({}),
+) -> OrderProblem:
     """Return the main graph's operators with the buffers of the head, and every edge that preserves the model's
     results.
 
     problem: the buffers of the head, including scratch if the build is known. spans: the positions at which each
-    (subgraph, operator) runs. An operator that runs subgraphs needs their maximum live bytes as scratch. Positions in
-    the result are those of Graph.operators. Variable tensors are only in `after`: they keep their contents from run to
-    run, so that an operator may read what a later one wrote in the previous run.
+    (subgraph, operator) runs. An operator that runs subgraphs needs their maximum live bytes as scratch. shareable: the
+    bytes that the operands of an operator may share, by its index. Positions in the result are those of
+    Graph.operators. Variable tensors are only in `after`: they keep their contents from run to run, so that an operator
+    may read what a later one wrote in the previous run.
     """
     graph = model.main
     sizes = [0] * len(graph.tensors)
-    scratch = [0] * len(graph.operators)
+    scratch = [-shareable.get(operator.index, 0) for operator in graph.operators]
     position = {operator.index: place for place, operator in enumerate(graph.operators)}
     inner: list[Buffer] = []
     for buffer in problem.buffers:
@@ -208,7 +216,7 @@ def state_edges(model: Model) -> tuple[tuple[int, ...], ...]:
 class OrderSearch:
     """The request for orders: a model, the buffers of its head in the original order, and the strategy.
 
-    overlaps: what operators may overlap in the layout. Orders are chosen without regard to it.
+    overlaps: what operators may overlap in the layout.
     """
 
     model: Model
@@ -235,23 +243,13 @@ def orders_to_try(search: OrderSearch) -> Iterator[OrderResult]:
     if search.strategy == "original" or keeps_own_plan(search.model) or _reads_unwritten(search):
         yield original
         return
-    problem = order_problem(search.model, search.problem, search.times.operators)
+    shareable = shareable_bytes(search.problem, search.model, search.overlaps)
+    problem = order_problem(search.model, search.problem, search.times.operators, shareable)
     dead = lower_bound(LayoutProblem(tuple(b for b in search.problem.buffers if b.lifetime == DEAD)))
     bound_is_valid = not _shared_subgraphs(search.model) and _contained(search)
-    if not search.overlaps:
-        for result in _results(problem, search):
-            bound = max(result.lower_bound, dead) if bound_is_valid else 0
-            yield replace(result, lower_bound=bound, proof=result.proof if bound_is_valid else "none")
-        return
-    # The search counts every tensor in full, so that its bound does not hold if they overlap.
-    if len(segments(network_of(problem))) == count:
-        # Every order but this one breaks a dependency.
-        yield replace(original, lower_bound=live, proof="search exhausted") if bound_is_valid else original
-        return
-    operands = operands_bound(search.problem, search.model, search.overlaps)
-    bound = max(dead, *map(lower_bound, operands)) if bound_is_valid else 0
     for result in _results(problem, search):
-        yield replace(result, lower_bound=bound, proof="none")
+        bound = max(result.lower_bound, dead) if bound_is_valid else 0
+        yield replace(result, lower_bound=bound, proof=result.proof if bound_is_valid else "none")
 
 
 def _results(problem: OrderProblem, search: OrderSearch) -> Iterator[OrderResult]:
@@ -375,6 +373,11 @@ class Plan:
         return lower_bound(self.problem)
 
     @property
+    def overlapping(self) -> tuple[OverlappingTensors, ...]:
+        """The outputs that share bytes with an input of their operator."""
+        return overlapping_tensors(self.problem, self.layout.offsets)
+
+    @property
     def moved(self) -> int:
         """The minimum number of operators to move to turn the input file's order into this one."""
         return moved_operators(self.order)
@@ -475,13 +478,12 @@ def _best_plan(inputs: _Inputs) -> Plan:
     original_order, effort = inputs.order, inputs.effort
     first = replace(effort, node_limit=min(FIRST_NODES, effort.node_limit or FIRST_NODES))
     best: Plan | None = None
-    lowest = 0
     for result in orders_to_try(_order_search(inputs)):
         order = tuple(original_order[position] for position in result.order)
         if (
             best is not None
             and _head_decides(best)
-            and result.peak_bytes > max(lowest, best.layout.height)
+            and result.peak_bytes > best.layout.height
             and order != original_order
         ):
             continue
@@ -491,7 +493,7 @@ def _best_plan(inputs: _Inputs) -> Plan:
             proof: Proof = "none" if not meets_bound else result.proof if result.proof != "none" else "bound met"
             plan = replace(plan, live_lower_bound=result.lower_bound, order_proof=proof)
         if best is None or _cost(plan) < _cost(best):
-            best, lowest = plan, result.peak_bytes
+            best = plan
         if _is_minimal(best):
             break
     assert best is not None

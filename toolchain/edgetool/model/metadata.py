@@ -102,13 +102,18 @@ def keeps_own_plan(model: Model) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """The build that a plan is for. arena_bytes: what AllocateTensors needs there; None if it is not exact."""
+    """The build that a plan is for.
+
+    arena_bytes: what AllocateTensors needs there; None if it is not exact. overlaps: the number of outputs that share
+    bytes with an input of their operator, which only kernels that read and write in a suitable order permit.
+    """
 
     tool: str
     core: str
     kernels: str
     runtime: str
     arena_bytes: int | None
+    overlaps: int = 0
 
 
 def encode_record(record: PlanRecord) -> bytes:
@@ -126,15 +131,18 @@ def decode_record(model: Model) -> PlanRecord | None:
         values = json.loads(payload.rstrip(b"\0").decode("ascii"))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(values, dict) or values.keys() != {field.name for field in fields(PlanRecord)}:
+    if not isinstance(values, dict):
         return None
-    arena_bytes = values.pop("arena_bytes")
+    values.setdefault("overlaps", 0)  # earlier versions did not write it
+    if values.keys() != {field.name for field in fields(PlanRecord)}:
+        return None
+    arena_bytes, overlaps = values.pop("arena_bytes"), values.pop("overlaps")
     texts = all(
         isinstance(text, str) and text.isprintable() and len(text) <= MAX_RECORD_TEXT for text in values.values()
     )
-    if not texts or not (arena_bytes is None or type(arena_bytes) is int):
+    if not texts or not (arena_bytes is None or type(arena_bytes) is int) or type(overlaps) is not int:
         return None
-    return PlanRecord(arena_bytes=arena_bytes, **values)
+    return PlanRecord(arena_bytes=arena_bytes, overlaps=overlaps, **values)
 
 
 def converter_of(model: Model) -> str | None:

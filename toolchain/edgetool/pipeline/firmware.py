@@ -179,6 +179,10 @@ class FirmwareRequest:
             raise UsageError("--no-kernels needs --runtime native", fix="omit it, or add --runtime native")
 
 
+OVERLAP_NOTE = (
+    "In the memory plan, {count} memory with an input of their operator, as far as the kernels of the "
+    "target permit: use the plan with no other kernels, and do not set preserve_all_tensors."
+)
 COMPILED_PLAN_NOTE = (
     "The memory plan comes from the compiled operators in the file, in which tensors overlap intentionally: "
     "the operators "
@@ -354,10 +358,25 @@ def header_spec(
         inputs=_io(source.model, main.inputs, offsets),
         outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
-        notes=(COMPILED_PLAN_NOTE,) if offsets and keeps_own_plan(source.model) else (),
+        notes=_notes(source.model, plan),
         state=recurrent_state(source.model),
         code=None if code is None else code.figure,
     )
+
+
+def _notes(model: Model, plan: Plan) -> tuple[str, ...]:
+    if plan.offsets and keeps_own_plan(model):
+        return (COMPILED_PLAN_NOTE,)
+    overlapping = plan.overlapping if plan.offsets else ()
+    if not overlapping:
+        return ()
+    text = OVERLAP_NOTE.format(
+        count="1 output shares" if len(overlapping) == 1 else f"{len(overlapping)} outputs share"
+    )
+    overwritten = sorted({pair.input for pair in overlapping} & set(model.main.inputs))
+    if overwritten:
+        text += f" Invoke overwrites input tensor {' and '.join(map(str, overwritten))}."
+    return (text,)
 
 
 def _tensors(problem: LayoutProblem, offsets: Mapping[tuple[int, int], int]) -> tuple[TensorSpec, ...]:

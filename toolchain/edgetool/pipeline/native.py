@@ -238,8 +238,12 @@ def native_model(
         FailedCheckError: It is to make it fit, and nothing does.
     """
     request = request or PlanRequest()
-    if request.sharing is not None or request.constants_in_ram:
-        option = "--sharing" if request.sharing is not None else "--constants-in-ram"
+    of_tflm = {
+        "--sharing": request.sharing is not None,
+        "--constants-in-ram": request.constants_in_ram,
+        "--keep-inputs": request.keep_inputs,
+    }
+    for option in (name for name, is_set in of_tflm.items() if is_set):
         raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
     if request.shrink and target is not None and target.incremental is not None:
         raise UsageError(

@@ -131,6 +131,7 @@ def check_applies(request: PlanRequest, model: Model) -> None:
         "--strategy": request.strategy,
         "--sharing": request.sharing,
         "--constants-in-ram": request.constants_in_ram,
+        "--keep-inputs": request.keep_inputs,
     }
     specified = [name for name, value in options.items() if value]
     if specified and has_plan(model) and request.file_plan == "use":
@@ -196,6 +197,7 @@ def _record(plan: Plan, target: Target) -> PlanRecord:
         kernels=target.kernels,
         runtime=target.runtime.name,
         arena_bytes=plan.account.bytes if plan.account is not None and exact else None,
+        overlaps=len(plan.overlapping),
     )
 
 

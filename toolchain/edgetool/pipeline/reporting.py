@@ -292,6 +292,10 @@ def _plan_info(model: Model, plan: Plan) -> doc.PlanInfo:
         sharing=_sharing_info(plan),
         constants_in_ram=plan.constants_in_ram,
         peak=_peak_info(model, plan),
+        overlaps=tuple(
+            doc.OverlapInfo(pair.input, pair.output, pair.size_bytes, pair.input in model.main.inputs)
+            for pair in plan.overlapping
+        ),
     )
 
 

@@ -486,6 +486,20 @@ class PlannedTensor:
 
 
 @dataclass(frozen=True, slots=True)
+class OverlapInfo:
+    """An operator's output that shares bytes with one of its inputs, which nothing reads afterwards.
+
+    input and output are indices of tensors of the main graph; bytes is how many they share. model_input: whether the
+    input is one of the model's, which Invoke then overwrites.
+    """
+
+    input: int
+    output: int
+    bytes: int
+    model_input: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PeakInfo:
     """The first moment at which the head's live bytes reach their maximum.
 
@@ -528,7 +542,7 @@ class PlanInfo:
     operators to move to get from the file's order to this one. live_bytes: the maximum live bytes in this order.
     live_lower_bound_bytes: a lower bound for every order; null if none was searched. order_proof: how it is known that
     no order needs less. The peak of the head is the largest offset + bytes of tensors and scratch, rounded up to 16.
-    peak is null for an empty head.
+    peak is null for an empty head. overlaps: in live_bytes, bytes that two tensors share count once.
     """
 
     order: tuple[int, ...]
@@ -541,6 +555,7 @@ class PlanInfo:
     sharing: SharingInfo | None = None
     constants_in_ram: bool = False
     peak: PeakInfo | None = None
+    overlaps: tuple[OverlapInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

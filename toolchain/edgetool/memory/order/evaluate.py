@@ -19,9 +19,9 @@ class OrderProblem:
 
     sizes: bytes of each tensor. reads and writes: the tensors of each operator; an operator runs after those that write
     its inputs. after: other operators that must run before each one (state). scratch: bytes that an operator needs
-    besides its tensors while it runs. inputs are live from before the first operator to their last reader (an input
-    without a reader: at no operator). outputs are live from their writer to the end. Tensors that are read but never
-    written, and are not inputs, are live from before the first operator.
+    besides its tensors while it runs; negative if its tensors share bytes. inputs are live from before the first
+    operator to their last reader (an input without a reader: at no operator). outputs are live from their writer to the
+    end. Tensors that are read but never written, and are not inputs, are live from before the first operator.
     """
 
     sizes: tuple[int, ...]
@@ -84,10 +84,9 @@ def check_problem(problem: OrderProblem) -> None:
     for name, rows in (("writes", problem.writes), ("after", problem.after), ("scratch", problem.scratch)):
         if len(rows) != count:
             raise UsageError(f"{len(rows)} rows of {name} for {count} operators", where=name)
-    for name, numbers in (("sizes", problem.sizes), ("scratch", problem.scratch)):
-        for index, number in enumerate(numbers):
-            if number < 0:
-                raise UsageError(f"negative size {number}", where=f"{name}[{index}]")
+    for index, number in enumerate(problem.sizes):
+        if number < 0:
+            raise UsageError(f"negative size {number}", where=f"sizes[{index}]")
     for where, indices, limit in _references(problem, count, tensors):
         for index in indices:
             if not 0 <= index < limit:
