@@ -94,7 +94,9 @@ def trials(case: Case, model: Model, platform: Platform) -> Iterator[Trial]:
         is_free = source >= 0 and main.tensors[source].data is None and not main.tensors[source].is_variable
         if not is_free or not min(sizes) or operator.inputs.count(source) > 1 or source in main.outputs:
             continue
-        distance = item.distance or 0
+        # A core may not access elements at other addresses.
+        element_bytes = max(main.tensors[i].dtype.bits // 8 for i in (source, output))
+        distance = aligned(item.distance or 0, element_bytes)
         shares = -min(sizes) < distance < sizes[1]
         if not shares and item.distance is not None:
             # Wherever the input is, or nowhere: the distance of equal offsets stands for all.
