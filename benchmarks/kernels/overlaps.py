@@ -245,7 +245,10 @@ def main() -> int:
             continue
         cases = [Case(operator, kind, number) for number in range(options.first, options.first + options.count)]
         core = "host" if options.command is None else options.core
-        tallies.append(tally := tally_of(core, options.kernels, cases, platform_of(target), run))
+        tally = tally_of(core, options.kernels, cases, platform_of(target), run)
+        if not tally.overlaps:
+            continue
+        tallies.append(tally)
         wrong = "" if tally.equal == tally.overlaps else "  DIFFERENT"
         print(f"{operator:<24} {kind:<12} {tally.equal}/{tally.overlaps} equal, ", end="")
         print(f"{tally.detected}/{tally.nearer} detected{wrong}", flush=True)
