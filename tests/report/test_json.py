@@ -90,7 +90,8 @@ NAMES = {
     "target": "name core board runtime kernels",
     "arena": "bytes used_bytes head_bytes tail_bytes layout_bytes lower_bound_bytes optimal proof stock_bytes "
     "is_lower_bound breakdown",
-    "plan": "order tensors scratch moved live_bytes live_lower_bound_bytes order_proof sharing constants_in_ram peak",
+    "plan": "order tensors scratch moved live_bytes live_lower_bound_bytes order_proof sharing constants_in_ram peak "
+    "overlaps",
     "memory": "region sram_bytes flash_bytes arena_fits model_fits budgets",
     "estimate": "latency_ms energy_uj cycles instructions macs parameter_bytes activation_bytes bytes_moved "
     "bandwidth_gbps configured_bandwidth_gbps bandwidth_utilization gmacs_per_s stream_utilization bound validation "

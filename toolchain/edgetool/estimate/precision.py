@@ -8,7 +8,7 @@ in the file follow the types.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from edgetool.estimate.retyped import (
@@ -29,6 +29,7 @@ from edgetool.estimate.retyped import (
 )
 from edgetool.estimate.types import Estimate
 from edgetool.memory.bound import lower_bound
+from edgetool.memory.overlaps import operator_overlaps, permissions, permitted
 from edgetool.memory.planner import Plan
 from edgetool.memory.problem import Buffer, LayoutProblem, aligned
 from edgetool.model.types import DType, Model, Tensor
@@ -276,7 +277,17 @@ class _PrecisionModel:
             for size_bytes in sizes
             if key in times
         ]
-        return lower_bound(LayoutProblem(tuple(buffers)))
+        return lower_bound(self.with_overlaps(LayoutProblem(tuple(buffers)), name))
+
+    def with_overlaps(self, problem: LayoutProblem, name: PrecisionName | None) -> LayoutProblem:
+        """Return the problem with what the kernels of that precision permit, if the plan lets tensors overlap."""
+        plan, model = self.plan, self.model
+        if self.platform is None or plan.offsets is None or (plan.planner == "file" and not plan.overlapping):
+            return problem
+        if name is not None:
+            tensors = tuple(self.retyped(name, 0, tensor) for tensor in model.main.tensors)
+            model = replace(model, subgraphs=(replace(model.main, tensors=tensors), *model.subgraphs[1:]))
+        return permitted(problem, permissions(model, plan.timeline, operator_overlaps(model, self.platform)))
 
     def buffer_bytes(self, buffer: Buffer, name: PrecisionName | None) -> int:
         """Return the bytes of a buffer in that precision; it can be some rows of a tensor, or sums of native code."""
