@@ -198,7 +198,9 @@ def test_the_highest_precision_that_fits_is_recommended() -> None:
         room = 1.0 if row.exact else 1.12
         found = tradeoffs(model, sized(round(room * row.arena_bytes), round(room * row.model_bytes)))
         if row.precision == "float16":
-            assert found.recommended == "int16x8"  # stock TFLM does not compute in float16
+            # Stock TFLM does not compute in float16. With int16, the kernels let fewer outputs overlap inputs.
+            integers = [item for item in found.rows if item.precision in ("int16x8", "int8")]
+            assert found.recommended == next(item.precision for item in integers if item.fits)
         else:
             assert found.recommended == row.precision
             assert ("to confirm" in found.reason) == (row.precision != "int8")

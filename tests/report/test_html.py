@@ -153,10 +153,10 @@ def test_stock_buffers_and_positions_are_those_of_the_plan(folder: Path) -> None
         path,
         [resolve_named("nucleo-l476rg", runtime="native"), resolve_named("nucleo-l476rg", kernels="reference")],
     )
-    own, arena = view_of(native).stock, tflm.report.arena
+    own, stock = view_of(native).stock, tflm.analysis.plan.stock
     assert own is not None
-    assert arena is not None
-    assert (own.head_bytes, own.tail_bytes, own.arena_bytes) == (arena.head_bytes, arena.tail_bytes, arena.stock_bytes)
+    assert stock is not None
+    assert (own.head_bytes, own.tail_bytes, own.arena_bytes) == (stock.head_bytes, stock.tail_bytes, stock.bytes)
 
 
 @pytest.fixture(scope="module")
