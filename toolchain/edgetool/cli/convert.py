@@ -267,6 +267,7 @@ def command(
         for key in (
             *("sram", "flash", "clock", "arena_region", "kernels", "runtime", "runtime_tree"),
             *("scratch_budget", "row_input", "row_output", "max_extra_macs", "max_weights_per_row", "incremental"),
+            *("optimization", "c_library", "tflm_library"),
         )
     }
     device = resolve_named(target, **overrides)

@@ -11,11 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from edgetool.archive.link import Linker
 from edgetool.errors import LibraryError
 from edgetool.figure import Figure
 from edgetool.target.code_sizes import LOG, CodeBuild, CodeSizes, Registered, VersionFactor
+
+if TYPE_CHECKING:  # imported on use: few users give their library, and object files are read with numpy
+    from edgetool.archive.link import Linker
 
 # Code of TFLM and its kernel libraries, except what the application may define.
 _OWN_SYMBOL = re.compile(

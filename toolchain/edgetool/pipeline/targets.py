@@ -140,7 +140,7 @@ def code_options(
             fix="omit them, or use one of TFLM's runtimes",
         )
     if libraries:
-        from edgetool.pipeline.code import read_libraries  # few users give their library
+        from edgetool.pipeline.libraries import read_libraries  # few users give their library
 
         read_libraries(options.libraries, target.core)
     return options
