@@ -772,8 +772,7 @@ def _depthwise_3x3(site: Site, window: Window, source: RowInput, filters: Array,
         kernel=kernel,
         op=describe(
             kernel,
-            weights=Constant("uint32_t", weights_of_3x3(filters), "weights"),
-            scales=scales.constant,
+            weights=Constant("uint32_t", channels_of_3x3(filters, scales), "weights and scales"),
             zero_pixel=_zero_words(site),
             input_channels=window.channels,
             low=low,
@@ -922,6 +921,17 @@ class DepthwiseTiling:
             return 4 * planes
         outputs = self.groups * (2 if self.advance == 1 else 1) * self.tile
         return 4 * max(planes + 4 * words + 2 * outputs + 16, 8 * words + 1)
+
+
+def channels_of_3x3(filters: Array, scales: Scales) -> bytes:
+    """Return weights of shape (3, 3, channels) and scales as edgetool_depthwise_3x3_s8 reads them: see its header."""
+    places = ((0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (2, 0), (1, 2), (2, 1), (2, 2))
+    codes = np.stack([filters[place] for place in places], axis=1).astype(np.int8)
+    channels = len(codes)
+    last = (codes[:, 8].astype(np.int64) & 0xFFFF) + (channels << 16)
+    words = np.column_stack([np.ascontiguousarray(codes[:, :8]).view("<u4"), last.astype("<u4")])
+    multiplier, low, high = np.frombuffer(scales.constant.data, "<u4").reshape(channels, 3).T
+    return np.column_stack([words, low, multiplier, high]).astype("<u4").tobytes()
 
 
 def weights_of_3x3(filters: Array) -> bytes:

@@ -166,8 +166,6 @@ def _3x3_s8(call: StepCall) -> LoopCounts:
         for y in range(call.step.rows):
             spans = _spans(call, _nearest(call, batch, y))
             loops["pixels together"] += spans
-            loops["parts of channels"] += spans * ((channels >= CHANNELS) + (channels % CHANNELS > 0))
-            loops["fours of channels"] += spans * (channels // CHANNELS)
             loops["channels"] += spans * channels
             loops["outputs but the last"] += channels * (width - spans)
             loops["columns outside"] += channels * (min(pad, 1) + right)
