@@ -450,7 +450,7 @@ def test_grouped_convolutions_compute_what_tflm_computes(
     models = [
         _convolution(size, (groups * depth, groups * filters), scale, fused, groups)
         for size, (groups, depth, filters), (scale, fused) in product(
-            SIZES, ((2, 4, 6), (3, 5, 1), (4, 1, 3)), (FORMS[1], FORMS[3])
+            SIZES, ((2, 4, 8), (3, 5, 1), (4, 1, 3)), (FORMS[1], FORMS[3])
         )
     ]
     trials = [prepare(model, samples=1, row_wise=driver == "bands") for model in models]
@@ -477,7 +477,23 @@ def test_few_pixels_and_few_channels_are_computed_without_groups_of_pixels() -> 
 
     assert [kernel(width, 8, 8) for width in range(1, 9)] == [LEAN] * 3 + [TILED] + [LEAN] * 2 + [TILED] * 2
     assert kernel(3, 8, 8, row_wise=False) == TILED
+    # Channels that do not fill blocks are slow: only one or two pixels are faster one by one.
+    assert [kernel(width, 8, 7) for width in range(1, 9)] == [LEAN] * 2 + [TILED] * 6
+    assert [kernel(3, 8, filters) for filters in (9, 12, 24)] == [LEAN, TILED, LEAN]
     assert [kernel(8, 12, filters) for filters in (1, 2, 3)] == [LEAN, LEAN, TILED]
+
+
+def test_calls_have_as_many_rows_as_fill_groups_of_pixels_best() -> None:
+    def grouped(size: tuple[int, int], groups: int, channels: tuple[int, int]) -> tuple[str, int]:
+        model = _convolution((*size, 1, 1, 1, 1), (groups * channels[0], groups * channels[1]), 1.0, "NONE", groups)
+        (step,) = _steps(model)
+        return step.kernel, step.band
+
+    # Nine pixels are two groups and one, 15 are four groups, of which one lacks a pixel, and 28 are seven.
+    assert grouped((3, 3), 5, (8, 6)) == (TILED, 3)
+    assert grouped((3, 5), 5, (8, 6)) == (TILED, 3)
+    assert grouped((8, 7), 5, (8, 6)) == (TILED, 4)
+    assert grouped((6, 8), 5, (8, 6)) == (TILED, 1)
 
 
 def test_pairs_of_weights_are_numbers_of_16_bits_with_sums_of_24_bits() -> None:

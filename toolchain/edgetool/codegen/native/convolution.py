@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import gcd
 
 import numpy as np
 
@@ -51,6 +50,9 @@ DEPTHWISE = Operands(0, 1, 2, 3, (DType.INT64,))
 MAX_WIDTH = 2**16 - 1
 # What edgetool_conv2d_tiled_s8 computes at once, and the pointers to rows that a call may have on the stack.
 CHANNELS, TAPS, PIXELS, MAX_ROW_POINTERS = 2, 4, 4, 40
+# What pixels take that do not fill a group, by their number, as a share of the last number, that of a full group: up to
+# two are computed one by one.
+REST_COSTS = (0, 6, 12, 10, 10)
 # The pointers of kernels that compute rows one after the other.
 FEW_ROW_POINTERS = 16
 # The shift of the products of edgetool_conv2d_tiled_s8, with which nearly all layers have some, and the largest one of
@@ -71,9 +73,12 @@ LEAN_CONV = "edgetool_conv2d_lean_s8"
 # Pairs of channels that it computes at once, the taps or words that need no scratch, and the fewest taps and products
 # of a pixel with which two pixels at once are about as fast as four of edgetool_conv2d_tiled_s8.
 BLOCK, PLACES, TAPS_OF_TWO, PRODUCTS_OF_TWO = 4, 10, 33, 2048
-# The pixels of a call that it computes faster than four at once, the most channels by whether the core has DSP
-# instructions, the most with as few taps as FEW_TAPS without them, and the fewest taps in several rows for one channel.
-FEW_PIXELS, FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS, MANY_TAPS = (1, 2, 3, 5, 6), {True: 2, False: 3}, 7, 8, 64
+# The pixels of a call that it computes faster than four at once, those up to which it does so with any channels, and
+# the share of channels outside blocks up to which it does so with others, as a divisor.
+FEW_PIXELS, ALONE, MOST_SLOW = (1, 2, 3, 5, 6), 2, 4
+# With any pixels: the most channels by whether the core has DSP instructions, the most with as few taps as FEW_TAPS
+# without them, and the fewest taps in several rows for one channel.
+FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS, MANY_TAPS = {True: 2, False: 3}, 7, 8, 64
 # The fewest input channels of a group, and codes beside each other, with which one output channel has the plain kernel.
 LEAST_DEPTH, LEAST_RUN = 10, 30
 # The most input channels of edgetool_depthwise_few_s8.
@@ -391,20 +396,29 @@ def conv_overlaps(site: Site, window: Window) -> list[StepOverlap]:
 
 
 def _conv_band(site: Site, window: Window) -> int:
-    """Return the number of rows per call, for which the kernel's groups of pixels are whole if rows are not."""
-    whole = PIXELS // gcd(PIXELS, window.output_width)
-    fits = window.output_height >= whole and whole * window.taps_y <= MAX_ROW_POINTERS
-    return whole if fits and not site.row_wise else 1
+    """Return the number of rows per call with which the kernel's groups of pixels take the fewest instructions."""
+    most = 1 if site.row_wise else min(PIXELS, window.output_height, MAX_ROW_POINTERS // window.taps_y)
+
+    def cost(rows: int) -> int:
+        groups, rest = divmod(rows * window.output_width, PIXELS)
+        return groups * REST_COSTS[-1] + REST_COSTS[rest]
+
+    def total(band: int) -> int:
+        calls, rows = divmod(window.output_height, band)
+        return calls * cost(band) + cost(rows)
+
+    return min(range(1, most + 1), key=total, default=1)
 
 
 def is_best_by_pixels(site: Site, window: Window, groups: int, filters: int) -> bool:
     """Return whether edgetool_conv2d_lean_s8 has fewer instructions than edgetool_conv2d_tiled_s8.
 
     The latter computes four pixels at once, and those of incomplete groups alone or more often. It copies all taps,
-    which only many channels are worth.
+    which only many channels are worth. The former computes eight channels at once, and others slowly.
     """
     pixels = window.output_width * min(_conv_band(site, window), window.output_height)
-    if pixels in FEW_PIXELS:
+    are_blocks = filters % (BLOCK * CHANNELS) * MOST_SLOW <= filters
+    if pixels <= ALONE or (pixels in FEW_PIXELS and (are_blocks or (groups == 1 and filters <= CHANNELS))):
         return True
     if not (is_inside(window) and groups == window.dilation_x == window.dilation_y == 1):
         return False

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from edgetool.codegen.native.convolution import (
+    FEW_PIXELS,
     MAX_WIDTH,
     FoldedSums,
     bias_of,
@@ -175,9 +176,9 @@ def _is_best_as_pixels(site: Site, rows: int, depth: int, units: int) -> bool:
         return False
     if site.vector:
         return depth <= SHORT_DEPTH or (rows > 2 and units > MANY_UNITS)
-    if not is_best_by_pixels(site, _rows_window(rows, depth, units), 1, units):
+    if rows not in FEW_PIXELS and not is_best_by_pixels(site, _rows_window(rows, depth, units), 1, units):
         return True
-    # Two pixels and two channels at once: with DSP instructions, also where there is only one channel.
+    # Two pixels and two channels at once: with DSP instructions, few units of dense layers are as fast.
     is_paired = not site.dsp or units % 2 == 0 or units > FEW_UNITS
     return is_paired and units < MANY_UNITS and (rows % 2 == 0 or rows > FEW_ROWS)
 

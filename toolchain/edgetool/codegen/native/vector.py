@@ -234,7 +234,8 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
             window = _along_x(site, window)
             flat = np.ascontiguousarray(filters.reshape(-1, channels).T)
             scales = _convolution_scales(site, convolution.DEPTHWISE, flat)
-            if scales is not None and (window.channels == 1 or (multiplier > 1 and _is_best_grouped(window))):
+            is_alone = window.channels == 1 and (multiplier == 1 or _is_direct(window, 1))
+            if scales is not None and (is_alone or (multiplier > 1 and _is_best_grouped(window))):
                 # All outputs of a channel are those of a group in a convolution.
                 yield conv_step(site, window, flat.reshape(channels, window.taps_y, window.taps_x, 1), scales)
                 return
@@ -257,7 +258,7 @@ def _is_best_grouped(window: Window) -> bool:
     blocks = -(-window.output_channels // (window.channels * WORDS))
     pixels = 2 if BYTES < taps_y * taps_x <= 2 * BYTES else PIXELS
     grouped = rows * (120 + copies * (120 + taps_y * (17 + 10 * columns)) + -(-width // pixels) * (7 + 64 * blocks))
-    return grouped < min(convolution.depthwise_instructions(window, dsp=True, is_alone=False))
+    return grouped < min(convolution.depthwise_instructions(window, dsp=True, is_alone=window.channels == 1))
 
 
 def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScales) -> Step:
