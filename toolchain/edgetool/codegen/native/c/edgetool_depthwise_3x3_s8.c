@@ -239,7 +239,8 @@ static EDGETOOL_NOINLINE void compute_outputs(const outputs *all)
 }
 
 /* Computes `count` pixels of a row from x on, channel by channel. */
-static EDGETOOL_NOINLINE void compute_pixels(const depthwise_op *op, const void *const *rows, uint32_t x, uint32_t count, int8_t *out)
+static EDGETOOL_NOINLINE void compute_pixels(const depthwise_op *op, const void *const *rows, uint32_t x,
+                                             uint32_t count, int8_t *out)
 {
     const uint32_t channels = op->input_channels, stride = op->stride_x, others = count - 1;
     const uint32_t start = x * stride, reach = others * stride + 2, pad = op->pad_x;
@@ -344,7 +345,8 @@ static inline void add_tap(const int8_t *codes, const int8_t *weights, int32_t *
 }
 
 /* Computes the channels of a pixel in fours; its taps are `offset` behind the addresses of the table. */
-static EDGETOOL_NOINLINE void compute_fours(const depthwise_op *op, const int8_t *const *taps, size_t offset, int8_t *out)
+static EDGETOOL_NOINLINE void compute_fours(const depthwise_op *op, const int8_t *const *taps, size_t offset,
+                                            int8_t *out)
 {
     const uint32_t *four = op->weights;
     const size_t last = offset + (op->input_channels & ~3U);
@@ -373,7 +375,8 @@ static EDGETOOL_NOINLINE void compute_fours(const depthwise_op *op, const int8_t
 static EDGETOOL_NOINLINE void compute_ones(const depthwise_op *op, const int8_t *const *taps, size_t offset,
                                            uint32_t first, int8_t *out)
 {
-    const uint32_t *channel = op->weights + (size_t)first * WORDS, *end = op->weights + (size_t)op->input_channels * WORDS;
+    const uint32_t *channel = op->weights + (size_t)first * WORDS;
+    const uint32_t *end = op->weights + (size_t)op->input_channels * WORDS;
     out += first;
     for (offset += first; channel != end; offset++) {
         const int8_t *weights = (const int8_t *)channel;

@@ -4,10 +4,10 @@
  * at most one row and one column are outside the input on each side; the stride along a row is 1 or 2. Rows: 3 rows of
  * the input for each output row; no scratch.
  *
- * `weights` has six words for each channel. The first two are the bytes of the taps (y, x) 00, 01, 10, 11, and 02, 20, 12,
- * 21; the third one has the tap 22 in its lower half and the number of channels in the upper one. The other three are
- * `low`, `multiplier` and `high` of a scale of the form "line" with a shift of 0: sums begin with `low`, as for
- * edgetool_depthwise_tiled_s8. zero_pixel holds the input's zero point once for each channel, at least four times.
+ * `weights` has six words for each channel. The first two are the bytes of the taps (y, x) 00, 01, 10, 11, and 02, 20,
+ * 12, 21; the third one has the tap 22 in its lower half and the number of channels in the upper one. The others are
+ * `low`, `multiplier` and `high` of a scale as edgetool_depthwise_tiled_s8 has them if is_3x3. zero_pixel holds the
+ * input's zero point once for each channel, at least four times.
  *
  * With DSP, the weights of a channel are in registers, and each column of the input is read once for all outputs that
  * need it: a row is computed channel by channel. That is as good as pixel by pixel where an output channel has only
