@@ -2,6 +2,7 @@
 
 python -m benchmarks.native bits FILE_OR_FOLDER... [--into CSV]    outputs of models, compared with TFLM's
 python -m benchmarks.native cores --models FILE...                  the same on emulated cores, and their stack
+python -m benchmarks.native code FILE... [--into CSV]              flash of code, as counted and in objects
 python -m benchmarks.native coverage [--into CSV]                  branches of the kernels that models reach
 python -m benchmarks.native rows-bits [--into CSV]                 plans of rows of random networks, and their rows
 python -m benchmarks.native instructions all                         instructions, and the tables of the estimates
@@ -14,7 +15,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("bits", "cores", "coverage", "instructions", "rows", "rows-bits", "speed")
+COMMANDS = ("bits", "code", "cores", "coverage", "instructions", "rows", "rows-bits", "speed")
 
 
 def main() -> int:

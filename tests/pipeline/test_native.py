@@ -109,7 +109,12 @@ def check_fields(report: Report, arena: int) -> None:
     assert value["runtime"]["nearest"].startswith("tflm-")
     assert list(value["flash"])[:2] == ["model_bytes", "code_bytes"]
     assert value["flash"]["model_bytes"] > 0
-    assert value["flash"]["code_bytes"] is None
+    code = report.flash.code_bytes if report.flash is not None else None
+    assert (code is None) == (report.target is None)
+    if code is not None:
+        assert code.low <= code.value <= code.high
+        assert value["flash"]["code_basis"].startswith("native, cortex-m7, arm-none-eabi-gcc ")
+        assert value["flash"]["alternatives"].keys() == {"-Os"}
     assert value["arena"]["bytes"] == value["arena"]["layout_bytes"] == value["arena"]["head_bytes"] == arena
     assert value["arena"]["tail_bytes"] == 0
     assert value["arena"]["is_lower_bound"] is False

@@ -469,8 +469,8 @@ def code_fact(report: Report, *, everything: bool) -> list[str]:
         return []
     code = flash.code_bytes
     band = "" if code.low == code.high else f" ({grouped(round(code.low))} to {grouped(round(code.high))})"
-    lower = "at least " if flash.uncounted else ""
-    text = f"{lower}{grouped(round(code.value), 'B')}{band} of flash besides the model: {flash.code_basis}"
+    lower, what = "at least " if flash.uncounted else "", "constants" if report.is_native else "model"
+    text = f"{lower}{grouped(round(code.value), 'B')}{band} of flash besides the {what}: {flash.code_basis}"
     lines = fact("Code", text)
     if flash.uncounted:
         lines += fact("", f"not counted: the kernels of {', '.join(flash.uncounted)}")

@@ -240,6 +240,7 @@ def analyse(
     with_estimate: bool = True,
     counted: tuple[CountedOperator, ...] | None = None,
     flash_bytes: int | None = None,
+    code: CodeSize | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
 ) -> Analysis:
     """Plan a model as requested, unless a plan is given; estimate it; and judge whether it fits the target.
@@ -253,6 +254,7 @@ def analyse(
         with_estimate: Whether to estimate the model; without a target, it is never estimated.
         counted: The counted operators of native code; by default, those of TFLM's kernels are counted.
         flash_bytes: What the model takes in flash; by default, the size of its file.
+        code: The size of native code in flash; that of TFLM's is known without it.
         custom: Operators that the user describes, by custom code.
 
     Raises:
@@ -266,6 +268,8 @@ def analyse(
     build = _build(model, target, custom, plan, with_estimate=with_estimate and counted is None)
     if counted is not None:
         build = replace(build, operators=counted)
+    if code is not None:
+        build = replace(build, code=code)
     return _on_board(source, target, custom, build, flash_bytes)
 
 

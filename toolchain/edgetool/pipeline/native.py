@@ -8,20 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
+from edgetool.codegen.native.code_size import rows_code, tensors_code
 from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_source
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, in_program_order, native_problem, place_buffers
 from edgetool.codegen.native.row_plan import NativeRows, rows_memory
+from edgetool.codegen.native.row_tables import row_tables
 from edgetool.codegen.native.rows import takeable_outputs
 from edgetool.codegen.native.scratch import kernel_choices
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.errors import ConversionError, EdgetoolError, FailedCheckError, UnsupportedModelError, UsageError
+from edgetool.estimate.flash import CodeSize
 from edgetool.estimate.latency import CountedOperator
 from edgetool.estimate.native import StepWork, count_native_operators, is_estimated
 from edgetool.execute.cores import MACHINES
 from edgetool.execute.native import CoreRun, run_native
-from edgetool.figure import in_text
+from edgetool.figure import Figure, in_text
 from edgetool.finding import Finding
 from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import lower_bound
@@ -258,9 +261,11 @@ def native_model(
     else:
         choices = plan_choices(plain, source.name, target, request, effort)
     planned = choose(choices, target, request, effort)
-    counted = None if target is None else counted_operators(planned, target)
+    counted, code = (
+        (None, None) if target is None else (counted_operators(planned, target), native_code(planned, target))
+    )
     findings = (_shrunk_finding(planned, choices, target),) if request.shrink and target is not None else ()
-    return NativeModel(source, planned, _analysis(source, target, planned, counted), choices, findings)
+    return NativeModel(source, planned, _analysis(source, target, planned, counted, code), choices, findings)
 
 
 def _shrunk(
@@ -462,7 +467,11 @@ def instructions_of(planned: NativePlan, target: Target) -> int | None:
 
 
 def _analysis(
-    source: Source, target: Target | None, planned: NativePlan, counted: tuple[CountedOperator, ...] | None
+    source: Source,
+    target: Target | None,
+    planned: NativePlan,
+    counted: tuple[CountedOperator, ...] | None,
+    code: CodeSize | None,
 ) -> Analysis:
     return analyse(
         source,
@@ -471,6 +480,7 @@ def _analysis(
         with_estimate=False,
         counted=counted,
         flash_bytes=constant_bytes(planned.program),
+        code=code,
     )
 
 
@@ -483,7 +493,9 @@ class SharedNative:
         self._tensors: dict[_Extensions, tuple[NativePlan, ...]] = {}
         self._rows: KnownRows = {}
         self._choices: dict[_Counts, tuple[tuple[NativePlan, ...], list[int | None]]] = {}
-        self._plans: dict[tuple[_Counts, int], tuple[NativePlan, tuple[CountedOperator, ...] | None]] = {}
+        self._plans: dict[
+            tuple[_Counts, int], tuple[NativePlan, tuple[CountedOperator, ...] | None, CodeSize | None]
+        ] = {}
 
     def on(self, target: Target) -> Analysis:
         """Analyse the model on the target, as native_model does; raise the same errors."""
@@ -500,7 +512,7 @@ class SharedNative:
         number = _best_choice(choices, counts, target)
         if (kind, number) not in self._plans:
             planned = _in_full(choices[number], request, effort)
-            self._plans[kind, number] = planned, counted_operators(planned, target)
+            self._plans[kind, number] = planned, counted_operators(planned, target), native_code(planned, target)
         return _analysis(self._source, target, *self._plans[kind, number])
 
     def _choices_on(self, target: Target, request: PlanRequest, effort: Effort) -> tuple[NativePlan, ...]:
@@ -519,6 +531,27 @@ def counted_operators(planned: NativePlan, target: Target) -> tuple[CountedOpera
     loops = program_loops(planned.program, planned.memory, code_of(target.core))
     works = [StepWork(item.operator, item.kernel, item.counts, item.constant_reads) for item in loops]
     return count_native_operators(program_costs(planned.program), works, target)
+
+
+def native_code(planned: NativePlan, target: Target) -> CodeSize | None:
+    """Return the size of the generated code for the target's core at -O2; None if none was measured for it."""
+    if planned.rows is None:
+        codes = tensors_code(planned.program, planned.memory, target.core.name)
+    else:
+        tables = row_tables("model", planned.program, planned.rows.problem, planned.rows.plan, None)
+        codes = rows_code(planned.program, tables, target.core.name)
+    if not codes:
+        return None
+    first, *others = codes
+    library = f", with {first.library_bytes:,} B of its libraries" if first.library_bytes else ""
+    figure = Figure(
+        first.total_bytes,
+        first.total_bytes - first.error_bytes,
+        first.total_bytes + first.error_bytes,
+        "B",
+        f"{NATIVE}, {first.core}, {first.compiler} {first.level}{library}",
+    )
+    return CodeSize(figure, alternatives=tuple((item.level, item.total_bytes) for item in others))
 
 
 def smaller_findings(source: Source, target: Target) -> tuple[Finding, ...]:
@@ -592,10 +625,11 @@ def native_report(model: NativeModel, planned: Report) -> Report:
     target = model.analysis.target
     core, row_wise = None if target is None else target.core.name, model.planned.rows is not None
     bounds = stack_bounds(model.planned.program, core, row_wise=row_wise)
+    constants = constant_bytes(model.planned.program)
     return replace(
         planned,
         runtime=runtime,
-        flash=FlashInfo(constant_bytes(model.planned.program)),
+        flash=FlashInfo(constants) if planned.flash is None else replace(planned.flash, model_bytes=constants),
         stack=tuple(StackInfo(item.compiler, item.core, item.level, item.stack_bytes) for item in bounds),
         kernel_choices=_choice_infos(model),
         rows=None if model.planned.rows is None else rows_info(model.planned.rows),

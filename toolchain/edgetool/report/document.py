@@ -624,7 +624,8 @@ class FlashInfo:
     code, and the runner, start-up code and C library; code_basis: with which build, core and compiler. code_is_exact:
     whether it was counted in the user's own library. uncounted: the operators whose kernels are not counted, so that
     code_bytes is a lower bound. operators: what each operator takes alone. log_bytes: what TFLM's own log would add.
-    alternatives: the code with other options, such as {"--optimization Os": 61204}.
+    alternatives: the code with other options, such as {"--optimization Os": 61204}, or at other levels of the compiler
+    for native code: {"-Os": 9702}.
     """
 
     model_bytes: int

@@ -15,7 +15,16 @@ import numpy as np
 from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
-from edgetool.codegen.native.program import LIMITS, Constant, Descriptor, FieldValue, RowInput, Step
+from edgetool.codegen.native.program import (
+    LIMITS,
+    POINTER_BYTES,
+    Constant,
+    Descriptor,
+    FieldValue,
+    RowInput,
+    Step,
+    struct_bytes,
+)
 from edgetool.codegen.templates import TemplateValue, fill, read_file
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import zero_point
@@ -33,6 +42,9 @@ ELEMENT_TYPES = {
     "float": "<f4",
     "edgetool_scale": "<u4",
 }
+# The tables of a plan of tensors, and the bytes of their structs on a core of 32 bits (edgetool_native.h).
+TABLE_BYTES = {"kernels": POINTER_BYTES, "shapes": 8, "patterns": 16, "inputs": 8, "steps": 24}
+PROGRAM_BYTES = 24
 MAX_COLUMN = 110
 NULL_TEXT = "the context or the memory"
 _INCLUDE = re.compile(r'#include "(\w+\.h)"')
@@ -189,6 +201,9 @@ class _Table:
         lines = "".join(f"    {row},\n" for row in self._rows)
         return f"static const {c_type} {self.name}[{len(self._rows)}] = {{\n{lines}}};\n\n" if self._rows else ""
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     @property
     def pointer(self) -> str:
         """The table's address in C."""
@@ -206,12 +221,35 @@ def program_tables(
     """Return the descriptors, the tables and the program of NAME.c. shared: whether another file uses the program."""
     if not program.steps:
         return ""
-    kernels, shapes, patterns, inputs, steps = tables = [
-        _Table(f"{name}_{what}") for what in ("kernels", "shapes", "patterns", "inputs", "steps")
+    tables = _filled_tables(name, program, memory, arrays)
+    parts = [
+        descriptor(f"{name}_op_{position}", step, memory.fields.get(position), arrays)
+        for position, step in enumerate(program.steps)
     ]
-    parts: list[str] = []
+    parts += [table.text(f"edgetool_{table.name.removeprefix(f'{name}_').removesuffix('s')}") for table in tables]
+    fields = [*(table.pointer for table in tables), str(len(program.steps))]
+    linkage = "" if shared else "static "
+    parts.append(f"{linkage}const edgetool_program {name}_tables = {{\n{wrapped(fields)}}};\n")
+    return "".join(parts)
+
+
+def program_table_bytes(program: NativeProgram, memory: NativeMemory) -> int:
+    """Return the size of the tables of a plan of tensors on a core of 32 bits, without the descriptors."""
+    if not program.steps:
+        return 0
+    tables = _filled_tables("model", program, memory, arrays_of("model", program))
+    return PROGRAM_BYTES + sum(len(table) * size for table, size in zip(tables, TABLE_BYTES.values(), strict=True))
+
+
+def descriptor_bytes(program: NativeProgram) -> int:
+    """Return the size of the descriptors of all steps on a core of 32 bits."""
+    return sum(struct_bytes(step.op.struct) for step in program.steps)
+
+
+def _filled_tables(name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays) -> list[_Table]:
+    """Return the tables of a program in the order of TABLE_BYTES."""
+    kernels, shapes, patterns, inputs, steps = tables = [_Table(f"{name}_{what}") for what in TABLE_BYTES]
     for position, step in enumerate(program.steps):
-        parts.append(descriptor(f"{name}_op_{position}", step, memory.fields.get(position), arrays))
         rows: list[str] = []
         for item in step.inputs:
             data, offset = _data_and_offset(program, memory, arrays, item)
@@ -226,11 +264,7 @@ def program_tables(
             step.band, kernels.place(step.kernel), len(step.states),
         )  # fmt: skip
         steps.place(_row(f"&{name}_op_{position}", *numbers))
-    parts += [table.text(f"edgetool_{table.name.removeprefix(f'{name}_').removesuffix('s')}") for table in tables]
-    fields = [*(table.pointer for table in tables), str(len(program.steps))]
-    linkage = "" if shared else "static "
-    parts.append(f"{linkage}const edgetool_program {name}_tables = {{\n{wrapped(fields)}}};\n")
-    return "".join(parts)
+    return tables
 
 
 def descriptor(name: str, step: Step, field: str | None, arrays: Arrays) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from edgetool.codegen import c_names, header, quantizers
 from edgetool.codegen.c_names import comment, comment_text, defines
+from edgetool.codegen.native.code_size import NativeCode, rows_code, tensors_code
 from edgetool.codegen.native.emit import (
-    NULL_TEXT,
     arrays_of,
     io_type,
     kernel_files,
@@ -64,7 +64,13 @@ def native_files(
     name = c_names.model_identifier(spec.name)
     arrays = arrays_of(name, program)
     texts = {
-        f"{name}.h": _header(spec, program, _Arena.of_tensors(memory), arrays.total_bytes),
+        f"{name}.h": _header(
+            spec,
+            program,
+            _Arena.of_tensors(memory),
+            arrays.total_bytes,
+            tensors_code(program, memory, spec.target.core),
+        ),
         f"{name}.c": model_source(name, program, memory, arrays, shared=profile),
         f"{name}_weights.h": weights_header(
             name, arrays, shared=[f"edgetool_program {name}_tables"] if profile else ()
@@ -112,7 +118,14 @@ def row_files(
     tables = row_tables(name, program, problem, plan, arrays, shared=profile)
     fed, taken = ([item.position for item in handed] for handed in (tables.feeds, tables.takes))
     texts = {
-        f"{name}.h": _header(spec, program, _Arena.of_rows(problem, plan, tables), arrays.total_bytes, tables),
+        f"{name}.h": _header(
+            spec,
+            program,
+            _Arena.of_rows(problem, plan, tables),
+            arrays.total_bytes,
+            rows_code(program, tables, spec.target.core),
+            tables,
+        ),
         f"{name}.c": fill(
             "native/model/model.c",
             **source_values(name, program, tables.offsets, plan.memory_bytes, arrays, fed, taken),
@@ -232,9 +245,14 @@ class _Arena:
 
 
 def _header(
-    spec: HeaderSpec, program: NativeProgram, arena: _Arena, constants: int, tables: RowTables | None = None
+    spec: HeaderSpec,
+    program: NativeProgram,
+    arena: _Arena,
+    constants: int,
+    codes: Sequence[NativeCode],
+    tables: RowTables | None = None,
 ) -> str:
-    """Return the text of NAME.h. tables: those of a plan of rows."""
+    """Return the text of NAME.h. codes: the size of the code at each level; tables: those of a plan of rows."""
     name, macro = c_names.model_identifier(spec.name), c_names.model_macro(spec.name)
     graph, stream = program.graph, program.stream
     inputs, outputs = (
@@ -269,7 +287,13 @@ def _header(
         MY_UNCALIBRATED=int(spec.uncalibrated),
         MY_LIMITMACROS=header.limit_macros(macro),
         MY_MEMORY=header.target_memory(macro, spec.target, "arena", "constants"),
-        MY_ARENA=f"{_arena(macro, arena, constants)}\n{_stack(program, spec.target.core, row_wise=tables is not None)}",
+        MY_ARENA="\n".join(
+            [
+                _arena(macro, arena, constants),
+                _code(codes, spec.target.core),
+                _stack(program, spec.target.core, row_wise=tables is not None),
+            ]
+        ),
         MY_LIMITS=header.limits(name, macro, spec.target, ("arena", "ARENA_BYTES"), ("constants", "CONSTANTS_BYTES")),
         MY_INPUTCOUNT=len(spec.inputs),
         MY_OUTPUTCOUNT=len(spec.outputs),
@@ -293,7 +317,7 @@ def _header(
         MY_TAKES=items(takes, outputs, graph.outputs),
         MY_START="begin" if feeds or takes else "invoke",
         MY_END="the end of an inference" if feeds or takes else "an invoke",
-        MY_NULLTEXT=NULL_TEXT if tables is None else null_text(tables),
+        MY_NULLTEXT=null_text(is_handed=bool(feeds or takes)),
         MY_ORDERCOMMENT=_order_comment(program, is_handed=bool(feeds or takes), is_taken=bool(takes)),
     )
 
@@ -340,6 +364,17 @@ def _arena(macro: str, arena: _Arena, constants: int) -> str:
         (f"{macro}_ARENA_ALIGNMENT", arena.alignment),
         (f"{macro}_CONSTANTS_BYTES", constants),
     )
+
+
+def _code(codes: Sequence[NativeCode], core: str) -> str:
+    """Return a comment on the flash that the code takes, for the compilers that were measured for the core."""
+    if not codes:
+        return comment([f"Flash of the code: not measured for {comment_text(core)}."])
+    lines = ["Flash of the code besides the constants, and of what it needs of the compiler's libraries:"]
+    for item in codes:
+        library = f" and {item.library_bytes} of libraries" if item.library_bytes else ""
+        lines.append(f"  {item.code_bytes} bytes{library}   {item.compiler} {item.level}, {item.core}")
+    return comment(lines)
 
 
 def _stack(program: NativeProgram, core: str, *, row_wise: bool) -> str:

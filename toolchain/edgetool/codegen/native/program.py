@@ -150,6 +150,7 @@ class Step:
         return self.row_bytes * (1 if self.accumulates else self.rows * self.batches)
 
 
+POINTER_BYTES, FLOAT_BYTES = 4, 4
 _STRUCT = re.compile(r"typedef struct \{\n(?P<fields>.*?)\n\} (?P<name>edgetool_\w+);", re.DOTALL)
 _FIELD = re.compile(r"    (?:const )?(?P<type>\w+) (?P<star>\*?)(?P<name>\w+)(?:\[(?P<count>\d+)\])?;")
 
@@ -170,6 +171,21 @@ def struct_fields(kernel: str) -> Mapping[str, tuple[Field, ...]]:
         if None in fields:
             raise InternalError(f"has a field of unknown form in {match['name']}", where=f"{kernel}.h")
     return structs
+
+
+@cache
+def struct_bytes(struct: str) -> int:
+    """Return the size of a kernel's descriptor on a core of 32 bits, where fields are aligned to their size."""
+    size, alignment = 0, 1
+    for field in struct_fields(struct.removesuffix("_op"))[struct]:
+        each = POINTER_BYTES if field.is_pointer else FLOAT_BYTES if field.c_type == "float" else _bits(field) // 8
+        size = -(-size // each) * each + each * max(1, field.count)
+        alignment = max(alignment, each)
+    return -(-size // alignment) * alignment
+
+
+def _bits(field: Field) -> int:
+    return int(re.sub(r"\D", "", field.c_type))
 
 
 def describe(kernel: str, **values: FieldValue) -> Descriptor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgetool.codegen.native.emit import Arrays, constant_input, descriptor, io_type, wrapped
+from edgetool.codegen.native.emit import NULL_TEXT, Arrays, constant_input, descriptor, io_type, wrapped
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.program import LIMITS, Constant, RowInput, Step
 from edgetool.codegen.native.rows import FEED, TAKE, step_operators
@@ -79,9 +79,17 @@ def table_bytes(program: NativeProgram, problem: RowProblem, plan: RowPlan) -> i
 
 
 def row_tables(
-    name: str, program: NativeProgram, problem: RowProblem, plan: RowPlan, arrays: Arrays, *, shared: bool = False
+    name: str,
+    program: NativeProgram,
+    problem: RowProblem,
+    plan: RowPlan,
+    arrays: Arrays | None,
+    *,
+    shared: bool = False,
 ) -> RowTables:
-    """Return the tables of a plan of row_problem(program). shared: whether another file uses them.
+    """Return the tables of a plan of row_problem(program).
+
+    arrays: None if the text does not matter. shared: whether another file uses them.
 
     Raises:
         UnsupportedModelError: A number is larger than the tables can state.
@@ -460,8 +468,8 @@ def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateV
         "MY_ROWINPUT": bool(feeds),
         "MY_ROWOUTPUT": bool(takes),
         "MY_START": "begin" if feeds or takes else "invoke",
-        "MY_NULLTEXT": null_text(tables),
-        "MY_ORDERTEXT": order_text(program, tables),
+        "MY_NULLTEXT": null_text(is_handed=bool(feeds or takes)),
+        "MY_ORDERTEXT": order_text(is_stream=stream is not None, is_fed=bool(feeds), is_taken=bool(takes)),
         "MY_FIRINGS": tables.firings,
         "MY_HANDEDCOUNT": len(feeds) + len(takes),
         "MY_FEDCOUNT": len(feeds),
@@ -482,17 +490,17 @@ def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateV
     }
 
 
-def order_text(program: NativeProgram, tables: RowTables) -> str:
-    """Return what else may have to come first."""
-    if program.stream is not None:
+def order_text(*, is_stream: bool, is_fed: bool, is_taken: bool) -> str:
+    """Return what else may have to come first. is_fed, is_taken: whether rows are handed over."""
+    if is_stream:
         return "init or begin must be called first, or a hop needs more rows, or none"
-    if tables.takes:
+    if is_taken:
         return "init or begin must be called first, or it is the turn of another input or output, or of none"
-    if tables.feeds:
+    if is_fed:
         return "init or begin must be called first, or a row of another input, or none, is needed"
     return "init must be called first"
 
 
-def null_text(tables: RowTables) -> str:
-    """Return what may be a null pointer although it must not."""
-    return "the context, the memory or a row" if tables.feeds or tables.takes else "the context or the memory"
+def null_text(*, is_handed: bool) -> str:
+    """Return what may be a null pointer although it must not. is_handed: whether rows are handed over."""
+    return "the context, the memory or a row" if is_handed else NULL_TEXT
