@@ -40,10 +40,12 @@ def test_only_what_is_reachable_is_kept() -> None:
     assert linked.undefined == {"memcpy", "absent"}
 
 
-def test_a_weak_definition_gives_way() -> None:
+def test_a_weak_definition_gives_way_to_a_loaded_one() -> None:
+    """As in libgcc, which has the product of doubles alone, and together with their quotient."""
     weak = Unit((Part(".text.f", bytes(40)),), {"f": 0}, weak=frozenset({"f"}))
-    strong = Unit((Part(".text.f", bytes(8)),), {"f": 0})
-    assert link([weak, strong], "f").flash_bytes == 8
+    strong = Unit((Part(".text.f", bytes(8)), Part(".text.g")), {"f": 0, "g": 1})
+    assert link([weak, strong], "f").flash_bytes == 40
+    assert link([weak, strong], "f", "g").flash_bytes == 8 + 4
     assert link([weak, weak], "f").flash_bytes == 40
 
 

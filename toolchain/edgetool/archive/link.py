@@ -1,10 +1,11 @@
 """What a linker keeps of libraries: the sections that are reachable from symbols, and the flash that they take.
 
 As with --gc-sections of GNU ld: a library's member is loaded if a loaded file needs a symbol that the member is the
-first to define. Of what is loaded, the tables of constructors are kept, and the sections that hold the given symbols;
-then everything that a relocation of a kept section names, and the unwinding of kept functions. Of equal strings and
-constants in mergeable sections, one is kept, a string that ends another takes no space, and a single entry says of all
-functions without unwinding that they have none. A weak reference loads nothing.
+first to define, weak or not; of the loaded definitions, the first that is not weak applies. Of what is loaded, the
+tables of constructors are kept, and the sections that hold the given symbols; then everything that a relocation of a
+kept section names, and the unwinding of kept functions. Of equal strings and constants in mergeable sections, one is
+kept, a string that ends another takes no space, and a single entry says of all functions without unwinding that they
+have none. A weak reference loads nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ class Linker:
 
     def __init__(self, files: Sequence[ObjectFile]) -> None:
         self.files = files
-        self.definitions = self._definitions(range(len(files)))
+        self.definitions: dict[str, int] = {}
+        for number, file in enumerate(files):
+            for name in file.symbols.defined:
+                self.definitions.setdefault(name, number)
 
     def first_with(self, prefix: str) -> str | None:
         """Return the first defined symbol, in alphabetical order, that begins with these characters."""
@@ -87,11 +91,11 @@ class Linker:
         sections = tuple((files[number], files[number].sections[index]) for number, index in sorted(kept))
         return Linked(sections, frozenset(undefined))
 
-    def _definitions(self, numbers: Iterable[int]) -> dict[str, int]:
-        """Return the file that defines each symbol: the first one, or the first whose definition is not weak."""
+    def _definitions(self, loaded: Iterable[int]) -> dict[str, int]:
+        """Return the loaded file that defines each symbol: the first one, or the first whose definition is not weak."""
         definitions: dict[str, int] = {}
         strong: dict[str, int] = {}
-        for number in numbers:
+        for number in loaded:
             symbols = self.files[number].symbols
             for name in symbols.defined:
                 definitions.setdefault(name, number)
