@@ -48,14 +48,18 @@ def code_rows(
     """Return the bytes by part and registrations, as indices; without any, the bytes that every program contains."""
     archive = library_files(library)
     own = {file.name for file in archive}
-    linker = Linker([*_program(build, registrations), *archive, *build.c_library_files(c_library)])
+    *program, each = _program(build, registrations)
+    alone = Linker([*program, each])
+    others = [*archive, *build.c_library_files(c_library)]
 
     def kept(*symbols: str) -> Parts:
-        sections = linker.link([*ROOTS, *symbols]).sections
+        # The file with all registrations must load only what the chosen one needs.
+        needed = tuple(alone.link([*ROOTS, *symbols]).undefined & set(each.symbols.needed)) if symbols else ()
+        chosen = replace(each, symbols=replace(each.symbols, needed=needed))
+        sections = Linker([*program, chosen, *others]).link([*ROOTS, *symbols]).sections
         parts: Parts = {}
         for is_own in (False, True):
-            chosen = [(file, each) for file, each in sections if (file.name in own) == is_own]
-            for part in parts_of(chosen):
+            for part in parts_of((file, item) for file, item in sections if (file.name in own) == is_own):
                 parts[part.key] = part, is_own
         return parts
 

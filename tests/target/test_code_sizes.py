@@ -25,7 +25,7 @@ from edgetool.target.code_sizes import (
 from edgetool.target.load import DEFAULT_RUNTIME, list_runtimes, load_runtime
 from edgetool.target.types import Kernels
 
-CORES = ("cortex-m0plus", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
+CORES = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
 BUILDS = [
     CodeBuild(kernels, optimization, c_library)
     for kernels in ("reference", "cmsis-nn")
