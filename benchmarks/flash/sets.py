@@ -16,14 +16,14 @@ from pathlib import Path
 from benchmarks.flash.program import Firmware, library_files
 
 from edgetool.archive.elf import ObjectFile
-from edgetool.archive.link import Linker, Part, ends_with, parts_of
+from edgetool.archive.link import Linked, Linker, Part, ends_with, parts_of
 from edgetool.codegen.spec import Registration
 from edgetool.target.code_sizes import LOG, CodeRow, Registered
 from edgetool.target.types import Runtime
 
 ROOTS = ("reset", "vectors")
-Parts = dict[Hashable, tuple[Part, bool]]
-"""Parts by their keys, each with whether it is of the library."""
+Parts = dict[Hashable, tuple[Part, str]]
+"""Parts by their keys, each with the name of its file."""
 KEYS = "registration_{}"
 FORMAT = 'char text[8]; return vsnprintf(text, sizeof text, "%d", *(va_list *)&resolver) != 0;'
 
@@ -52,31 +52,70 @@ def code_rows(
     alone = Linker([*program, each])
     others = [*archive, *build.c_library_files(c_library)]
 
-    def kept(*symbols: str) -> Parts:
+    def link(*symbols: str) -> Linked:
         # The file with all registrations must load only what the chosen one needs.
         needed = tuple(alone.link([*ROOTS, *symbols]).undefined & set(each.symbols.needed)) if symbols else ()
         chosen = replace(each, symbols=replace(each.symbols, needed=needed))
-        sections = Linker([*program, chosen, *others]).link([*ROOTS, *symbols]).sections
+        return Linker([*program, chosen, *others]).link([*ROOTS, *symbols])
+
+    def kept(linked: Linked) -> Parts:
         parts: Parts = {}
-        for is_own in (False, True):
-            for part in parts_of((file, item) for file, item in sections if (file.name in own) == is_own):
-                parts[part.key] = part, is_own
+        for file, section in linked.sections:
+            for part in parts_of([(file, section)]):
+                # Every file that uses a template has it: the program has one of them.
+                name = templates.get((file.name, section.index))
+                key = part.key if name is None else ("template", name)
+                parts[key] = replace(part, key=key), file.name
         return parts
 
-    everywhere = kept()
+    templates = {
+        (file.name, int(file.symbols.sections[position])): name
+        for file in [*archive, *others]
+        for name, position in sorted(file.symbols.defined.items())
+        if name in file.symbols.weak
+    }
+    everywhere = kept(link())
     users: dict[Hashable, set[int]] = defaultdict(set)
     parts = dict(everywhere)
+    keepers: dict[str, set[int]] = defaultdict(set)
     for number in range(1, len(registrations)):
-        for key, part in kept(KEYS.format(number)).items():
+        for key, (part, file_name) in kept(link(KEYS.format(number))).items():
+            keepers[file_name].add(number)
             if key not in everywhere:
-                parts[key] = part
+                parts[key] = part, file_name
                 users[key].add(number)
+    replaced = _replaced([*archive, *others], keepers)
     rows: dict[tuple[str, tuple[int, ...]], int] = defaultdict(int)
     for key in parts.keys() - _free(parts, users):
-        part, is_own = parts[key]
-        if not (isinstance(key, tuple) and key[0] == "net_model.o"):
-            rows["library" if is_own else "program", tuple(sorted(users[key]))] += part.size_bytes
-    return dict(rows)
+        part, file_name = parts[key]
+        if file_name != "net_model.o":
+            name = "library" if file_name in own else "program"
+            instead = replaced.get(file_name, set()) if users[key] else set()
+            rows[name, tuple(sorted(users[key] | instead))] += part.size_bytes
+            if instead:
+                rows[name, tuple(sorted(instead))] -= part.size_bytes
+    return {key: size for key, size in rows.items() if size}
+
+
+def _replaced(files: Sequence[ObjectFile], keepers: dict[str, set[int]]) -> dict[str, set[int]]:
+    """Return the registrations that keep a file instead of another one, all of whose symbols are weak, by the latter.
+
+    As libgcc has the product of doubles alone, weak, and together with their quotient: a program that needs both has
+    only the latter. So a group counts for the registrations of both files, less its bytes for those of the second.
+    """
+    strong: dict[str, set[str]] = defaultdict(set)
+    for file in files:
+        for name in file.symbols.defined.keys() - file.symbols.weak:
+            strong[name].add(file.name)
+    replaced = {}
+    for file in files:
+        names = file.symbols.defined.keys()
+        if names and names <= file.symbols.weak:
+            by = set.intersection(*(strong.get(name, set()) for name in names))
+            registrations = {number for other in by for number in keepers.get(other, ())}
+            if registrations:
+                replaced[file.name] = registrations
+    return replaced
 
 
 def with_symbols(build: Firmware, library: Path, registrations: Sequence[Registered]) -> list[Registered]:

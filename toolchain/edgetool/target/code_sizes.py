@@ -71,7 +71,8 @@ class Registered:
 class CodeRow:
     """A group of sections: its part of the firmware, the numbers of its registrations, and its bytes in each build.
 
-    part: "library" for TFLM and its kernels, "program" for the runner, start-up code and C library.
+    part: "library" for TFLM and its kernels, "program" for the runner, start-up code and C library. A size is negative
+    if these registrations load a file instead of another one, which a second row counts for them, too.
     """
 
     part: Part
@@ -172,8 +173,8 @@ def _row(row: list[str], columns: int, count: int) -> CodeRow:
     if any(not 0 < number < count for number in numbers):
         raise ValueError("it has a registration that does not exist")
     sizes = tuple([int(cell or 0) for cell in row[len(ROW_COLUMNS) :]])
-    if min(sizes) < 0 or max(sizes) > MAX_BYTES:
-        raise ValueError(f"its sizes are not 0 to {MAX_BYTES:,} bytes")
+    if max(map(abs, sizes)) > MAX_BYTES:
+        raise ValueError(f"its sizes are not at most {MAX_BYTES:,} bytes")
     return CodeRow(part, numbers, sizes)
 
 
