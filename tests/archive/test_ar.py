@@ -51,7 +51,7 @@ GOOD = library_bytes({"a.o": b"1234", "a_name_of_more_than_fifteen_characters.o"
         (b"\x7fELF" + bytes(100), "is not a static library"),
         (b"!<thin>\n", "is a thin archive"),
         (GOOD[:30], "ends within the header of a member at byte 8"),
-        (GOOD[:-1], "fifteen_characters.o/\\): has 2 bytes, but the file ends after 1"),
+        (GOOD[:-1], "fifteen_characters.o\\): has 2 bytes, but the file ends after 1"),
         (GOOD.replace(b"`\n", b"xx", 1), "has no header of a member at byte 8"),
         (GOOD.replace(b"/0 ", b"/99", 1), "whose name is outside the table of names"),
         (b"!<arch>\n" + b"a.o/".ljust(48) + b"x".ljust(10) + b"`\n", "has a member without a size at byte 8"),

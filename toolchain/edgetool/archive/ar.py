@@ -69,7 +69,7 @@ def _members(view: memoryview, library: str) -> Iterator[Member]:
             name = _long_name(long_names, int(match[1]), library, at)
         if size > len(view) - start:
             what = f"has {size:,} bytes, but the file ends after {len(view) - start:,}"
-            raise damaged(f"{library}({_shown(name)})", what)
+            raise damaged(f"{library}({_shown(name.removesuffix('/'))})", what)
         data = view[start : start + size]
         if match := _BSD_NAME.fullmatch(name):
             length = int(match[1])
