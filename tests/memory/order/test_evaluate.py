@@ -112,7 +112,6 @@ def test_state_is_an_edge_too() -> None:
     ("changes", "where"),
     [
         ({"sizes": (10, -20, 5, 1)}, r"sizes\[1\]"),
-        ({"scratch": (0, 0, -1)}, r"scratch\[2\]"),
         ({"scratch": (0, 0)}, "scratch"),
         ({"reads": ((0,), (0,), (1, 4))}, r"reads\[2\]"),
         ({"writes": ((1,), (-1,), (3,))}, r"writes\[1\]"),

@@ -470,16 +470,19 @@ def code_fact(report: Report, *, everything: bool) -> list[str]:
     code = flash.code_bytes
     band = "" if code.low == code.high else f" ({grouped(round(code.low))} to {grouped(round(code.high))})"
     lower, what = "at least " if flash.uncounted else "", "constants" if report.is_native else "model"
-    text = f"{lower}{grouped(round(code.value), 'B')}{band} of flash besides the {what}: {flash.code_basis}"
+    basis = printable(flash.code_basis or "")
+    text = f"{lower}{grouped(round(code.value), 'B')}{band} of flash besides the {what}: {basis}"
     lines = fact("Code", text)
     if flash.uncounted:
-        lines += fact("", f"not counted: the kernels of {', '.join(flash.uncounted)}")
+        lines += fact("", f"not counted: the kernels of {', '.join(map(printable, flash.uncounted))}")
     if not everything:
         return lines
     if flash.alternatives:
         others = [f"{grouped(size, 'B')} with {name}" for name, size in flash.alternatives.items()]
         lines += fact("", ", ".join(others))
-    largest = [f"{item.operator} {grouped(item.bytes, 'B')}" for item in flash.operators[:CODE_NAMED] if item.bytes]
+    largest = [
+        f"{printable(item.operator)} {grouped(item.bytes, 'B')}" for item in flash.operators[:CODE_NAMED] if item.bytes
+    ]
     if largest:
         lines += fact("", f"only for one operator: {', '.join(largest)}")
     if flash.log_bytes:

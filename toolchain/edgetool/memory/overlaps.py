@@ -115,8 +115,8 @@ def permitted(
 ) -> LayoutProblem:
     """Return the problem with the overlaps that are permitted; tensors that must have the same offset get an alias.
 
-    offsets: by (subgraph, tensor), those of a given plan: only its tensors may overlap, and only those that have the
-    same offset there share an alias. excluded: tensors that have no offset in any plan.
+    offsets: by (subgraph, tensor), those of a given plan: only tensors that share bytes there may overlap, and only
+    those that have the same offset there share an alias. excluded: tensors that have no offset in any plan.
     """
     position = {
         buffer.tensor: index
@@ -132,7 +132,9 @@ def permitted(
         if item.source not in position or item.result not in position:
             continue
         if item.distance is not None:
-            overlaps.append(Overlap(position[item.source], position[item.result], item.distance))
+            overlap = Overlap(position[item.source], position[item.result], item.distance)
+            if offsets is None or _share_bytes(problem, item, overlap, offsets):
+                overlaps.append(overlap)
         elif offsets is None or offsets[0, item.source] == offsets[0, item.result]:
             # Operators run in order, so that the source already has the root of its own source.
             root[item.result] = root[item.source]
@@ -142,6 +144,14 @@ def permitted(
         if shared[root[tensor]] > 1:
             buffers[index] = replace(buffers[index], alias=f"tensor {root[tensor]}")
     return LayoutProblem(tuple(buffers), (*problem.overlaps, *overlaps))
+
+
+def _share_bytes(
+    problem: LayoutProblem, item: Permission, overlap: Overlap, offsets: Mapping[tuple[int, int], int]
+) -> bool:
+    starts = (offsets[0, item.source], offsets[0, item.result])
+    sizes = (problem.buffers[index].size_bytes for index in (overlap.first, overlap.second))
+    return max(starts) < min(start + size for start, size in zip(starts, sizes, strict=True))
 
 
 def without_aliases(problem: LayoutProblem) -> LayoutProblem:
