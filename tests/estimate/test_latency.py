@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from edgetool.estimate.latency import BYTES_BAND, ESP_NN_BAND, TYPE_BAND, estimate_model
 from edgetool.estimate.memory_speed import speeds_of
+from edgetool.model.edit import in_order
 from edgetool.model.types import DType, Model
 from edgetool.target.load import list_targets, load_target
 from edgetool.target.tables import load_placement_effects
 from edgetool.target.types import EspNNLibrary, MemoryRegion, RegionKind, Target
 from tests.graphs import chain
 from tests.memory.account_net import Net
+from tests.pipeline.order_models import branching
 
 
 def convolution(size: int = 1, channels: int = 16) -> Model:
@@ -260,3 +262,15 @@ def test_constants_read_again_over_a_serial_bus_were_not_measured_by_themselves(
     assert once.cycles is not None
     assert low == pytest.approx(timing.low * once.cycles / again.cycles, rel=1e-3)
     assert high == pytest.approx(timing.high)
+
+
+def test_operators_in_another_order_keep_their_figures() -> None:
+    """A planned model has its operators in the order of the plan, with the indices that they had before."""
+    model, target = branching(1), load_target("nucleo-l4r5zi")
+    order = tuple(reversed(range(len(model.main.operators))))
+    figures = [
+        {item.index: (item.operator, item.macs, item.instructions, item.cycles) for item in estimate.operators}
+        for estimate in (estimate_model(model, target), estimate_model(in_order(model, order), target))
+    ]
+    assert figures[0] == figures[1]
+    assert len(set(figures[0].values())) > 3

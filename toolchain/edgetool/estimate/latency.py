@@ -197,10 +197,12 @@ def count_operators(
     table = None if named is None else load_instructions(*named)
     platform = platform_of(target)
     runs = subgraph_runs(model)
+    # Operators of a planned model keep the indices that they had before.
+    operators = [{operator.index: operator for operator in graph.operators} for graph in model.subgraphs]
     counted = []
     for cost in costs:
         graph = model.subgraphs[cost.subgraph]
-        call = Call(model, graph, graph.operators[cost.index], platform, {})
+        call = Call(model, graph, operators[cost.subgraph][cost.index], platform, {})
         described = call.operator.label in (custom or {})  # the user's kernel, not TFLM's
         executed = ExecutedInstructions() if table is None or described else executed_instructions(call, table)
         times = runs[cost.subgraph]
