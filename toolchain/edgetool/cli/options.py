@@ -168,6 +168,7 @@ def target_options(*, required: bool, multiple: bool = False, runtimes: bool = F
             "--tflm-library",
             type=PATH,
             multiple=True,
+            callback=lambda _context, _parameter, paths: paths or None,  # as other options without a value
             metavar="FILE.a",
             help="Static library with your TFLM, in which the code is counted; it must fit in flash with the model. "
             "Repeat it if the kernels are in another one.",

@@ -470,7 +470,7 @@ def code_fact(report: Report, *, everything: bool) -> list[str]:
     code = flash.code_bytes
     band = "" if code.low == code.high else f" ({grouped(round(code.low))} to {grouped(round(code.high))})"
     lower, what = "at least " if flash.uncounted else "", "constants" if report.is_native else "model"
-    basis = printable(flash.code_basis or "")
+    basis = printable(flash.code_basis or "", BASIS_LENGTH)
     text = f"{lower}{grouped(round(code.value), 'B')}{band} of flash besides the {what}: {basis}"
     lines = fact("Code", text)
     if flash.uncounted:
@@ -491,6 +491,7 @@ def code_fact(report: Report, *, everything: bool) -> list[str]:
 
 
 CODE_NAMED = 3  # operators
+BASIS_LENGTH = 300  # characters, with the names of libraries
 
 
 def stack_fact(report: Report) -> list[str]:

@@ -57,7 +57,7 @@ def resolve_named(
     incremental: int | None = None,
     optimization: str | None = None,
     c_library: str | None = None,
-    tflm_library: Sequence[Path] = (),
+    tflm_library: Sequence[Path] | None = None,
 ) -> Target | None:
     """Return the target with the overrides of the command line; None if no target is named.
 
@@ -111,11 +111,11 @@ def resolve_named(
         )
         if tree is not None:
             target = replace(target, runtime_tree=runtime_tree_of(tree, target))
-        options = code_options(target, optimization, c_library, tflm_library)
+        options = code_options(target, optimization, c_library, tflm_library or ())
         return target if options is None else replace(target, code_options=options)
     by_rows = (row_input or None, row_output or None, max_extra_macs, max_weights_per_row, incremental)
     values = (sram, flash, clock, arena_region, kernels, runtime, runtime_tree, scratch_budget, *by_rows)
-    build = (optimization, c_library, tflm_library or None)
+    build = (optimization, c_library, tflm_library)
     if any(value is not None for value in (*values, *build)):
         raise TargetError(
             "--sram, --flash, --clock, --arena-region, --kernels, --runtime, --runtime-tree, --scratch-budget, "
