@@ -96,7 +96,8 @@ class JudgedFigures:
     """The figures of a model on a target that are judged.
 
     arena_bytes is None if no build of TFLM is known; then layout_bytes is the lower bound. latency_ms is None if no
-    time is estimated. exact_code_bytes: what the code takes, if it was counted in the user's own library.
+    time is estimated. exact_code_bytes: what the code takes, if it was counted in the user's own library. code_bytes:
+    what it takes otherwise, which is stated but not judged.
     """
 
     arena_bytes: int | None
@@ -109,6 +110,7 @@ class JudgedFigures:
     quantization: QuantizationInfo | None
     findings: tuple[FindingInfo, ...]
     exact_code_bytes: int = 0
+    code_bytes: Band | None = None
 
     @property
     def flash_bytes(self) -> int:
@@ -127,6 +129,7 @@ def figures_of(report: Report) -> JudgedFigures:
         arena_is_lower_bound=report.arena.is_lower_bound,
         model_bytes=report.model_bytes_in_flash,
         exact_code_bytes=report.exact_code_bytes,
+        code_bytes=None if report.flash is None else report.flash.code_bytes,
         memory=report.memory,
         runtime=report.target.runtime,
         latency_ms=None if report.estimate is None else report.estimate.latency_ms,
@@ -192,8 +195,12 @@ def _flash(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo:
         return _unjudged("flash", f"the flash size is unknown: {NAME_A_BOARD.format(option='--flash')}", value=value)
     limit = memory.flash_bytes - limits.reserve_flash_bytes
     available = room("flash", memory.flash_bytes, limits.reserve_flash_bytes)
-    takes = "the model takes" if value == figures.model_bytes else "the model and its code take"
-    return _size("flash", f"{takes} {value:,} B", value, limit, available)
+    takes = f"the model takes {value:,} B"
+    if figures.exact_code_bytes:
+        takes = f"the model and its code take {value:,} B"
+    elif figures.code_bytes is not None:
+        takes += f", and its code about {round(figures.code_bytes.value):,} B"
+    return _size("flash", takes, value, limit, available)
 
 
 def _max_arena(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | None:

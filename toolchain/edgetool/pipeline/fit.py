@@ -197,6 +197,7 @@ def _figures(source: Source, analysis: Analysis, target: Target) -> JudgedFigure
         quantization=None,
         findings=finding_infos(analysis.findings),
         exact_code_bytes=fit.exact_code_bytes,
+        code_bytes=None if analysis.code is None else code_band(analysis.code),
     )
 
 
