@@ -76,6 +76,11 @@ def measure(
     return rows
 
 
+def build_of(row: Row) -> CodeBuild:
+    """Return the build of a program."""
+    return _parsed(row.build)
+
+
 def _parsed(name: str) -> CodeBuild:
     kernels, optimization, c_library = name.split()
     return CodeBuild(kernels, optimization, c_library)  # type: ignore[arg-type]  # the names of a table

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 
 from benchmarks.flash.program import Firmware, library_files
@@ -142,7 +141,9 @@ def _free(parts: Parts, users: dict[Hashable, set[int]]) -> set[Hashable]:
     free = set()
     for position, part in enumerate(strings):
         own = users[part.key]
-        for longer in takewhile(lambda each: each.text.endswith(part.text), strings[position + 1 :]):  # noqa: B023
+        for longer in strings[position + 1 :]:
+            if not longer.text.endswith(part.text):
+                break
             others = users[longer.key]
             if ends_with(longer, part) and (not others or (own and own <= others)):
                 free.add(part.key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchmarks.flash.linked import Row, read
+from benchmarks.flash.linked import Row, build_of, read
 
 from edgetool.archive.elf import read_object
 from edgetool.archive.link import Linker
@@ -80,13 +80,19 @@ def test_what_is_counted_in_the_library_is_what_is_linked() -> None:
     assert max(abs(row.library_error) for row in LINKED) < 0.015
 
 
+def test_the_band_of_the_rest_contains_each_program() -> None:
+    for row in LINKED:
+        sizes = load_code_sizes(DEFAULT_RUNTIME, row.core)
+        assert sizes is not None
+        rest = sizes.bytes_of(map(int, row.registrations.split()), build_of(row), "program")
+        assert abs(row.library_bytes - row.linked_bytes) <= round(rest * REST_ERROR)
+
+
 def test_the_measured_figures_are_those_of_the_tables() -> None:
     for row in LINKED[::7]:
         sizes = load_code_sizes(DEFAULT_RUNTIME, row.core)
         assert sizes is not None
-        kernels, optimization, c_library = row.build.split()
-        build = CodeBuild(kernels, optimization, c_library)  # type: ignore[arg-type]  # as in the table
-        assert sizes.bytes_of(map(int, row.registrations.split()), build) == row.table_bytes
+        assert sizes.bytes_of(map(int, row.registrations.split()), build_of(row)) == row.table_bytes
 
 
 def test_shared_code_is_counted_once() -> None:

@@ -25,9 +25,8 @@ _OWN_SYMBOL = re.compile(
     r"_ZNK?6tflite(?!\d+(InitializeTarget|GetCurrentTimeTicks|ticks_per_second))|arm_|esp_nn_|kiss_fft"
 )
 NAMED = 3  # symbols in a message
-TABLE_ERROR_BYTES = (
-    600  # of a table: the largest difference from a linked program (benchmarks/flash/measured/linked.csv)
-)
+# More than any difference between a table and a linked program in benchmarks/flash/measured/linked.csv.
+TABLE_ERROR_BYTES = 600
 
 
 @dataclass(frozen=True, slots=True)
