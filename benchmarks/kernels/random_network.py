@@ -811,3 +811,24 @@ def random_network(random: Random) -> Model:
     if random.random() < 0.3:  # an output that is also read
         results += [x for x in [random.choice(written)] if x not in results]
     return draft.net.model([x for x in draft.inputs if x in draft.read], results)
+
+
+# Most compute images row by row.
+IMAGE_LAYERS = (_conv, _conv, _conv, _depthwise, _depthwise, _pool, _pad, _elementwise, _bounded, _binary, _concatenate)
+CHAIN_SHARE = 0.85  # operators that read the last value
+
+
+def random_image_network(random: Random) -> Model:
+    """Return a network of 3 to 12 operators on one image, most of which read the result of the one before."""
+    draft = Draft(random, net_of(random))
+    dims = (1, random.randint(6, 30), random.randint(2, 10), size(random, 8))
+    draft.add_input(dims, random.choices((INT8, INT16, FLOAT32), (7, 1.5, 1.5))[0])
+    count = random.randint(3, 12)
+    for _ in range(MAX_ATTEMPTS):
+        if len(draft.net.operators) >= count:
+            break
+        x = draft.values[-1] if random.random() < CHAIN_SHARE else random.choice(draft.values)
+        too_large = draft.dtype(x) is FLOAT32 and draft.sizes[x] > MAX_FLOAT
+        (_bounded if too_large else random.choice(IMAGE_LAYERS))(draft, x)
+    results = [x for x in draft.values if x not in draft.inputs and x not in draft.read]
+    return draft.net.model([x for x in draft.inputs if x in draft.read], results)

@@ -29,7 +29,6 @@ from typing import Literal
 
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.lifetimes import DEAD, Timeline, layout_problem, timeline
-from edgetool.memory.overlaps import Permission, permitted
 from edgetool.memory.problem import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.operators.call import (
@@ -263,6 +262,13 @@ TYPES_WITHOUT_SIZE = frozenset(
 )
 
 Offsets = Mapping[tuple[int, int], int]
+# Returns the buffers that a plan places, with what may share bytes, for those that TFLM plans.
+Sharing = Callable[[LayoutProblem], LayoutProblem]
+
+
+def unshared(problem: LayoutProblem) -> LayoutProblem:
+    """Return the problem itself: every buffer has bytes of its own."""
+    return problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,12 +346,10 @@ def prepare(
     )
 
 
-def account_plan(
-    prepared: Prepared, offsets: Offsets | None = None, allowed: Sequence[Permission] = ()
-) -> ArenaAccount:
+def account_plan(prepared: Prepared, offsets: Offsets | None = None, sharing: Sharing = unshared) -> ArenaAccount:
     """Return the account with TFLM's plan of the head around the fixed offsets (none without an offline plan).
 
-    allowed: the tensors of the plan that may share bytes. TFLM does not check offsets: they only affect the bound.
+    sharing: what may share bytes in the plan. TFLM does not check offsets: it only affects the problem and the bound.
     """
     model, platform = prepared.model, prepared.platform
     tail = Tail(prepared.tail_bytes, list(prepared.rows))
@@ -355,9 +359,10 @@ def account_plan(
     temporary = _planning_bytes(prepared)
     peaks = [*prepared.peaks, Peak("listing allocations", temporary, tail.bytes)]
     _allocate_variables(model, offsets, tail)
-    problem = permitted(head_problem(prepared, offsets), allowed, offsets=offsets or {})
-    layout = tflm_layout(problem, offsets)
-    planner_bytes = platform.size_of("GreedyMemoryPlannerBuffer") * len(problem.buffers)
+    whole = head_problem(prepared, offsets)
+    problem = sharing(whole)
+    layout = tflm_layout(problem, offsets, whole)
+    planner_bytes = platform.size_of("GreedyMemoryPlannerBuffer") * len(whole.buffers)
     # The planner gets the space between both sides, each aligned to 16, and needs a record for each buffer.
     peaks.append(Peak("planning", aligned(temporary) + planner_bytes, aligned(tail.bytes)))
     _allocate_interface("input", model, model.main.inputs, platform, tail)
@@ -381,14 +386,31 @@ def head_problem(prepared: Prepared, offsets: Offsets | None = None) -> LayoutPr
     return layout_problem(prepared.model, prepared.times, scratch=prepared.scratch, fixed=offsets or {})
 
 
-def tflm_layout(problem: LayoutProblem, offsets: Offsets | None = None) -> Layout:
-    """Return the layout that TFLM's greedy planner makes around the offsets of the plan."""
+def tflm_layout(problem: LayoutProblem, offsets: Offsets | None = None, whole: LayoutProblem | None = None) -> Layout:
+    """Return the layout that TFLM's greedy planner makes around the offsets of the plan.
+
+    whole: the buffers that TFLM plans, if these are not only those of the problem but also views of them.
+    """
+    planned = problem if whole is None else whole
     fixed = {
         index: offsets[buffer.subgraph, buffer.tensor]
-        for index, buffer in enumerate(problem.buffers)
+        for index, buffer in enumerate(planned.buffers)
         if offsets and not buffer.is_scratch and offsets.get((buffer.subgraph, buffer.tensor), -1) != -1
     }
-    return layout_from_offsets(problem, tflm_offsets(problem, fixed), lower_bound(problem))
+    places = tflm_offsets(planned, fixed)
+    if len(planned.buffers) > len(problem.buffers):
+        kept, roots = [], iter(problem.buffers)
+        root = next(roots, None)
+        for buffer, place in zip(planned.buffers, places, strict=True):
+            if root is not None and _contents(buffer) == _contents(root):
+                kept.append(place)
+                root = next(roots, None)
+        places = tuple(kept)
+    return layout_from_offsets(problem, places, lower_bound(problem))
+
+
+def _contents(buffer: Buffer) -> tuple[int, int, int, str]:
+    return buffer.subgraph, buffer.tensor, buffer.operator, buffer.name
 
 
 def _allocate_allocators(platform: Platform, tail: Tail) -> None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from edgetool.errors import InvalidModelError
-from edgetool.memory.account import ArenaAccount, Prepared, account_plan, head_problem, prepare, tflm_layout
+from edgetool.errors import InvalidModelError, UnsupportedModelError
+from edgetool.memory.account import ArenaAccount, Prepared, Sharing, account_plan, head_problem, prepare, tflm_layout
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import check_layout, require_valid
 from edgetool.memory.layout.solve import LayoutStrategy, solve
@@ -28,7 +28,6 @@ from edgetool.memory.order.solve import OrderStrategy, candidates, solve_order
 from edgetool.memory.overlaps import (
     OperatorOverlaps,
     OverlappingTensors,
-    Permission,
     operator_overlaps,
     overlapping_tensors,
     permissions,
@@ -37,9 +36,11 @@ from edgetool.memory.overlaps import (
     without_aliases,
 )
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Proof
+from edgetool.memory.views import are_placeable, view_offsets, view_problem
 from edgetool.model.edit import in_order
 from edgetool.model.metadata import COMPILED_OPERATORS, METADATA_NAME, keeps_own_plan, unchecked_offsets
 from edgetool.model.types import Graph, Model, Operator
+from edgetool.model.views import VIEWS_METADATA_NAME, View, views_of
 from edgetool.operators.call import arena_bytes
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import CUSTOM_OPERATORS
@@ -395,6 +396,7 @@ class _Inputs:
     times: Timeline
     prepared: Prepared | None
     overlaps: OperatorOverlaps
+    views: tuple[View, ...] = ()
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -425,7 +427,7 @@ def plan_memory(
     overlaps = (
         operator_overlaps(model, platform) if fixed or (not is_given and _may_overlap_in(request, platform)) else {}
     )
-    inputs = _Inputs(model, platform, custom, request, effort, times, prepared, overlaps)
+    inputs = _Inputs(model, platform, custom, request, effort, times, prepared, overlaps, views_of(model))
     return _plan_in_file(inputs, fixed) if is_given else _best_plan(inputs)
 
 
@@ -440,8 +442,9 @@ def renumbered_plan(
 ) -> Plan:
     """Return the plan with the operator indices of the model that holds it, numbered in the plan's order."""
     prepared = prepare(model, platform, custom=custom)
-    allowed = permissions(model, prepared.times, operator_overlaps(model, platform))
-    account = account_plan(prepared, fixed_offsets(model, prepared.times, platform), allowed)
+    fixed = fixed_offsets(model, prepared.times, platform)
+    sharing = _sharing_in_file(model, prepared.times, operator_overlaps(model, platform), fixed)
+    account = account_plan(prepared, fixed, sharing)
     order = tuple(operator.index for operator in model.main.operators)
     return replace(plan, order=order, timeline=prepared.times, problem=account.problem, account=account)
 
@@ -449,17 +452,26 @@ def renumbered_plan(
 def _plan_in_file(inputs: _Inputs, fixed: Offsets) -> Plan:
     planner: Planner = "file" if fixed else "runtime"
     account = stock = None
-    allowed = permissions(inputs.model, inputs.times, inputs.overlaps)
+    sharing = _sharing_in_file(inputs.model, inputs.times, inputs.overlaps, fixed)
     if inputs.prepared is None:
-        problem = permitted(layout_problem(inputs.model, inputs.times, fixed=fixed), allowed, offsets=fixed)
-        layout = tflm_layout(problem, fixed)
+        whole = layout_problem(inputs.model, inputs.times, fixed=fixed)
+        problem = sharing(whole)
+        layout = tflm_layout(problem, fixed, whole)
     else:
         stock = account_plan(inputs.prepared)
-        account = account_plan(inputs.prepared, fixed, allowed) if fixed else stock
+        account = account_plan(inputs.prepared, fixed, sharing) if fixed else stock
         problem, layout = account.problem, account.layout
     if keeps_own_plan(inputs.model):
         layout = _with_certain_bound(problem, layout)
     return Plan(inputs.order, inputs.times, problem, layout, planner, fixed or None, account, stock)
+
+
+def _sharing_in_file(model: Model, times: Timeline, overlaps: OperatorOverlaps, fixed: Offsets) -> Sharing:
+    """Return what may share bytes in the plan of a file."""
+    if views := views_of(model):
+        return lambda problem: view_problem(model, views, problem, times, overlaps)
+    allowed = permissions(model, times, overlaps)
+    return lambda problem: permitted(problem, allowed, offsets=fixed)
 
 
 def _with_certain_bound(problem: LayoutProblem, layout: Layout) -> Layout:
@@ -504,6 +516,8 @@ def _best_plan(inputs: _Inputs) -> Plan:
             order_proof=best.order_proof,
         )
         best = min(again, best, key=lambda plan: (_cost(plan), -plan.layout.lower_bound))
+    if inputs.views:
+        return best  # without a plan, TFLM would not compute the same
     if stock is not None and best.account is not None and best.shared is None:
         worse = (best.account.bytes, best.account.used_bytes) > (stock.bytes, stock.used_bytes)
         if worse or not best.offsets:
@@ -531,23 +545,32 @@ def _cost(plan: Plan) -> tuple[int, int, int, int]:
 
 def _order_search(inputs: _Inputs) -> OrderSearch:
     problem = _head(inputs, inputs.model, inputs.times, inputs.prepared)
-    strategy = inputs.request.order or "optimal"
+    strategy = "original" if inputs.views else inputs.request.order or "optimal"
     return OrderSearch(inputs.model, problem, inputs.times, strategy, inputs.effort.for_order, inputs.overlaps)
 
 
 def _head(inputs: _Inputs, model: Model, times: Timeline, prepared: Prepared | None) -> LayoutProblem:
     """Return the buffers to place: tensors, scratch buffers if the build is known, and constants on request."""
+    return _sharing(inputs, model, times)(_planned_by_tflm(inputs, model, times, prepared))
+
+
+def _planned_by_tflm(inputs: _Inputs, model: Model, times: Timeline, prepared: Prepared | None) -> LayoutProblem:
+    """Return the buffers of the head, views among them, and constants on request."""
     problem = layout_problem(model, times) if prepared is None else head_problem(prepared)
     constants = constant_buffers(model, times) if inputs.request.constants_in_ram else ()
-    return permitted(
-        LayoutProblem((*problem.buffers, *constants)),
-        _allowed(inputs, model, times),
-        excluded=_mistaken_for_variables(model),
-    )
+    return LayoutProblem((*problem.buffers, *constants))
 
 
-def _allowed(inputs: _Inputs, model: Model, times: Timeline) -> tuple[Permission, ...]:
-    return permissions(model, times, inputs.overlaps, keep_inputs=inputs.request.keep_inputs)
+def _sharing(inputs: _Inputs, model: Model, times: Timeline) -> Sharing:
+    """Return what may share bytes in a new plan."""
+    keep_inputs = inputs.request.keep_inputs
+    if inputs.views:
+        return lambda problem: view_problem(
+            model, inputs.views, problem, times, inputs.overlaps, keep_inputs=keep_inputs
+        )
+    allowed = permissions(model, times, inputs.overlaps, keep_inputs=keep_inputs)
+    excluded = _mistaken_for_variables(model)
+    return lambda problem: permitted(problem, allowed, excluded=excluded)
 
 
 def constant_buffers(model: Model, times: Timeline) -> Iterator[Buffer]:
@@ -573,13 +596,20 @@ def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> P
         prepared = None if inputs.platform is None else prepare(model, inputs.platform, custom=inputs.custom)
         times = timeline(model) if prepared is None else prepared.times
     problem = _head(inputs, model, times, prepared)
+    if not are_placeable(inputs.views, problem):
+        raise UnsupportedModelError(
+            "views of tensors do not begin at multiples of 16 bytes, nor would the kernels' scratch buffers",
+            where=f"metadata {VIEWS_METADATA_NAME}",
+            fix="use other stripes, or a target whose kernels need no scratch buffers",
+        )
     strategy = request.strategy or "optimal"
     if request.constants_in_ram:
         layout = require_valid(problem, solve(problem, effort, strategy=strategy))
         return Plan(order, times, problem, layout, "edgetool", None, constants_in_ram=True)
     shared = None
     if request.sharing is None:
-        offsets, layout = place_tensors(model, problem, effort, strategy)
+        whole = _planned_by_tflm(inputs, model, times, prepared)
+        offsets, layout = place_tensors(model, problem, effort, strategy, views=inputs.views, whole=whole)
     else:
         # A request for sharing is rare, and its modules take time to import.
         from edgetool.memory.sharing.assign import shared_offsets
@@ -588,35 +618,49 @@ def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> P
         offsets = _tensor_offsets(model, problem, shared.offsets)
         layout = tflm_layout(problem, offsets)
     require_valid(problem, layout)
-    account = None if prepared is None else account_plan(prepared, offsets, _allowed(inputs, model, times))
+    account = None if prepared is None else account_plan(prepared, offsets, _sharing(inputs, model, times))
     return Plan(order, times, problem, layout, "edgetool", offsets, account, shared=shared)
 
 
 def place_tensors(
-    model: Model, problem: LayoutProblem, effort: Effort, strategy: LayoutStrategy = "optimal"
+    model: Model,
+    problem: LayoutProblem,
+    effort: Effort,
+    strategy: LayoutStrategy = "optimal",
+    *,
+    views: Sequence[View] = (),
+    whole: LayoutProblem | None = None,
 ) -> tuple[Offsets, Layout]:
     """Return the offsets of an offline plan, and the layout that TFLM makes from them.
 
     The layout's lower bound and proof hold for the head that any plan of this operator order could reach.
+
+    Args:
+        model: The model in this order.
+        problem: The buffers to place.
+        effort: The effort of each search.
+        strategy: The strategy of the search.
+        views: The tensors that are parts of others.
+        whole: The buffers that TFLM plans, views among them.
     """
     joint = solve(problem, effort, strategy=strategy)
     best: tuple[Offsets, Layout] | None = None
     for layout in _layouts(problem, joint, effort, strategy):
-        offsets = _tensor_offsets(model, problem, layout)
-        realised = tflm_layout(problem, offsets)
+        offsets: Offsets = view_offsets(views, _tensor_offsets(model, problem, layout))
+        realised = tflm_layout(problem, offsets, whole)
         if best is None or realised.height < best[1].height:
             best = offsets, realised
         if best[1].height <= joint.height:
             break
     assert best is not None
-    offsets, realised = best
+    chosen, realised = best
     bounded = _bound_of_any_offsets(problem, joint, effort, strategy)
     proof: Proof = "none"
     if realised.height == bounded.lower_bound:
         # TFLM may place scratch buffers better than the search did, and reach a bound that the search did not reach.
         realised_proof: Proof = "bound met" if bounded.lower_bound == realised.lower_bound else "search exhausted"
         proof = realised_proof if bounded.proof == "none" else bounded.proof
-    return offsets, replace(realised, lower_bound=bounded.lower_bound, proof=proof)
+    return chosen, replace(realised, lower_bound=bounded.lower_bound, proof=proof)
 
 
 def _bound_of_any_offsets(problem: LayoutProblem, joint: Layout, effort: Effort, strategy: LayoutStrategy) -> Layout:
@@ -703,15 +747,16 @@ def fixed_offsets(model: Model, times: Timeline, platform: Platform | None = Non
         for buffer in layout_problem(model, times, fixed=offsets).buffers
         if (buffer.subgraph, buffer.tensor) in offsets
     ]
-    placed = tuple(offsets[b.subgraph, b.tensor] for b in fixed)
-    height = max((offset + b.aligned_bytes for offset, b in zip(placed, fixed, strict=True)), default=0)
-    allowed = permissions(model, times, operator_overlaps(model, platform))
-    problem = permitted(LayoutProblem(tuple(fixed)), allowed, offsets=offsets)
+    sharing = _sharing_in_file(model, times, operator_overlaps(model, platform), offsets)
+    problem = sharing(LayoutProblem(tuple(fixed)))
+    placed = tuple(offsets[b.subgraph, b.tensor] for b in problem.buffers)
+    height = max((offset + b.aligned_bytes for offset, b in zip(placed, problem.buffers, strict=True)), default=0)
     problems = [
         violation.message
         for violation in check_layout(problem, Layout(placed, height, 0, "none"))
-        if violation.rule != "overlap" or not _may_overlap(model, *(fixed[i] for i in violation.buffers))
+        if violation.rule != "overlap" or not _may_overlap(model, *(problem.buffers[i] for i in violation.buffers))
     ]
+    problems += _views_elsewhere(model, offsets)
     problems += _variables_without_memory(model, offsets)
     if problems:
         raise InvalidModelError(
@@ -720,7 +765,17 @@ def fixed_offsets(model: Model, times: Timeline, platform: Platform | None = Non
             fix="create a new plan with --replan",
             details=tuple(problems[1:6]),
         )
-    return {(b.subgraph, b.tensor): offset for b, offset in zip(fixed, placed, strict=True)}
+    return {(b.subgraph, b.tensor): offsets[b.subgraph, b.tensor] for b in fixed}
+
+
+def _views_elsewhere(model: Model, offsets: Mapping[tuple[int, int], int]) -> list[str]:
+    """Describe views that are not in their parents."""
+    return [
+        f"tensor {view.tensor} is not {view.offset} bytes behind tensor {view.parent}, of which it is a part"
+        for view in views_of(model)
+        if offsets.get((0, view.tensor), -1) != offsets.get((0, view.parent), -1) + view.offset
+        or (0, view.parent) not in offsets
+    ]
 
 
 def _variables_without_memory(model: Model, offsets: Mapping[tuple[int, int], int]) -> list[str]:

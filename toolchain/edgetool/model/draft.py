@@ -205,6 +205,11 @@ class Draft:
         self._operators[place : place + 1] = new
         self._invalidate()
 
+    def replace_all(self, new: Iterable[Operator]) -> None:
+        """Replace all operators with these, in this order of execution."""
+        self._operators = list(new)
+        self._invalidate()
+
     def insert_before(self, operator: Operator, *new: Operator) -> None:
         """Insert operators before an operator."""
         place = self._place(operator)
@@ -257,14 +262,21 @@ class Draft:
 
     # Result
 
-    def finish(self) -> Model:
+    def numbering(self, unused: Iterable[int] = ()) -> dict[int, int]:
+        """Return the index that `finish` gives to each tensor that it keeps, by its index in the draft."""
+        return {old: new for new, old in enumerate(sorted(self._used_tensors().union(unused)))}
+
+    def finish(self, unused: Iterable[int] = ()) -> Model:
         """Return the model with this subgraph in its current state, equal to what reading its file gives.
 
         Unused tensors, payloads and operator codes are dropped and the rest renumbered; an offline plan is removed,
         because it has one offset per tensor. Other subgraphs, signatures and other metadata are kept.
+
+        Args:
+            unused: Tensors to keep although nothing uses them.
         """
-        kept = sorted(self._used_tensors())
-        tensor_at = {-1: -1, **{old: new for new, old in enumerate(kept)}}
+        numbers = self.numbering(unused)
+        kept, tensor_at = list(numbers), {-1: -1, **numbers}
 
         def moved(indices: Iterable[int]) -> tuple[int, ...]:
             return tuple(tensor_at[index] for index in indices)

@@ -37,6 +37,7 @@ from edgetool.operators.loops import (
     share_within,
 )
 from edgetool.operators.overlap import OverlapRules, elementwise_overlaps
+from edgetool.operators.rows import RowRule, same_rows
 
 LOG2_TOLERANCE = 1e-3  # CheckedLog2, quantization_util.cc
 
@@ -172,6 +173,7 @@ LOOPS: dict[str, LoopRule] = {
 
 
 OVERLAPS: dict[str, OverlapRules] = dict.fromkeys(PREPARE, elementwise_overlaps(0))
+ROWS: dict[str, RowRule] = dict.fromkeys(PREPARE, same_rows())
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS)
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS, rows=ROWS)

@@ -54,6 +54,7 @@ from edgetool.operators.loops import (
     value_distribution,
 )
 from edgetool.operators.overlap import OverlapRules, elementwise_overlaps
+from edgetool.operators.rows import RowRule, same_rows
 from edgetool.target.platform import Platform
 
 # The left shift of inputs before they are added, by the type of the output.
@@ -420,4 +421,7 @@ OVERLAPS: dict[str, OverlapRules] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS, faults=FAULTS)
+ROWS: dict[str, RowRule] = dict.fromkeys(PREPARE, same_rows())
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS, rows=ROWS, faults=FAULTS)

@@ -68,6 +68,7 @@ from edgetool.operators.loops import (
     repeated,
 )
 from edgetool.operators.overlap import InputOverlap, OverlapRules, conv_distance, pixelwise_distance, window_overlap
+from edgetool.operators.rows import RowRule, convolution_rows
 from edgetool.target.platform import Platform
 
 INT64_BYTES = 8
@@ -916,8 +917,15 @@ def _cmsis_overlap(call: Call) -> Iterator[InputOverlap]:
 
 
 OVERLAPS: dict[str, OverlapRules] = {"CONV_2D": {"reference": _reference_overlap, "cmsis-nn": _cmsis_overlap}}
+ROWS: dict[str, RowRule] = {"CONV_2D": convolution_rows}
 
 
 OPERATORS = entries(
-    prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS, overlaps=OVERLAPS, faults=FAULTS
+    prepare=PREPARE,
+    loops=LOOPS,
+    macs=MACS,
+    constant_reads=CONSTANT_READS,
+    overlaps=OVERLAPS,
+    rows=ROWS,
+    faults=FAULTS,
 )

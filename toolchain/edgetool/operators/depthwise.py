@@ -62,6 +62,7 @@ from edgetool.operators.loops import (
     repeated,
 )
 from edgetool.operators.overlap import InputOverlap, OverlapRules, channelwise_distance, window_overlap
+from edgetool.operators.rows import RowRule, convolution_rows
 from edgetool.target.platform import Platform
 
 DEPTHWISE = Operands(0, 1, 2, 3)
@@ -487,6 +488,7 @@ def _cmsis_overlap(call: Call) -> Iterator[InputOverlap]:
 
 
 OVERLAPS: dict[str, OverlapRules] = {"DEPTHWISE_CONV_2D": {"reference": _reference_overlap, "cmsis-nn": _cmsis_overlap}}
+ROWS: dict[str, RowRule] = {"DEPTHWISE_CONV_2D": convolution_rows}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, overlaps=OVERLAPS, faults=FAULTS)
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, overlaps=OVERLAPS, rows=ROWS, faults=FAULTS)

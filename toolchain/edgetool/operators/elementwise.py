@@ -39,6 +39,7 @@ from edgetool.operators.loops import (
     negative_count,
 )
 from edgetool.operators.overlap import OverlapRules, elementwise_overlaps
+from edgetool.operators.rows import RowRule, same_rows
 
 
 def _check_quantized(call: Call) -> None:
@@ -146,6 +147,7 @@ CONVERSION_LOOPS: dict[str, LoopRule] = {
 
 
 OVERLAPS: dict[str, OverlapRules] = dict.fromkeys(set(PREPARE) - {"ZEROS_LIKE"}, elementwise_overlaps(0))
+ROWS: dict[str, RowRule] = dict.fromkeys(set(PREPARE) - {"ZEROS_LIKE"}, same_rows(0))
 
 
-OPERATORS = entries(prepare=PREPARE, loops={**LOOPS, **CONVERSION_LOOPS}, overlaps=OVERLAPS)
+OPERATORS = entries(prepare=PREPARE, loops={**LOOPS, **CONVERSION_LOOPS}, overlaps=OVERLAPS, rows=ROWS)

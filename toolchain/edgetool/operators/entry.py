@@ -14,6 +14,7 @@ from edgetool.model.types import Graph, Operator
 from edgetool.operators.call import Call, Condition, PrepareRule, no_requests
 from edgetool.operators.loops import LoopRule
 from edgetool.operators.overlap import OverlapRules
+from edgetool.operators.rows import RowRule
 from edgetool.target.types import Kernels
 
 MacRule = Callable[[Operator, Graph], int]
@@ -61,9 +62,9 @@ class OperatorEntry:
     checks them. If they do not hold, Eval reads or writes beyond a tensor, divides by 0 or never ends. Only values in
     the file are checked; a value that decides what the kernel reads must be in the file. constant_reads: how many times
     the kernel reads all its constants; None means once. overlaps: what its output may overlap, by kernel set; sets that
-    are missing have no certified kernel. faults: conditions under which its outputs are wrong in
-    some runtime. resolver_method: the method that registers the operator, if no
-    runtime's profile contains it.
+    are missing have no certified kernel. rows: which input rows a row of an image needs; None if its kernel does not
+    compute row by row. faults: conditions under which its outputs are wrong in some runtime. resolver_method: the
+    method that registers the operator, if no runtime's profile contains it.
     """
 
     code: str
@@ -74,6 +75,7 @@ class OperatorEntry:
     bounds: Condition | None = None
     constant_reads: ConstantReadsRule | None = None
     overlaps: OverlapRules = field(default_factory=dict)
+    rows: RowRule | None = None
     faults: tuple[KernelFault, ...] = ()
     resolver_method: str | None = None
 
@@ -87,6 +89,7 @@ def entries(
     bounds: Mapping[str, Condition] = EMPTY,
     constant_reads: Mapping[str, ConstantReadsRule] = EMPTY,
     overlaps: Mapping[str, OverlapRules] = EMPTY,
+    rows: Mapping[str, RowRule] = EMPTY,
     faults: Mapping[str, tuple[KernelFault, ...]] = EMPTY,
 ) -> tuple[OperatorEntry, ...]:
     """Return the entries of a family, sorted by operator.
@@ -103,7 +106,8 @@ def entries(
             bounds.get(code),
             constant_reads.get(code),
             overlaps.get(code, EMPTY),
+            rows.get(code),
             faults.get(code, ()),
         )
-        for code in sorted({*prepare, *loops, *macs, *init, *bounds, *constant_reads, *overlaps})
+        for code in sorted({*prepare, *loops, *macs, *init, *bounds, *constant_reads, *overlaps, *rows})
     )

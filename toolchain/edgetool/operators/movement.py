@@ -60,6 +60,7 @@ from edgetool.operators.loops import (
     repeated,
     strided_memcpy_loops,
 )
+from edgetool.operators.rows import RowRule, concatenated_rows
 
 FLOAT_BYTES = 4
 MAX_CONCATENATION_INPUTS = 10
@@ -589,4 +590,7 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, faults=FAULTS)
+ROWS: dict[str, RowRule] = {"CONCATENATION": concatenated_rows}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, rows=ROWS, faults=FAULTS)

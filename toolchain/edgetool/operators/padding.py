@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from edgetool.model.types import DType, Tensor
+from edgetool.model.types import DType, Graph, Operator, Tensor
 from edgetool.operators.call import (
     INT32_BYTES,
     Call,
@@ -33,6 +33,7 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.entry import KernelFault, entries
 from edgetool.operators.loops import (
+    Axis,
     LoopCounts,
     LoopRule,
     Loops,
@@ -45,6 +46,7 @@ from edgetool.operators.loops import (
     strided_memcpy_loops,
 )
 from edgetool.operators.overlap import InputOverlap, OverlapRules
+from edgetool.operators.rows import RowInput, RowRule
 
 # PadKernelMaxDimensionCount (pad.h) and kMaxDims (broadcast_to.cc)
 MAX_RANK = 5
@@ -346,4 +348,17 @@ def _pad_overlap(call: Call) -> Iterator[InputOverlap]:
 OVERLAPS: dict[str, OverlapRules] = {code: {"reference": _pad_overlap} for code in ("PAD", "PADV2")}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, overlaps=OVERLAPS, faults=FAULTS)
+def _padded_rows(operator: Operator, graph: Graph) -> Iterator[RowInput]:
+    """Yield the input if the file contains the paddings."""
+    source, paddings, result = (graph.tensors[i] for i in (*operator.inputs[:2], operator.outputs[0]))
+    is_image = len(source.shape) == len(result.shape) == IMAGE_RANK
+    values = integers(paddings) if is_image and paddings.is_constant else ()
+    if len(values) == 2 * IMAGE_RANK:
+        rows = Axis(source.shape[1], 1, 1, 1, result.shape[1], values[2])
+        yield RowInput(0, rows, "constant")
+
+
+ROWS: dict[str, RowRule] = dict.fromkeys(OVERLAPS, _padded_rows)
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, overlaps=OVERLAPS, rows=ROWS, faults=FAULTS)

@@ -43,6 +43,7 @@ from edgetool.operators.overlap import (
     pixelwise_distance,
     window_overlap,
 )
+from edgetool.operators.rows import RowRule, pooling_rows
 
 SCALE_TOLERANCE = 1e-6
 
@@ -348,6 +349,7 @@ OVERLAPS: dict[str, OverlapRules] = {
     "L2_POOL_2D": {"reference": _reference_overlap},
     "MAX_POOL_2D": {"reference": _reference_overlap, "cmsis-nn": _cmsis_maximum_overlap},
 }
+ROWS: dict[str, RowRule] = dict.fromkeys(OVERLAPS, pooling_rows)
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS)
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, overlaps=OVERLAPS, rows=ROWS)

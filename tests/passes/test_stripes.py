@@ -1,0 +1,259 @@
+"""Regions in stripes: what can be one, which rows its copies compute, and that TFLM and LiteRT compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+import pytest
+from benchmarks.kernels.overlaps import on_this_machine
+from benchmarks.kernels.random_network import random_image_network, random_network
+
+from edgetool.errors import InvalidModelError, UnsupportedModelError, UsageError
+from edgetool.execute.quantize import random_inputs
+from edgetool.execute.run import litert_engine, measure_tflm, run_model
+from edgetool.memory import views
+from edgetool.memory.checker import check_layout
+from edgetool.memory.lifetimes import timeline
+from edgetool.memory.planner import Plan, fixed_offsets, plan_memory
+from edgetool.memory.problem import ARENA_ALIGNMENT, Effort
+from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME, encode_plan
+from edgetool.model.reader import read_model
+from edgetool.model.types import Model
+from edgetool.model.views import View, views_of, with_views
+from edgetool.model.writer import write_model
+from edgetool.operators.registry import operator_costs
+from edgetool.passes.stripes import Region, Striped, copies, interface, portable, stripe
+from edgetool.target.load import load_target
+from edgetool.target.platform import platform_of
+from tests.memory.account_net import Net
+
+
+def convolutions(*steps: tuple[str, int, int, str], height: int = 12, width: int = 5, channels: int = 3) -> Model:
+    """A chain of operators: code, window side, stride, padding."""
+    net = Net()
+    x = first = net.arena(1, height, width, channels)
+    for code, side, stride, padding in steps:
+        _, rows, columns, depth = net.tensors[x].shape
+        sides = [-(-size // stride) if padding == "SAME" else (size - side) // stride + 1 for size in (rows, columns)]
+        shape = (1, side, side, depth) if code == "DEPTHWISE_CONV_2D" else (depth, side, side, depth)
+        fields = {"padding": padding, "stride_h": stride, "stride_w": stride}
+        if "POOL" in code:
+            x = net.op(code, [x], 1, *sides, depth, filter_height=side, filter_width=side, **fields)
+            continue
+        extra = {"depth_multiplier": 1} if code == "DEPTHWISE_CONV_2D" else {}
+        weights = net.filter(*shape, like=x, axis=None)
+        dilations = {"dilation_h_factor": 1, "dilation_w_factor": 1}
+        x = net.op(code, [x, weights, net.biases(depth, like=x)], 1, *sides, depth, **fields, **extra, **dilations)
+    return net.model([first], [x])
+
+
+CONV, DEPTHWISE, POOL = "CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D"
+
+
+def test_copies_read_what_their_rows_need() -> None:
+    made = convolutions((DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"))
+    stripes = copies(made.main, Region(0, 1, 3))
+    assert stripes is not None
+    rows = [[((c.inputs[0][1].first, c.inputs[0][1].end), (c.rows.first, c.rows.end)) for c in s] for s in stripes]
+    # At the image's border, a row is padding; elsewhere, the first and the last row are computed in vain.
+    assert rows == [
+        [((0, 5), (0, 5)), ((0, 4), (0, 4))],
+        [((3, 9), (3, 9)), ((4, 8), (4, 8))],
+        [((7, 12), (7, 12)), ((8, 12), (8, 12))],
+    ]
+    striped = stripe(made, [Region(0, 1, 3)])
+    assert len(striped.model.main.operators) == 6
+    # A row has 5 x 3 elements, each with 9 multiply-accumulates: 4 rows are computed twice, or in vain.
+    assert striped.extra_macs == 4 * 5 * 3 * 9
+    assert sum(cost.macs for cost in operator_costs(striped.model)) == striped.extra_macs + sum(
+        cost.macs for cost in operator_costs(made)
+    )
+
+
+def test_valid_convolutions_compute_no_row_in_vain() -> None:
+    made = convolutions((CONV, 3, 1, "VALID"), (CONV, 1, 1, "VALID"), height=14)
+    stripes = copies(made.main, Region(0, 1, 3))
+    assert stripes is not None
+    assert [(s[0].inputs[0][1].first, s[0].inputs[0][1].end, s[0].rows.count) for s in stripes] == [
+        (0, 6, 4),
+        (4, 10, 4),
+        (8, 14, 4),
+    ]
+    assert stripe(made, [Region(0, 1, 3)]).extra_macs == 0
+
+
+def test_strides_keep_their_phase() -> None:
+    made = convolutions((DEPTHWISE, 3, 2, "SAME"), (CONV, 1, 1, "SAME"), height=16)
+    stripes = copies(made.main, Region(0, 1, 2))
+    assert stripes is not None
+    # 16 rows have one row of padding, behind the last; so have 10, which begin at an even row.
+    assert [(s[0].inputs[0][1].first, s[0].inputs[0][1].end, s[0].rows.count) for s in stripes] == [
+        (0, 10, 5),
+        (8, 16, 4),
+    ]
+
+
+def test_what_is_no_region() -> None:
+    made = convolutions((CONV, 1, 1, "SAME"), (CONV, 3, 1, "SAME"), (CONV, 1, 1, "SAME"))
+    assert interface(made.main, 0, 2) is not None
+    # The rows around a stripe would be overwritten by rows computed in vain.
+    assert copies(made.main, Region(0, 1, 2)) is None
+    assert copies(made.main, Region(0, 2, 13)) is None
+    with pytest.raises(UsageError, match="the operators 0 to 1 cannot run in 2 stripes"):
+        stripe(made, [Region(0, 1, 2)])
+    net = Net()
+    x = net.arena(1, 8, 4, 2)
+    y = net.op("RELU", [x])
+    z = net.op("ADD", [y, x])
+    both = net.model([x], [z, y])
+    # Two tensors are used outside.
+    assert interface(both.main, 0, 1) is None
+    assert interface(both.main, 1, 1) is None
+    assert interface(both.main, 0, 0) is not None
+    net = Net()
+    x = net.arena(1, 8, 4, 2)
+    vector = net.noise(8, 4, 2, scale=1 / 16)
+    repeated = net.model([x], [net.op("ADD", [x, vector])])
+    # The rows of an operand of three dimensions are along its first one.
+    assert interface(repeated.main, 0, 0) is None
+
+
+def regions(made: Model, random: Random) -> Iterator[Region]:
+    """Yield regions of a model, one behind the other."""
+    first, count = 0, len(made.main.operators)
+    while first < count:
+        last = min(first + random.randint(0, 6), count - 1)
+        height = max((*made.main.tensors[made.main.operators[last].outputs[0]].shape[1:2], 2))
+        region = Region(first, last, random.randint(2, min(height, 6)))
+        if copies(made.main, region) is not None:
+            yield region
+            first = last
+        first += 1
+
+
+def networks(first: int, count: int) -> Iterator[tuple[Model, Striped]]:
+    """Yield random networks with regions in stripes."""
+    for number in range(first, first + count):
+        random = Random(f"stripes {number}")
+        drawn = random_network(random) if number % 4 == 0 else random_image_network(random)
+        made = read_model(write_model(drawn))
+        chosen = list(regions(made, random))
+        if chosen:
+            yield made, stripe(made, chosen)
+
+
+def planned(striped: Striped) -> tuple[Model, Plan]:
+    """Return the model with its views and the plan for reference kernels."""
+    made = with_views(striped.model, striped.views)
+    plan = plan_memory(made, platform_of(load_target("x86-64")), effort=Effort(node_limit=2_000))
+    assert plan.offsets is not None
+    return with_metadata(made, METADATA_NAME, encode_plan(made, plan.offsets)), plan
+
+
+def planned_networks(first: int, count: int) -> Iterator[tuple[Model, Striped, Model, Plan]]:
+    """Yield random networks, in stripes, and planned; without those whose views TFLM cannot place."""
+    for made, striped in networks(first, count):
+        try:
+            file, plan = planned(striped)
+        except UnsupportedModelError:
+            continue
+        yield made, striped, file, plan
+
+
+def run(*models: Model) -> list[bytes | None]:
+    """Return the outputs of models with the same inputs on TFLM."""
+    inputs = b"".join(values[0].tobytes() for values in random_inputs(models[0], 1, seed=0))
+    return on_this_machine([(made, inputs) for made in models])
+
+
+def check_networks(first: int, count: int) -> int:
+    """Check that stripes do not change the outputs of random networks on TFLM; return how many were compared."""
+    compared = 0
+    for made, striped, file, plan in planned_networks(first, count):
+        assert check_layout(plan.problem, plan.layout) == ()
+        assert read_model(write_model(file)) == file
+        stock, slices, ours = run(made, portable(striped.model, striped.views), file)
+        assert stock == slices == ours
+        compared += stock is not None
+    return compared
+
+
+def test_random_networks_compute_the_same_in_stripes() -> None:
+    pytest.importorskip("tflite_micro")
+    assert check_networks(0, 12) >= 6
+
+
+@pytest.mark.slow
+def test_many_random_networks_compute_the_same_in_stripes() -> None:
+    pytest.importorskip("tflite_micro")
+    assert check_networks(12, 600) >= 250
+
+
+def test_a_planner_that_understates_distances_is_caught() -> None:
+    pytest.importorskip("tflite_micro")
+    exact = views._distance
+    refused = different = 0
+    patch = pytest.MonkeyPatch()
+    patch.setattr(views, "_distance", lambda *given: exact(*given) - ARENA_ALIGNMENT)
+    files = [(made, file) for made, _, file, _ in planned_networks(0, 16)]
+    patch.undo()
+    for made, file in files:
+        try:
+            fixed_offsets(file, timeline(file))
+        except InvalidModelError:
+            refused += 1
+        stock, mutant = run(made, file)
+        different += mutant != stock
+    assert refused >= 4
+    assert different >= 2
+
+
+def test_the_account_of_views_is_exact() -> None:
+    pytest.importorskip("tflite_micro")
+    for _, _, file, plan in planned_networks(1, 4):
+        assert plan.account is not None
+        assert measure_tflm(write_model(file)).total == plan.account.used_bytes
+        again = plan_memory(file, platform_of(load_target("x86-64")))
+        assert again.planner == "file"
+        assert again.account == plan.account
+
+
+def test_views_in_files_are_checked() -> None:
+    made = convolutions((DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"))
+    striped = stripe(made, [Region(0, 1, 3)])
+    file, plan = planned(striped)
+    assert views_of(file) == striped.views
+    assert plan.offsets is not None
+    first = striped.views[0]
+    moved = {**plan.offsets, (0, first.tensor): plan.offsets[0, first.tensor] + 16}
+    with pytest.raises(InvalidModelError, match=f"tensor {first.tensor} is not {first.offset} bytes behind"):
+        plan_memory(with_metadata(file, METADATA_NAME, encode_plan(file, moved)))
+    count = len(striped.model.main.tensors)
+    size = striped.model.main.tensors[first.parent].size_bytes
+    for wrong, text in (
+        ([View(first.tensor, first.parent, size)], "is no part of"),
+        ([View(first.tensor, first.parent, -1)], "is no part of"),
+        ([View(count, first.parent, 0)], "it names the tensors"),
+        ([View(1, 0, 0)], "cannot share"),
+        ([View(first.parent, first.tensor, 0)], "is no part of"),
+        ([first, first], "a view of two others"),
+        ([first, View(first.parent, striped.views[-1].tensor, 0)], "is a view and has views"),
+    ):
+        with pytest.raises(InvalidModelError, match=text):
+            views_of(with_views(striped.model, wrong))
+    with pytest.raises(InvalidModelError, match="unknown version"):
+        views_of(with_metadata(made, "edgetool.views", b"\0\0\0\0"))
+
+
+def test_portable_models_run_on_litert() -> None:
+    pytest.importorskip("ai_edge_litert")
+    made = convolutions((CONV, 3, 2, "SAME"), (DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"), (POOL, 2, 2, "VALID"))
+    striped = stripe(made, [Region(0, 2, 3)])
+    slices = portable(striped.model, striped.views)
+    assert {"SLICE", "CONCATENATION"} <= {operator.code for operator in slices.main.operators}
+    inputs = random_inputs(made, 3, seed=0)
+    outputs = [run_model(write_model(item), inputs, engine=litert_engine(made)) for item in (made, slices)]
+    assert all(np.array_equal(first, second) for first, second in zip(*outputs, strict=True))

@@ -1,0 +1,383 @@
+"""Feature maps in horizontal stripes: a region of a network runs once for each stripe of its output's rows.
+
+A region is a sequence of operators that reads one tensor from outside and whose last operator writes the only tensor
+that is used outside. For each stripe, its operators are copied. A copy computes the rows that the stripe needs of its
+output, from rows of the region's input and of the other copies' outputs. Rows that two stripes need are computed twice;
+this is the price for tensors that are never complete.
+
+Copies read and write views: parts of the region's input and output, and of a copy's output of which another copy needs
+fewer rows. No operator moves data. `portable` writes the same computation with SLICE and CONCATENATION, for runtimes
+that do not follow the offsets of a plan.
+
+A copy of a kernel with padding SAME pads its own input, wherever the stripe is. In the first stripe the padding before
+the first row is the original one, in the last stripe that after the last row. Elsewhere, the first or the last rows of
+such a copy are computed from padding instead of the rows of other stripes; views skip them. Their number, and with
+strides the first row of the input, are chosen so that all other rows are those of the original operator. An operator
+that needs no padding along its rows because the stripe is inside the image, and has none along its columns, is copied
+with padding VALID, and computes no row in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from edgetool.errors import UsageError
+from edgetool.model.draft import Draft
+from edgetool.model.types import DType, Graph, Model, Operator, Tensor
+from edgetool.model.views import View
+from edgetool.operators.registry import entry_of, operator_costs
+from edgetool.operators.rows import ROWS, RowInput, images_of
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Operators of the main graph by position, the first and the last inclusive, and the number of stripes."""
+
+    first: int
+    last: int
+    stripes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of an image from `first` up to, but without, `end`; outside the image they are computed in vain."""
+
+    first: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.end - self.first
+
+    def union(self, other: Rows) -> Rows:
+        """Return the rows from the first to the last of both."""
+        return Rows(min(self.first, other.first), max(self.end, other.end))
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One operator of a region in one stripe.
+
+    operator: its position in the main graph. rows: what it computes of the output. inputs: the rows of each input that
+    is read by rows, by position. padding: that of the copy, if it is not that of the operator. pads: the rows that
+    PAD adds before and after.
+    """
+
+    operator: int
+    rows: Rows
+    inputs: tuple[tuple[int, Rows], ...]
+    padding: str | None = None
+    pads: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The tensors of a region: what it reads from outside, and what is used outside."""
+
+    source: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Striped:
+    """A model in stripes, its views, and the multiply-accumulates beyond those of the original model."""
+
+    model: Model
+    views: tuple[View, ...]
+    extra_macs: int
+
+
+def row_inputs(graph: Graph, operator: Operator) -> tuple[RowInput, ...]:
+    """Return the inputs of which the operator reads rows; none if it cannot be computed in stripes."""
+    entry = entry_of(operator)
+    if entry is None or entry.rows is None or len(operator.outputs) != 1:
+        return ()
+    items = tuple(entry.rows(operator, graph))
+    images = [operator.inputs[item.input] for item in items]
+    if not images or not images_of(graph, [*images, operator.outputs[0]]):
+        return ()
+    is_computed = all(graph.tensors[index].data is None and not graph.tensors[index].is_variable for index in images)
+    return items if is_computed else ()
+
+
+def interface(graph: Graph, first: int, last: int) -> Interface | None:
+    """Return the tensors of a region, None if the operators from first to last are none."""
+    operators = graph.operators[first : last + 1]
+    written = {operator.outputs[0] for operator in operators if operator.outputs}
+    result = operators[-1].outputs[0] if operators and operators[-1].outputs else -1
+    sources = set()
+    for operator in operators:
+        by_rows = {operator.inputs[item.input] for item in row_inputs(graph, operator)}
+        if not by_rows:
+            return None
+        others = {index for index in operator.inputs if index >= 0} - by_rows
+        if any(graph.tensors[index].data is None for index in others):
+            return None
+        sources |= by_rows - written
+    outside = (*graph.operators[:first], *graph.operators[last + 1 :])
+    used = {index for operator in outside for index in (*operator.inputs, *operator.outputs)} | {*graph.outputs}
+    inside = {index for operator in operators for index in operator.inputs}
+    is_single = len(sources) == 1 and not (written - {result}) & used and result not in inside
+    if not is_single or len(written) != len(operators) or written & {*graph.inputs, *sources}:
+        return None
+    return Interface(sources.pop(), result)
+
+
+def copies(graph: Graph, region: Region) -> tuple[tuple[Copy, ...], ...] | None:
+    """Return the copies of each stripe of a region, in the order in which they run; None if a stripe cannot be
+    computed, or the operators are no region.
+    """
+    if interface(graph, region.first, region.last) is None:
+        return None
+    height = graph.tensors[graph.operators[region.last].outputs[0]].shape[ROWS]
+    if not 1 <= region.stripes <= height:
+        return None
+    stripes = []
+    for number in range(region.stripes):
+        rows = Rows(number * height // region.stripes, (number + 1) * height // region.stripes)
+        stripe = _stripe(graph, region, rows)
+        if stripe is None:
+            return None
+        stripes.append(stripe)
+    return tuple(stripes)
+
+
+def _stripe(graph: Graph, region: Region, rows: Rows) -> tuple[Copy, ...] | None:
+    """Return the copies that compute these rows of the region's output."""
+    needed = {graph.operators[region.last].outputs[0]: rows}
+    result = []
+    for position in reversed(range(region.first, region.last + 1)):
+        operator = graph.operators[position]
+        wanted = needed.get(operator.outputs[0])
+        if wanted is None:
+            return None
+        copy = _copy(graph, position, wanted, exact=position == region.last)
+        if copy is None:
+            return None
+        for place, item in copy.inputs:
+            index = operator.inputs[place]
+            needed[index] = item if index not in needed else needed[index].union(item)
+        result.append(copy)
+    return tuple(reversed(result))
+
+
+def _copy(graph: Graph, position: int, needed: Rows, *, exact: bool) -> Copy | None:
+    """Return the copy of an operator that computes the needed rows with the fewest others; with `exact`, none."""
+    operator = graph.operators[position]
+    items = row_inputs(graph, operator)
+    if items[0].outside == "constant":
+        return _padding(position, items[0], needed)
+    if items[0].rows.kernel == items[0].rows.stride == 1 and not items[0].rows.pad:
+        return Copy(position, needed, tuple((item.input, needed) for item in items))
+    best = min(
+        _windows(graph, operator, items[0], needed), key=lambda found: (found[1].count, found[0].count), default=None
+    )
+    if best is None or (exact and best[1] != needed):
+        return None
+    read, rows, padding = best
+    return Copy(position, rows, ((items[0].input, read),), padding)
+
+
+def _padding(position: int, item: RowInput, needed: Rows) -> Copy | None:
+    """Return the copy of an operator that pads."""
+    before, size = item.rows.pad, item.rows.size
+    read = Rows(max(0, needed.first - before), min(size, needed.end - before))
+    if read.count < 1:
+        return None
+    pads = max(0, before - needed.first), max(0, needed.end - before - size)
+    return Copy(position, needed, ((item.input, read),), pads=pads)
+
+
+def _windows(graph: Graph, operator: Operator, item: RowInput, needed: Rows) -> Iterator[tuple[Rows, Rows, str | None]]:
+    """Yield input rows, the output rows that a copy computes from them, and its padding; the needed rows are right."""
+    axis = item.rows
+    extent = (axis.kernel - 1) * axis.dilation + 1
+    first, end = needed.first * axis.stride - axis.pad, (needed.end - 1) * axis.stride - axis.pad + extent
+    inside = Rows(max(first, 0), min(end, axis.size))
+    is_inside = inside == Rows(first, end)
+    if is_inside and (item.outside == "nothing" or not _pads_columns(graph, operator)):
+        yield inside, needed, "VALID"
+    if item.outside == "nothing" or inside.count < 1:
+        return
+    reach = extent + axis.stride
+    for start in range(inside.first, max(0, inside.first - reach) - 1, -1):
+        for stop in range(inside.end, min(axis.size, inside.end + reach) + 1):
+            count = -(-(stop - start) // axis.stride)
+            pad = max((count - 1) * axis.stride + extent - (stop - start), 0) // 2
+            row, phase = divmod(start - pad + axis.pad, axis.stride)
+            if not phase and row <= needed.first and row + count >= needed.end:
+                yield Rows(start, stop), Rows(row, row + count), None
+
+
+def _pads_columns(graph: Graph, operator: Operator) -> bool:
+    """Return whether the windows of an operator reach beyond the columns of its input, or would be fewer if not."""
+    source, result = graph.tensors[operator.inputs[0]], graph.tensors[operator.outputs[0]]
+    assert operator.options is not None
+    fields = dict(operator.options.fields)
+    taps = fields["filter_width"] if "filter_width" in fields else graph.tensors[operator.inputs[1]].shape[2]
+    stride, dilation = fields["stride_w"], fields.get("dilation_w_factor", 1)
+    assert isinstance(taps, int)
+    assert isinstance(stride, int)
+    assert isinstance(dilation, int)
+    extent = (taps - 1) * dilation + 1
+    return (source.shape[2] - extent) // stride + 1 != result.shape[2] or (
+        result.shape[2] - 1
+    ) * stride + extent > source.shape[2]
+
+
+def stripe(model: Model, regions: Iterable[Region]) -> Striped:
+    """Return the model with these regions in stripes; it only runs with an offline plan that follows its views.
+
+    Raises UsageError for operators that are no region, or of which some stripe cannot be computed.
+    """
+    graph = model.main
+    by_first = {region.first: region for region in regions}
+    builder = _Builder(model)
+    position = 0
+    while position < len(graph.operators):
+        region = by_first.get(position)
+        if region is None:
+            builder.keep(graph.operators[position])
+            position += 1
+            continue
+        stripes = copies(graph, region)
+        if stripes is None:
+            raise UsageError(
+                f"the operators {region.first} to {region.last} cannot run in {region.stripes} stripes",
+                fix="choose operators between two tensors, that compute images row by row",
+            )
+        builder.add(region, stripes)
+        position = region.last + 1
+    return builder.finish()
+
+
+class _Builder:
+    """The operators and views of a model in stripes."""
+
+    def __init__(self, model: Model) -> None:
+        self.original = model
+        self.graph = model.main
+        self.draft = Draft(model)
+        self.operators: list[Operator] = []
+        self.views: dict[int, tuple[int, int]] = {}
+        self._parts: dict[tuple[int, Rows], int] = {}
+
+    def keep(self, operator: Operator) -> None:
+        """Add an operator that runs as it is."""
+        self.operators.append(operator)
+
+    def add(self, region: Region, stripes: Sequence[Sequence[Copy]]) -> None:
+        """Add the copies of a region."""
+        result = self.graph.operators[region.last].outputs[0]
+        for number, stripe_copies in enumerate(stripes):
+            # The tensor with the computed rows of each tensor of the region, and the rows.
+            computed: dict[int, tuple[int, Rows]] = {}
+            for copy in stripe_copies:
+                operator = self.graph.operators[copy.operator]
+                inputs = list(operator.inputs)
+                for place, rows in copy.inputs:
+                    whole = self.graph.tensors[inputs[place]]
+                    index, first = computed.get(inputs[place], (inputs[place], Rows(0, whole.shape[ROWS])))
+                    inputs[place] = self._part(index, Rows(rows.first - first.first, rows.end - first.first))
+                output = operator.outputs[0]
+                if output == result:
+                    index = self._part(output, copy.rows)
+                else:
+                    index = self._tensor(output, copy.rows.count, f"stripe{number}")
+                computed[output] = index, copy.rows
+                self._copy(operator, copy, inputs, index)
+
+    def _copy(self, operator: Operator, copy: Copy, inputs: list[int], output: int) -> None:
+        if copy.pads is not None:
+            paddings = self.draft.tensors[inputs[1]]
+            values = self.draft.values(inputs[1])
+            assert values is not None
+            changed = values.reshape(-1, 2).copy()
+            changed[ROWS] = copy.pads
+            inputs[1] = self.draft.constant(paddings.name, changed.reshape(values.shape), dtype=paddings.dtype)
+        clone = self.draft.copy(operator, inputs, [output])
+        if copy.padding is not None and operator.options is not None:
+            fields = tuple(
+                (name, copy.padding if name == "padding" else value) for name, value in operator.options.fields
+            )
+            clone = replace(clone, options=replace(operator.options, fields=fields))
+        self.operators.append(clone)
+
+    def _part(self, tensor: int, rows: Rows) -> int:
+        """Return the view of rows of a tensor: itself, if it has no others."""
+        whole = self.draft.tensors[tensor]
+        if rows == Rows(0, whole.shape[ROWS]):
+            return tensor
+        if (tensor, rows) not in self._parts:
+            index = self._tensor(tensor, rows.count, f"rows{rows.first}")
+            self._parts[tensor, rows] = index
+            self.views[index] = tensor, rows.first * row_bytes(whole)
+        return self._parts[tensor, rows]
+
+    def _tensor(self, like: int, rows: int, suffix: str) -> int:
+        source = self.draft.tensors[like]
+        shape = (source.shape[0], rows, *source.shape[2:])
+        # Converters join the names of fused layers with semicolons.
+        name = f"{source.name.partition(';')[0]}/{suffix}"
+        return self.draft.tensor(name, shape, source.dtype, source.quantization)
+
+    def finish(self) -> Striped:
+        """Return the result, with the tensors numbered anew."""
+        self.draft.replace_all(self.operators)
+        parents = {parent for parent, _ in self.views.values()}
+        numbers = self.draft.numbering(parents)
+        model = self.draft.finish(parents)
+        views = sorted((numbers[index], numbers[parent], offset) for index, (parent, offset) in self.views.items())
+        extra = _total_macs(model) - _total_macs(self.original)
+        return Striped(model, tuple(View(*view) for view in views), extra)
+
+
+def row_bytes(tensor: Tensor) -> int:
+    """Return the bytes of a row of an image."""
+    return tensor.size_bytes // tensor.shape[ROWS]
+
+
+def _total_macs(model: Model) -> int:
+    return sum(cost.macs for cost in operator_costs(model))
+
+
+def portable(model: Model, views: Sequence[View]) -> Model:
+    """Return a model that computes the same without views, with SLICE and CONCATENATION.
+
+    A view that no operator writes becomes a SLICE of its parent; a parent that no operator writes becomes the
+    CONCATENATION of the views that operators write. Raises UsageError if these do not make up the parent.
+    """
+    draft = Draft(model)
+    graph = model.main
+    writes = {output for operator in graph.operators for output in operator.outputs}
+    written = {*graph.inputs, *writes}
+    parents: Mapping[int, list[View]] = {view.parent: [] for view in views}
+    for view in sorted(views, key=lambda view: view.offset):
+        parents[view.parent].append(view)
+    for parent, parts in parents.items():
+        if parent not in written:
+            _concatenate(draft, parent, [view.tensor for view in parts if view.tensor in written])
+    for view in views:
+        if view.tensor not in written:
+            _slice(draft, view)
+    return draft.finish()
+
+
+def _concatenate(draft: Draft, parent: int, parts: list[int]) -> None:
+    if sum(draft.tensors[part].shape[ROWS] for part in parts) != draft.tensors[parent].shape[ROWS]:
+        raise UsageError(
+            f"the views of tensor {parent} are not all of its rows", fix="create the file again without stripes"
+        )
+    last = [operator for operator in draft.operators if set(operator.outputs) & set(parts)][-1]
+    draft.insert_after(last, draft.make("CONCATENATION", parts, [parent], axis=ROWS, fused_activation_function="NONE"))
+
+
+def _slice(draft: Draft, view: View) -> None:
+    tensor, parent = draft.tensors[view.tensor], draft.tensors[view.parent]
+    first = view.offset // row_bytes(parent)
+    begin = draft.constant(f"{tensor.name}/begin", [0, first, 0, 0], dtype=DType.INT32)
+    size = draft.constant(f"{tensor.name}/size", list(tensor.shape), dtype=DType.INT32)
+    reader = draft.consumers(view.tensor)[0]
+    draft.insert_before(reader, draft.make("SLICE", [view.parent, begin, size], [view.tensor]))
