@@ -25,7 +25,7 @@ from edgetool.model.types import Model
 from edgetool.model.views import View, views_of, with_views
 from edgetool.model.writer import write_model
 from edgetool.operators.registry import operator_costs
-from edgetool.passes.stripes import Region, Striped, copies, interface, portable, stripe
+from edgetool.passes.stripes import Region, RowGraph, Striped, portable, stripe
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.memory.account_net import Net
@@ -55,7 +55,7 @@ CONV, DEPTHWISE, POOL = "CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D"
 
 def test_copies_read_what_their_rows_need() -> None:
     made = convolutions((DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"))
-    stripes = copies(made.main, Region(0, 1, 3))
+    stripes = RowGraph(made.main).copies(Region(0, 1, 3))
     assert stripes is not None
     rows = [[((c.inputs[0][1].first, c.inputs[0][1].end), (c.rows.first, c.rows.end)) for c in s] for s in stripes]
     # At the image's border, a row is padding; elsewhere, the first and the last row are computed in vain.
@@ -75,7 +75,7 @@ def test_copies_read_what_their_rows_need() -> None:
 
 def test_valid_convolutions_compute_no_row_in_vain() -> None:
     made = convolutions((CONV, 3, 1, "VALID"), (CONV, 1, 1, "VALID"), height=14)
-    stripes = copies(made.main, Region(0, 1, 3))
+    stripes = RowGraph(made.main).copies(Region(0, 1, 3))
     assert stripes is not None
     assert [(s[0].inputs[0][1].first, s[0].inputs[0][1].end, s[0].rows.count) for s in stripes] == [
         (0, 6, 4),
@@ -87,7 +87,7 @@ def test_valid_convolutions_compute_no_row_in_vain() -> None:
 
 def test_strides_keep_their_phase() -> None:
     made = convolutions((DEPTHWISE, 3, 2, "SAME"), (CONV, 1, 1, "SAME"), height=16)
-    stripes = copies(made.main, Region(0, 1, 2))
+    stripes = RowGraph(made.main).copies(Region(0, 1, 2))
     assert stripes is not None
     # 16 rows have one row of padding, behind the last; so have 10, which begin at an even row.
     assert [(s[0].inputs[0][1].first, s[0].inputs[0][1].end, s[0].rows.count) for s in stripes] == [
@@ -98,10 +98,10 @@ def test_strides_keep_their_phase() -> None:
 
 def test_what_is_no_region() -> None:
     made = convolutions((CONV, 1, 1, "SAME"), (CONV, 3, 1, "SAME"), (CONV, 1, 1, "SAME"))
-    assert interface(made.main, 0, 2) is not None
+    assert RowGraph(made.main).interface(0, 2) is not None
     # The rows around a stripe would be overwritten by rows computed in vain.
-    assert copies(made.main, Region(0, 1, 2)) is None
-    assert copies(made.main, Region(0, 2, 13)) is None
+    assert RowGraph(made.main).copies(Region(0, 1, 2)) is None
+    assert RowGraph(made.main).copies(Region(0, 2, 13)) is None
     with pytest.raises(UsageError, match="the operators 0 to 1 cannot run in 2 stripes"):
         stripe(made, [Region(0, 1, 2)])
     net = Net()
@@ -110,15 +110,15 @@ def test_what_is_no_region() -> None:
     z = net.op("ADD", [y, x])
     both = net.model([x], [z, y])
     # Two tensors are used outside.
-    assert interface(both.main, 0, 1) is None
-    assert interface(both.main, 1, 1) is None
-    assert interface(both.main, 0, 0) is not None
+    assert RowGraph(both.main).interface(0, 1) is None
+    assert RowGraph(both.main).interface(1, 1) is None
+    assert RowGraph(both.main).interface(0, 0) is not None
     net = Net()
     x = net.arena(1, 8, 4, 2)
     vector = net.noise(8, 4, 2, scale=1 / 16)
     repeated = net.model([x], [net.op("ADD", [x, vector])])
     # The rows of an operand of three dimensions are along its first one.
-    assert interface(repeated.main, 0, 0) is None
+    assert RowGraph(repeated.main).interface(0, 0) is None
 
 
 def regions(made: Model, random: Random) -> Iterator[Region]:
@@ -128,7 +128,7 @@ def regions(made: Model, random: Random) -> Iterator[Region]:
         last = min(first + random.randint(0, 6), count - 1)
         height = max((*made.main.tensors[made.main.operators[last].outputs[0]].shape[1:2], 2))
         region = Region(first, last, random.randint(2, min(height, 6)))
-        if copies(made.main, region) is not None:
+        if RowGraph(made.main).copies(region) is not None:
             yield region
             first = last
         first += 1

@@ -36,7 +36,7 @@ from edgetool.memory.overlaps import (
     without_aliases,
 )
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Proof
-from edgetool.memory.views import are_placeable, view_offsets, view_problem
+from edgetool.memory.views import view_offsets, view_problem
 from edgetool.model.edit import in_order
 from edgetool.model.metadata import COMPILED_OPERATORS, METADATA_NAME, keeps_own_plan, unchecked_offsets
 from edgetool.model.types import Graph, Model, Operator
@@ -596,12 +596,6 @@ def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> P
         prepared = None if inputs.platform is None else prepare(model, inputs.platform, custom=inputs.custom)
         times = timeline(model) if prepared is None else prepared.times
     problem = _head(inputs, model, times, prepared)
-    if not are_placeable(inputs.views, problem):
-        raise UnsupportedModelError(
-            "views of tensors do not begin at multiples of 16 bytes, nor would the kernels' scratch buffers",
-            where=f"metadata {VIEWS_METADATA_NAME}",
-            fix="use other stripes, or a target whose kernels need no scratch buffers",
-        )
     strategy = request.strategy or "optimal"
     if request.constants_in_ram:
         layout = require_valid(problem, solve(problem, effort, strategy=strategy))
@@ -648,11 +642,18 @@ def place_tensors(
     for layout in _layouts(problem, joint, effort, strategy):
         offsets: Offsets = view_offsets(views, _tensor_offsets(model, problem, layout))
         realised = tflm_layout(problem, offsets, whole)
+        if views and check_layout(problem, realised):
+            continue  # TFLM knows neither that views are not aligned, nor that their parents keep what is in them
         if best is None or realised.height < best[1].height:
             best = offsets, realised
         if best[1].height <= joint.height:
             break
-    assert best is not None
+    if best is None:
+        raise UnsupportedModelError(
+            "TFLM would place scratch buffers in tensors with views, or at offsets that are no multiples of 16 bytes",
+            where=f"metadata {VIEWS_METADATA_NAME}",
+            fix="use other stripes, or a target whose kernels need no scratch buffers",
+        )
     chosen, realised = best
     bounded = _bound_of_any_offsets(problem, joint, effort, strategy)
     proof: Proof = "none"
@@ -695,7 +696,12 @@ def _with_joined_scratch(problem: LayoutProblem, effort: Effort) -> tuple[int, .
     place = {index: number for number, group in enumerate(members) for index in group}
     joined = LayoutProblem(
         tuple(_joined([problem.buffers[index] for index in group]) for group in members),
-        tuple(replace(item, first=place[item.first], second=place[item.second]) for item in problem.overlaps),
+        # How far a single scratch buffer may overlap says nothing about all of them.
+        tuple(
+            replace(item, first=place[item.first], second=place[item.second])
+            for item in problem.overlaps
+            if not any(problem.buffers[index].is_scratch for index in (item.first, item.second))
+        ),
     )
     layout = solve(joined, effort)
     offsets = [0] * len(problem.buffers)

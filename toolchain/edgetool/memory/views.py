@@ -1,9 +1,10 @@
 """The layout of models with views: which bytes of a tensor are in use when, and how far tensors may therefore overlap.
 
 A tensor with views is written and read in parts, by several operators one after another. It is divided into cells, the
-largest parts that every operator writes and reads as a whole. A cell is in use from the operator that writes it to the
-last one that reads it. Two tensors A and B need not be disjoint: if at each moment the bytes of A in use begin at a
-or behind it, and those of B end at b or before it, then A may lie at any offset(A) - offset(B) >= max(b - a).
+largest parts that every operator writes and reads as a whole. A cell is in use from an operator that writes it to the
+last one that reads it before another one writes it. Two tensors A and B need not be disjoint: if at each moment the
+bytes of A in use begin at a or behind it, and those of B end at b or before it, then A may lie at any
+offset(A) - offset(B) >= max(b - a).
 
 At an operator that reads a part of A for the last time and writes a part of B, what the kernel permits for the two
 parts replaces the condition for their bytes. It holds for the offsets of the parts.
@@ -18,12 +19,12 @@ from itertools import pairwise
 
 from edgetool.memory.lifetimes import DEAD, Timeline
 from edgetool.memory.overlaps import OperatorOverlaps
-from edgetool.memory.problem import ARENA_ALIGNMENT, Buffer, LayoutProblem, Lifetime, Overlap, aligned
+from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime, Overlap, aligned
 from edgetool.model.types import Graph, Model
 from edgetool.model.views import View
 from edgetool.operators.call import arena_bytes
 
-BEFORE_ALL = -2  # a cell that is read but never written is in use before everything else
+BEFORE_ALL, ALWAYS = -2, 2**31  # a cell that is read before it is written is in use before everything else
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,6 @@ def view_problem(
     return LayoutProblem(tuple(buffers), tuple(pairs))
 
 
-def are_placeable(views: Sequence[View], problem: LayoutProblem) -> bool:
-    """Return whether TFLM aligns scratch buffers: it places them right behind tensors, and does not round offsets."""
-    is_aligned = all(view.offset % ARENA_ALIGNMENT == 0 for view in views)
-    return is_aligned or not any(buffer.is_scratch for buffer in problem.buffers)
-
-
 def view_offsets(views: Sequence[View], offsets: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], int]:
     """Return the offsets of all tensors, given those of all but the views."""
     placed = dict(offsets)
@@ -158,11 +153,15 @@ class _Accesses:
         result = []
         for start, end in pairwise(ends):
             cell = _Range(start, end)
-            written = [moment for part, moment in writes if whole or part.contains(cell)]
+            written = sorted(moment for part, moment in writes if whole or part.contains(cell))
             read = [moment for part, moment in reads if whole or part.contains(cell)]
-            if written or read:
-                first = min(written, default=BEFORE_ALL)
-                result.append(_Cell(cell, min([first, *read]), max([first, *read, *written])))
+            if whole and written:
+                result.append(_Cell(cell, written[0], max(*written, *read)))
+                continue
+            if read and min(read) < min(written, default=ALWAYS):
+                written.insert(0, BEFORE_ALL)
+            for moment, following in pairwise([*written, ALWAYS]):
+                result.append(_Cell(cell, moment, max([moment, *(r for r in read if moment <= r <= following)])))
         return tuple(result)
 
 

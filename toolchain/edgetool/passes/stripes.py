@@ -11,7 +11,8 @@ that do not follow the offsets of a plan.
 
 A copy of a kernel with padding SAME pads its own input, wherever the stripe is. In the first stripe the padding before
 the first row is the original one, in the last stripe that after the last row. Elsewhere, the first or the last rows of
-such a copy are computed from padding instead of the rows of other stripes; views skip them. Their number, and with
+such a copy are computed from padding instead of the rows of other stripes; views skip them. In the region's output,
+only rows behind those of the stripe may be wrong, because the next stripe writes them again. Their number, and with
 strides the first row of the input, are chosen so that all other rows are those of the original operator. An operator
 that needs no padding along its rows because the stripe is inside the image, and has none along its columns, is copied
 with padding VALID, and computes no row in vain.
@@ -102,82 +103,107 @@ def row_inputs(graph: Graph, operator: Operator) -> tuple[RowInput, ...]:
     return items if is_computed else ()
 
 
-def interface(graph: Graph, first: int, last: int) -> Interface | None:
-    """Return the tensors of a region, None if the operators from first to last are none."""
-    operators = graph.operators[first : last + 1]
-    written = {operator.outputs[0] for operator in operators if operator.outputs}
-    result = operators[-1].outputs[0] if operators and operators[-1].outputs else -1
-    sources = set()
-    for operator in operators:
-        by_rows = {operator.inputs[item.input] for item in row_inputs(graph, operator)}
-        if not by_rows:
+class RowGraph:
+    """The operators of a main graph that can be copied for stripes, and the copies that were already computed."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.inputs = tuple(row_inputs(graph, operator) for operator in graph.operators)
+        self._copies: dict[tuple[int, Rows, bool], Copy | None] = {}
+        self._uses: dict[int, list[int]] = {}
+        for position, operator in enumerate(graph.operators):
+            for index in {*operator.inputs, *operator.outputs}:
+                self._uses.setdefault(index, []).append(position)
+
+    def interface(self, first: int, last: int) -> Interface | None:
+        """Return the tensors of a region, None if the operators from first to last are none."""
+        graph, span = self.graph, range(first, last + 1)
+        written = [graph.operators[position].outputs[0] for position in span if self.inputs[position]]
+        if len(set(written)) < len(span):
             return None
-        others = {index for index in operator.inputs if index >= 0} - by_rows
-        if any(graph.tensors[index].data is None for index in others):
+        sources = set()
+        for position in span:
+            operator = graph.operators[position]
+            by_rows = {operator.inputs[item.input] for item in self.inputs[position]}
+            if any(index >= 0 and graph.tensors[index].data is None for index in {*operator.inputs} - by_rows):
+                return None
+            sources |= by_rows - {*written}
+        result = written.pop()
+        inside = {index for position in span for index in graph.operators[position].inputs}
+        is_used = any(index in graph.outputs or not {*self._uses[index]} <= {*span} for index in written)
+        is_input = not {*written, result}.isdisjoint((*graph.inputs, *sources))
+        return (
+            None if len(sources) != 1 or is_used or is_input or result in inside else Interface(sources.pop(), result)
+        )
+
+    def copies(self, region: Region) -> tuple[tuple[Copy, ...], ...] | None:
+        """Return the copies of each stripe of a region, in the order in which they run; None if a stripe cannot be
+        computed, or the operators are no region.
+        """
+        if self.interface(region.first, region.last) is None:
             return None
-        sources |= by_rows - written
-    outside = (*graph.operators[:first], *graph.operators[last + 1 :])
-    used = {index for operator in outside for index in (*operator.inputs, *operator.outputs)} | {*graph.outputs}
-    inside = {index for operator in operators for index in operator.inputs}
-    is_single = len(sources) == 1 and not (written - {result}) & used and result not in inside
-    if not is_single or len(written) != len(operators) or written & {*graph.inputs, *sources}:
-        return None
-    return Interface(sources.pop(), result)
-
-
-def copies(graph: Graph, region: Region) -> tuple[tuple[Copy, ...], ...] | None:
-    """Return the copies of each stripe of a region, in the order in which they run; None if a stripe cannot be
-    computed, or the operators are no region.
-    """
-    if interface(graph, region.first, region.last) is None:
-        return None
-    height = graph.tensors[graph.operators[region.last].outputs[0]].shape[ROWS]
-    if not 1 <= region.stripes <= height:
-        return None
-    stripes = []
-    for number in range(region.stripes):
-        rows = Rows(number * height // region.stripes, (number + 1) * height // region.stripes)
-        stripe = _stripe(graph, region, rows)
-        if stripe is None:
+        height = self.height(region.last)
+        if not 1 <= region.stripes <= height:
             return None
-        stripes.append(stripe)
-    return tuple(stripes)
+        stripes = []
+        for number in range(region.stripes):
+            rows = Rows(number * height // region.stripes, (number + 1) * height // region.stripes)
+            stripe = self._stripe(region, rows)
+            if stripe is None:
+                return None
+            stripes.append(stripe)
+        return tuple(stripes)
+
+    def height(self, position: int) -> int:
+        """Return the number of rows that an operator writes."""
+        return self.graph.tensors[self.graph.operators[position].outputs[0]].shape[ROWS]
+
+    def _stripe(self, region: Region, rows: Rows) -> tuple[Copy, ...] | None:
+        """Return the copies that compute these rows of the region's output."""
+        needed = {self.graph.operators[region.last].outputs[0]: rows}
+        result = []
+        for position in reversed(range(region.first, region.last + 1)):
+            operator = self.graph.operators[position]
+            wanted = needed.get(operator.outputs[0])
+            if wanted is None:
+                return None
+            copy = self._copy(position, wanted, in_place=position == region.last)
+            if copy is None:
+                return None
+            for place, item in copy.inputs:
+                index = operator.inputs[place]
+                needed[index] = item if index not in needed else needed[index].union(item)
+            result.append(copy)
+        return tuple(reversed(result))
+
+    def _copy(self, position: int, needed: Rows, *, in_place: bool) -> Copy | None:
+        """Return the copy of an operator that computes the needed rows with the fewest others.
+
+        in_place: whether it writes to the complete output. Only rows that a later stripe computes again may be wrong.
+        """
+        key = position, needed, in_place
+        if key not in self._copies:
+            limits = Rows(needed.first, self.height(position)) if in_place else None
+            self._copies[key] = _copy(self.graph, position, self.inputs[position], needed, limits)
+        return self._copies[key]
 
 
-def _stripe(graph: Graph, region: Region, rows: Rows) -> tuple[Copy, ...] | None:
-    """Return the copies that compute these rows of the region's output."""
-    needed = {graph.operators[region.last].outputs[0]: rows}
-    result = []
-    for position in reversed(range(region.first, region.last + 1)):
-        operator = graph.operators[position]
-        wanted = needed.get(operator.outputs[0])
-        if wanted is None:
-            return None
-        copy = _copy(graph, position, wanted, exact=position == region.last)
-        if copy is None:
-            return None
-        for place, item in copy.inputs:
-            index = operator.inputs[place]
-            needed[index] = item if index not in needed else needed[index].union(item)
-        result.append(copy)
-    return tuple(reversed(result))
-
-
-def _copy(graph: Graph, position: int, needed: Rows, *, exact: bool) -> Copy | None:
-    """Return the copy of an operator that computes the needed rows with the fewest others; with `exact`, none."""
-    operator = graph.operators[position]
-    items = row_inputs(graph, operator)
+def _copy(graph: Graph, position: int, items: Sequence[RowInput], needed: Rows, limits: Rows | None) -> Copy | None:
+    rows = items[0].rows
     if items[0].outside == "constant":
         return _padding(position, items[0], needed)
-    if items[0].rows.kernel == items[0].rows.stride == 1 and not items[0].rows.pad:
+    if rows.kernel == rows.stride == 1 and not rows.pad:
         return Copy(position, needed, tuple((item.input, needed) for item in items))
-    best = min(
-        _windows(graph, operator, items[0], needed), key=lambda found: (found[1].count, found[0].count), default=None
-    )
-    if best is None or (exact and best[1] != needed):
+    found = [
+        window
+        for window in _windows(graph, graph.operators[position], items[0], needed)
+        if limits is None or (limits.first <= window[1].first and window[1].end <= limits.end)
+    ]
+    best = min(found, key=lambda window: (window[1].count, window[0].count), default=None)
+    if best is None:
         return None
-    read, rows, padding = best
-    return Copy(position, rows, ((items[0].input, read),), padding)
+    read, computed, padding = best
+    return Copy(position, computed, ((items[0].input, read),), padding)
 
 
 def _padding(position: int, item: RowInput, needed: Rows) -> Copy | None:
@@ -233,6 +259,7 @@ def stripe(model: Model, regions: Iterable[Region]) -> Striped:
     Raises UsageError for operators that are no region, or of which some stripe cannot be computed.
     """
     graph = model.main
+    rows = RowGraph(graph)
     by_first = {region.first: region for region in regions}
     builder = _Builder(model)
     position = 0
@@ -242,7 +269,7 @@ def stripe(model: Model, regions: Iterable[Region]) -> Striped:
             builder.keep(graph.operators[position])
             position += 1
             continue
-        stripes = copies(graph, region)
+        stripes = rows.copies(region)
         if stripes is None:
             raise UsageError(
                 f"the operators {region.first} to {region.last} cannot run in {region.stripes} stripes",
@@ -318,10 +345,9 @@ class _Builder:
 
     def _tensor(self, like: int, rows: int, suffix: str) -> int:
         source = self.draft.tensors[like]
-        shape = (source.shape[0], rows, *source.shape[2:])
         # Converters join the names of fused layers with semicolons.
         name = f"{source.name.partition(';')[0]}/{suffix}"
-        return self.draft.tensor(name, shape, source.dtype, source.quantization)
+        return self.draft.tensor(name, _with_rows(source, rows), source.dtype, source.quantization)
 
     def finish(self) -> Striped:
         """Return the result, with the tensors numbered anew."""
@@ -347,7 +373,8 @@ def portable(model: Model, views: Sequence[View]) -> Model:
     """Return a model that computes the same without views, with SLICE and CONCATENATION.
 
     A view that no operator writes becomes a SLICE of its parent; a parent that no operator writes becomes the
-    CONCATENATION of the views that operators write. Raises UsageError if these do not make up the parent.
+    CONCATENATION of the views that operators write, each up to the first row of the next one. Raises UsageError if
+    these do not make up the parent.
     """
     draft = Draft(model)
     graph = model.main
@@ -358,26 +385,46 @@ def portable(model: Model, views: Sequence[View]) -> Model:
         parents[view.parent].append(view)
     for parent, parts in parents.items():
         if parent not in written:
-            _concatenate(draft, parent, [view.tensor for view in parts if view.tensor in written])
+            _concatenate(draft, parent, [view for view in parts if view.tensor in written])
     for view in views:
         if view.tensor not in written:
-            _slice(draft, view)
+            first = view.offset // row_bytes(draft.tensors[view.parent])
+            draft.insert_before(draft.consumers(view.tensor)[0], _slice(draft, view.parent, view.tensor, first))
     return draft.finish()
 
 
-def _concatenate(draft: Draft, parent: int, parts: list[int]) -> None:
-    if sum(draft.tensors[part].shape[ROWS] for part in parts) != draft.tensors[parent].shape[ROWS]:
+def _concatenate(draft: Draft, parent: int, views: Sequence[View]) -> None:
+    """Add the operators that write a parent behind those that write its views."""
+    whole = draft.tensors[parent]
+    starts = [view.offset // row_bytes(whole) for view in views]
+    heights = [draft.tensors[view.tensor].shape[ROWS] for view in views]
+    ends = [*starts[1:], whole.shape[ROWS]]
+    if starts[:1] != [0] or any(start + height < end for start, height, end in zip(starts, heights, ends, strict=True)):
         raise UsageError(
             f"the views of tensor {parent} are not all of its rows", fix="create the file again without stripes"
         )
-    last = [operator for operator in draft.operators if set(operator.outputs) & set(parts)][-1]
-    draft.insert_after(last, draft.make("CONCATENATION", parts, [parent], axis=ROWS, fused_activation_function="NONE"))
+    parts, operators = [], []
+    for view, start, height, end in zip(views, starts, heights, ends, strict=True):
+        part = view.tensor
+        if start + height > end:
+            part = draft.tensor(
+                f"{whole.name}/rows{start}", _with_rows(whole, end - start), whole.dtype, whole.quantization
+            )
+            operators.append(_slice(draft, view.tensor, part, 0))
+        parts.append(part)
+    tensors = {view.tensor for view in views}
+    last = [operator for operator in draft.operators if set(operator.outputs) & tensors][-1]
+    made = draft.make("CONCATENATION", parts, [parent], axis=ROWS, fused_activation_function="NONE")
+    draft.insert_after(last, *operators, made)
 
 
-def _slice(draft: Draft, view: View) -> None:
-    tensor, parent = draft.tensors[view.tensor], draft.tensors[view.parent]
-    first = view.offset // row_bytes(parent)
+def _with_rows(tensor: Tensor, rows: int) -> tuple[int, ...]:
+    return tensor.shape[0], rows, *tensor.shape[2:]
+
+
+def _slice(draft: Draft, source: int, part: int, first: int) -> Operator:
+    """Return the operator that copies a part of a tensor, from its row `first` on."""
+    tensor = draft.tensors[part]
     begin = draft.constant(f"{tensor.name}/begin", [0, first, 0, 0], dtype=DType.INT32)
     size = draft.constant(f"{tensor.name}/size", list(tensor.shape), dtype=DType.INT32)
-    reader = draft.consumers(view.tensor)[0]
-    draft.insert_before(reader, draft.make("SLICE", [view.parent, begin, size], [view.tensor]))
+    return draft.make("SLICE", [source, begin, size], [part])
