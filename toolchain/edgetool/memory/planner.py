@@ -609,7 +609,7 @@ def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> P
         from edgetool.memory.sharing.assign import shared_offsets
 
         shared = shared_offsets(problem, request.sharing, effort)
-        offsets = _tensor_offsets(model, problem, shared.offsets)
+        offsets = tensor_offsets(model, problem, shared.offsets)
         layout = tflm_layout(problem, offsets)
     require_valid(problem, layout)
     account = None if prepared is None else account_plan(prepared, offsets, _sharing(inputs, model, times))
@@ -640,7 +640,7 @@ def place_tensors(
     joint = solve(problem, effort, strategy=strategy)
     best: tuple[Offsets, Layout] | None = None
     for layout in _layouts(problem, joint, effort, strategy):
-        offsets: Offsets = view_offsets(views, _tensor_offsets(model, problem, layout))
+        offsets: Offsets = view_offsets(views, tensor_offsets(model, problem, layout))
         realised = tflm_layout(problem, offsets, whole)
         if views and check_layout(problem, realised):
             continue  # TFLM knows neither that views are not aligned, nor that their parents keep what is in them
@@ -716,7 +716,7 @@ def _joined(buffers: list[Buffer]) -> Buffer:
     return replace(buffers[0], size_bytes=sum(buffer.aligned_bytes for buffer in buffers))
 
 
-def _tensor_offsets(model: Model, problem: LayoutProblem, offsets: Sequence[int]) -> Offsets:
+def tensor_offsets(model: Model, problem: LayoutProblem, offsets: Sequence[int]) -> Offsets:
     """Return what an offline plan fixes: tensors, except those that TFLM would mistake for variables."""
     excluded = _mistaken_for_variables(model)
     return {

@@ -9,14 +9,17 @@ best of them, are then planned as they would be written, and the exact arenas ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from edgetool.errors import UnsupportedModelError
+from edgetool.memory.account import account_plan, head_problem, prepare
 from edgetool.memory.bound import live_bytes
-from edgetool.memory.planner import Plan, PlanRequest, plan_memory
+from edgetool.memory.layout.solve import quick_offsets
+from edgetool.memory.overlaps import OperatorOverlaps, operator_overlaps
+from edgetool.memory.planner import Plan, PlanRequest, plan_memory, tensor_offsets
 from edgetool.memory.problem import Effort, aligned
+from edgetool.memory.views import view_offsets, view_problem
 from edgetool.model.types import Graph, Model
 from edgetool.model.views import with_views
 from edgetool.operators.call import arena_bytes
@@ -29,8 +32,9 @@ STRIPES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 MAX_OPERATORS = 16  # of a region
 MAX_LIMITS = 60  # limits on the live bytes for which combinations are computed
 MAX_LABELS = 12  # partial combinations per operator, by tail and multiply-accumulates
-TRIED, IMPROVED = 8, 24  # combinations that are planned: by estimate, and changes to the best one
-TRIAL_NODES = 1_500  # search nodes for the layout of each
+TRIED, IMPROVED = 12, 60  # combinations whose arena is computed: by estimate, and changes to the best one
+TRIAL_ORDERS = 60  # of the buffers, for the layout of each
+NEVER = 2**62
 VIEWS_PER_COPY = 2  # tensors of a copy: its output, and on average a view
 
 
@@ -95,52 +99,44 @@ def plan_stripes(
     if base.account is None or len(model.subgraphs) > 1:
         return None
     total = sum(cost.macs for cost in operator_costs(model, custom))
-    search = _Search(model, base, int(total * max_extra_macs))
+    search = _Search(model, base, int(total * max_extra_macs), custom)
 
-    def planned(regions: tuple[Region, ...], limit: Effort) -> StripedPlan | None:
-        striped = stripe(model, regions)
-        if striped.extra_macs > search.budget:
-            return None
-        made = with_views(striped.model, striped.views)
-        options = replace(request, order="original", file_plan="replace", shrink=False)
-        try:
-            plan = plan_memory(made, platform, options, limit, custom=custom)
-        except UnsupportedModelError:
-            return None  # TFLM cannot align the scratch buffers of its kernels
-        return StripedPlan(striped, made, regions, plan)
+    known: dict[tuple[Region, ...], int] = {}
 
-    trial = replace(effort, node_limit=TRIAL_NODES)
-    known: dict[tuple[Region, ...], StripedPlan | None] = {}
-    best: StripedPlan | None = None
+    def arena(regions: tuple[Region, ...]) -> int:
+        """Return the size of the arena with a quick layout."""
+        if regions not in known:
+            known[regions] = search.trial_bytes(regions, platform, overlaps_of, keep_inputs=request.keep_inputs)
+        return known[regions]
 
-    def attempt(regions: tuple[Region, ...]) -> bool:
-        nonlocal best
-        if regions in known or effort.stop():
-            return False
-        known[regions] = found = planned(regions, trial)
-        if found is None or (best is not None and found.arena_bytes >= best.arena_bytes):
-            return False
-        best = found
-        return True
+    def overlaps_of(made: Model) -> OperatorOverlaps:
+        return operator_overlaps(made, platform) if request.overlap else {}
 
-    for regions in search.combinations()[:TRIED]:
-        attempt(regions)
-    while best is not None and len(known) < TRIED + IMPROVED:
-        if not any(attempt(regions) for regions in search.changed(best.regions) if len(known) < TRIED + IMPROVED):
+    tried = search.combinations()[:TRIED]
+    best = min(tried, key=arena, default=())
+    while best and len(known) < TRIED + IMPROVED and not effort.stop():
+        better = next((made for made in search.changed(best) if arena(made) < arena(best)), None)
+        if better is None:
             break
-    if best is None:
+        best = better
+    if not best or arena(best) >= base.account.bytes:
         return None
-    final = planned(best.regions, effort)
-    best = best if final is None or final.arena_bytes > best.arena_bytes else final
-    return best if best.arena_bytes < base.account.bytes else None
+    striped = stripe(model, best)
+    made = with_views(striped.model, striped.views)
+    options = replace(request, order="original", file_plan="replace", shrink=False)
+    final = StripedPlan(striped, made, best, plan_memory(made, platform, options, effort, custom=custom))
+    return final if final.arena_bytes < base.account.bytes else None
 
 
 class _Search:
     """The estimates of all regions, and their combinations."""
 
-    def __init__(self, model: Model, base: Plan, budget: int) -> None:
+    def __init__(
+        self, model: Model, base: Plan, budget: int, custom: Mapping[str, OperatorEntry] | None = None
+    ) -> None:
         assert base.account is not None
         self.model = model
+        self.custom = custom
         self.graph: Graph = model.main
         self.rows = RowGraph(self.graph)
         self.budget = budget
@@ -274,6 +270,29 @@ class _Search:
         before = {index for op in graph.operators[: region.first] for index in op.outputs} | {*graph.inputs}
         after = {index for op in graph.operators[region.last + 1 :] for index in op.inputs} | {*graph.outputs}
         return sum(aligned(arena_bytes(graph.tensors[index])) for index in (before & after) - ends if index >= 0)
+
+    def trial_bytes(
+        self,
+        regions: tuple[Region, ...],
+        platform: Platform,
+        overlaps_of: Callable[[Model], OperatorOverlaps],
+        *,
+        keep_inputs: bool,
+    ) -> int:
+        """Return the size of the arena with a quick layout, NEVER if there is none or if the regions exceed the
+        budget.
+        """
+        striped = stripe(self.model, regions)
+        if striped.extra_macs > self.budget:
+            return NEVER
+        model, views = striped.model, striped.views
+        prepared = prepare(model, platform, custom=self.custom)
+        whole = head_problem(prepared)
+        problem = view_problem(model, views, whole, prepared.times, overlaps_of(model), keep_inputs=keep_inputs)
+        offsets = view_offsets(views, tensor_offsets(model, problem, quick_offsets(problem, TRIAL_ORDERS)))
+        # Bounds of the whole problem, in which nothing overlaps, are quick, and have no effect.
+        realised = account_plan(prepared, offsets)
+        return realised.bytes
 
     def combinations(self) -> list[tuple[Region, ...]]:
         """Return combinations of regions by their estimated arena, the smallest first."""

@@ -90,20 +90,23 @@ def _least_union(group: Sequence[int], sizes: Sequence[int], distances: Distance
 
 def _exact_union(group: Sequence[int], sizes: Sequence[int], distances: Distances) -> int:
     """Return the fewest bytes, by trying all offsets at which each buffer is at a corner with an earlier one."""
-    best = sum(sizes[i] for i in group)
+    best, floor = sum(sizes[i] for i in group), max(sizes[i] for i in group)
     offsets = {group[0]: 0}
 
     def extend() -> None:
         nonlocal best
+        covered = _covered([(offset, offset + sizes[i]) for i, offset in offsets.items()])
+        if covered >= best:
+            return  # more buffers never cover fewer bytes
         if len(offsets) == len(group):
-            best = min(best, _covered([(offset, offset + sizes[i]) for i, offset in offsets.items()]))
+            best = covered
             return
         for i in group:
             if i in offsets:
                 continue
             places = {x + step for j, x in offsets.items() for step in _corners(i, j, sizes, distances)}
             for place in places:
-                if all(_is_allowed(i, place, j, x, sizes, distances) for j, x in offsets.items()):
+                if best > floor and all(_is_allowed(i, place, j, x, sizes, distances) for j, x in offsets.items()):
                     offsets[i] = place
                     extend()
                     del offsets[i]
