@@ -32,8 +32,9 @@ STRIPES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 MAX_OPERATORS = 16  # of a region
 MAX_LIMITS = 60  # limits on the live bytes for which combinations are computed
 MAX_LABELS = 12  # partial combinations per operator, by tail and multiply-accumulates
-TRIED, IMPROVED = 12, 60  # combinations whose arena is computed: by estimate, and changes to the best one
-TRIAL_ORDERS = 60  # of the buffers, for the layout of each
+TRIED, IMPROVED = 16, 36  # combinations whose arena is computed: by estimate, and changes to the best one
+TRIAL_ORDERS = 300  # of the buffers, for the layout of each
+FINALISTS, FINAL_ORDERS = 4, 2_000  # the combinations that are compared again, by better layouts
 NEVER = 2**62
 VIEWS_PER_COPY = 2  # tensors of a copy: its output, and on average a view
 
@@ -106,8 +107,11 @@ def plan_stripes(
     def arena(regions: tuple[Region, ...]) -> int:
         """Return the size of the arena with a quick layout."""
         if regions not in known:
-            known[regions] = search.trial_bytes(regions, platform, overlaps_of, keep_inputs=request.keep_inputs)
+            known[regions] = trial(regions, TRIAL_ORDERS)
         return known[regions]
+
+    def trial(regions: tuple[Region, ...], orders: int) -> int:
+        return search.trial_bytes(regions, platform, overlaps_of, orders, keep_inputs=request.keep_inputs)
 
     def overlaps_of(made: Model) -> OperatorOverlaps:
         return operator_overlaps(made, platform) if request.overlap else {}
@@ -119,8 +123,9 @@ def plan_stripes(
         if better is None:
             break
         best = better
-    if not best or arena(best) >= base.account.bytes:
+    if not best or arena(best) >= NEVER:
         return None
+    best = min(sorted(known, key=arena)[:FINALISTS], key=lambda made: trial(made, FINAL_ORDERS))
     striped = stripe(model, best)
     made = with_views(striped.model, striped.views)
     options = replace(request, order="original", file_plan="replace", shrink=False)
@@ -276,6 +281,7 @@ class _Search:
         regions: tuple[Region, ...],
         platform: Platform,
         overlaps_of: Callable[[Model], OperatorOverlaps],
+        orders: int,
         *,
         keep_inputs: bool,
     ) -> int:
@@ -289,7 +295,7 @@ class _Search:
         prepared = prepare(model, platform, custom=self.custom)
         whole = head_problem(prepared)
         problem = view_problem(model, views, whole, prepared.times, overlaps_of(model), keep_inputs=keep_inputs)
-        offsets = view_offsets(views, tensor_offsets(model, problem, quick_offsets(problem, TRIAL_ORDERS)))
+        offsets = view_offsets(views, tensor_offsets(model, problem, quick_offsets(problem, orders)))
         # Bounds of the whole problem, in which nothing overlaps, are quick, and have no effect.
         realised = account_plan(prepared, offsets)
         return realised.bytes
@@ -298,12 +304,17 @@ class _Search:
         """Return combinations of regions by their estimated arena, the smallest first."""
         limits = sorted({step.live_bytes for step in self.steps.values()} | {*self.live})
         limits = limits[:: max(1, len(limits) // MAX_LIMITS)]
-        found: dict[tuple[Region, ...], int] = {}
+        found = {(region,): self._estimate(step) for region, step in self.steps.items()}
         for limit in limits:
             for label in self._path(limit):
                 if label.regions:
                     found[label.regions] = self.tail_bytes + label.tail_bytes + label.live_bytes
         return sorted((r for r in found if found[r] < self.arena_bytes), key=lambda r: (found[r], len(r)))
+
+    def _estimate(self, step: _Step) -> int:
+        """Return the estimated arena with a single region."""
+        outside = [*self.live[: step.region.first], *self.live[step.region.last + 1 :]]
+        return self.tail_bytes + step.tail_bytes + max([step.live_bytes, *outside])
 
     def _path(self, limit: int) -> list[_Label]:
         """Return the best combinations with at most this number of live bytes."""
