@@ -227,6 +227,7 @@ RULES: Mapping[str, FindingRule] = {
     "shared-arena-too-large": FindingRule(_ERROR, "The arena that the models share does not fit in its memory region."),
     "shared-buffers": FindingRule(_NOTE, "The number and the size of the buffers that the tensors share."),
     "shared-names": FindingRule(_NOTE, "Tensors have the same name as another tensor."),
+    "stripes": FindingRule(_NOTE, "Which operators run in stripes, what that costs, and what it saves."),
     "shrunk": FindingRule(_NOTE, "What makes the arena fit the target, and what it costs."),
     "target-profile": FindingRule(_ERROR, "A target profile is not valid."),
     "targets-differ": FindingRule(_WARNING, "The two reports are for different targets."),

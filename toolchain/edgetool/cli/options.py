@@ -88,7 +88,8 @@ row_options = stacked(
         group="Target",
         type=float,
         metavar="PERCENT",
-        help="Multiply-accumulates that native code may compute again to take less memory, in percent of the model's.",
+        help="Multiply-accumulates that native code, or stripes on TFLM in 'plan', may compute again to take less "
+        "memory, in percent of the model's.",
     ),
     option(
         "--max-weights-per-row",
@@ -208,8 +209,8 @@ shrink_option = option(
     "--shrink",
     group="Memory plan",
     is_flag=True,
-    help="Do what it takes to fit native code into the target: rows, then more and more extra multiply-accumulates, up "
-    "to --max-extra-macs.",
+    help="Do what it takes to fit native code, or TFLM in 'plan', into the target: rows or stripes with more and more "
+    "extra multiply-accumulates, up to --max-extra-macs.",
 )
 depfile_option = option(
     "--depfile",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -423,17 +424,17 @@ def command(
             )
     file_plan: Literal["use", "replace"] = "replace" if replan else "use"
     request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, file_plan, shrink, keep_inputs)
-    targets: list[tuple[Target | None, bool]] = [(None, False)]
+    targets: list[tuple[Target | None, bool, float | None]] = [(None, False, None)]
     if target or any(value is not None for value in overrides.values()):
-        from edgetool.pipeline.targets import resolve_with_native  # plans without a target need no profiles
+        from edgetool.pipeline.targets import resolve_for_plan  # plans without a target need no profiles
 
-        targets = [resolve_with_native(name, **overrides) for name in target or (None,)]
+        targets = [resolve_for_plan(name, **overrides) for name in target or (None,)]
     inputs = (model,) if custom_operators is None else (model, custom_operators)
     check_page(html, force=force, inputs=inputs, outputs={"--output": output, "--rows-svg": rows_svg})
     reports: list[Report] = []
     described: list[Described] | None = None if html is None else []
     interrupted = False
-    for device, native in targets:
+    for device, native, extra_macs in targets:
         with interruptible(time_limit) as deadline:
             if native:
                 from edgetool.pipeline.native import plan_native
@@ -457,7 +458,7 @@ def command(
                 report = plan_model(
                     model,
                     device,
-                    request=request,
+                    request=request if extra_macs is None else replace(request, max_extra_macs=extra_macs),
                     deadline=deadline,
                     output=output,
                     custom_operators=custom_operators,

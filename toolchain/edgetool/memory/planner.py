@@ -315,7 +315,9 @@ class PlanRequest:
     buffers too, live while an operator uses them, for firmware that loads them from slow memory. time_limit: seconds
     for the search. shrink: whether to do what it takes to make the arena fit the target: rows instead of tensors, then
     more and more multiply-accumulates that are computed again. keep_inputs: whether nothing may overwrite an input
-    of the model while an operator still reads it. overlap: whether outputs may overlap inputs that die.
+    of the model while an operator still reads it. overlap: whether outputs may overlap inputs that die. max_extra_macs:
+    how many multiply-accumulates stripes on TFLM may compute again, in percent; None for no stripes, or with shrink,
+    for as many as it takes. Planning itself ignores it.
     """
 
     order: OrderStrategy | None = None
@@ -328,6 +330,7 @@ class PlanRequest:
     shrink: bool = False
     keep_inputs: bool = False
     overlap: bool = True
+    max_extra_macs: float | None = None
 
     def as_options(self) -> dict[str, object]:
         """Return the options of the JSON document, without `file_plan`, which commands name differently."""
@@ -461,6 +464,8 @@ def _plan_in_file(inputs: _Inputs, fixed: Offsets) -> Plan:
         stock = account_plan(inputs.prepared)
         account = account_plan(inputs.prepared, fixed, sharing) if fixed else stock
         problem, layout = account.problem, account.layout
+    if inputs.views:
+        stock = None  # without the plan, TFLM would not compute the same
     if keeps_own_plan(inputs.model):
         layout = _with_certain_bound(problem, layout)
     return Plan(inputs.order, inputs.times, problem, layout, planner, fixed or None, account, stock)

@@ -304,7 +304,7 @@ class _Search:
         """Return combinations of regions by their estimated arena, the smallest first."""
         limits = sorted({step.live_bytes for step in self.steps.values()} | {*self.live})
         limits = limits[:: max(1, len(limits) // MAX_LIMITS)]
-        found = {(region,): self._estimate(step) for region, step in self.steps.items()}
+        found: dict[tuple[Region, ...], int] = {(region,): self._estimate(step) for region, step in self.steps.items()}
         for limit in limits:
             for label in self._path(limit):
                 if label.regions:

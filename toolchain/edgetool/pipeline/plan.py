@@ -62,7 +62,7 @@ def plan_model(
     source = open_tflite(path)
     rewritten = _without_faults(source, target, request, custom) if optimize else _Rewritten(source)
     source = rewritten.source
-    check_applies(request, source.model)
+    check_applies(replace(request, shrink=False), source.model)
     if output is not None and request.constants_in_ram:
         raise UsageError(
             "stock TFLM reads constants in place: no plan in a file can move them to RAM",
@@ -70,8 +70,16 @@ def plan_model(
         )
     deadline = deadline or Deadline(request.time_limit)
     effort = deadline.effort(request.seed)
-    analysis = analyse(source, target, request, effort, with_estimate=False, custom=custom)
+    striped: tuple[Finding, ...] = ()
+    given = None
+    if request.shrink or request.max_extra_macs is not None:
+        from edgetool.pipeline.stripes import in_stripes  # most plans have no stripes
+
+        result = in_stripes(source, target, request, effort, custom)
+        source, given, striped = result.source, result.plan, result.findings
+    analysis = analyse(source, target, request, effort, plan=given, with_estimate=False, custom=custom)
     findings = (
+        *striped,
         *rewritten.all_findings(analysis.plan),
         *plan_findings(source.model, analysis.plan, target),
         *search_findings(analysis.plan, deadline, "see --time-limit"),

@@ -123,8 +123,8 @@ def check_applies(request: PlanRequest, model: Model) -> None:
     """
     if request.shrink:
         raise UsageError(
-            "--shrink applies to native code: plans for TFLM are as small as they can be without it",
-            fix="add --runtime native, or omit --shrink",
+            "--shrink applies to native code, and to TFLM in 'edgetool plan', which writes models in stripes",
+            fix="add --runtime native, plan the model first, or omit --shrink",
         )
     options = {
         "--order": request.order,
@@ -132,6 +132,7 @@ def check_applies(request: PlanRequest, model: Model) -> None:
         "--sharing": request.sharing,
         "--constants-in-ram": request.constants_in_ram,
         "--keep-inputs": request.keep_inputs,
+        "--max-extra-macs": request.max_extra_macs is not None,
     }
     specified = [name for name, value in options.items() if value]
     if specified and has_plan(model) and request.file_plan == "use":

@@ -13,6 +13,7 @@ from edgetool.report.json import plain
 from edgetool.structure import structured
 from edgetool.target.load import (
     LIST_COMMAND,
+    checked_extra_macs,
     list_runtimes,
     list_targets,
     load_core,
@@ -152,6 +153,17 @@ def resolve_with_native(name: str | None, **overrides: Any) -> tuple[Target | No
         return resolve_named(None, **{**overrides, "runtime": None}), True
     target = resolve_named(name, **overrides)
     return target, target is not None and target.runtime.is_native
+
+
+def resolve_for_plan(name: str | None, **overrides: Any) -> tuple[Target | None, bool, float | None]:
+    """Return the target and whether it runs native code, as resolve_with_native does, and the percentage of extra
+    multiply-accumulates for stripes on TFLM.
+    """
+    percent = overrides.get("max_extra_macs")
+    target, is_native = resolve_with_native(name, **{**overrides, "max_extra_macs": None})
+    if percent is None or target is None or is_native:
+        return *resolve_with_native(name, **overrides), None
+    return target, is_native, checked_extra_macs(percent, target.name)
 
 
 def resolve_profile(path: Path) -> Target:

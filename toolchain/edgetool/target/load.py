@@ -501,17 +501,11 @@ def override_target(
     if max_extra_macs is not None:
         if not target.runtime.is_native:
             raise TargetError(
-                "--max-extra-macs applies to native code: TFLM computes nothing again to take less memory",
+                "--max-extra-macs applies to native code, and to TFLM in 'edgetool plan', which writes stripes",
                 where=target.name,
-                fix="add --runtime native, or omit --max-extra-macs",
+                fix="add --runtime native, or plan the model first",
             )
-        if not 0 <= max_extra_macs <= MAX_EXTRA_MACS:
-            raise TargetError(
-                f"{max_extra_macs:g} percent of extra multiply-accumulates is outside the range 0 to {MAX_EXTRA_MACS}",
-                where=target.name,
-                fix="write the percentage of the model's multiply-accumulates, as in --max-extra-macs 5",
-            )
-        target = replace(target, max_extra_macs=max_extra_macs)
+        target = replace(target, max_extra_macs=checked_extra_macs(max_extra_macs, target.name))
     if max_weights_per_row_bytes is not None:
         if not target.runtime.is_native:
             raise TargetError(
@@ -535,6 +529,17 @@ def override_target(
     if target.incremental is not None:
         _require_hops(target)
     return target
+
+
+def checked_extra_macs(percent: float, where: str) -> float:
+    """Return a percentage of extra multiply-accumulates. Raises TargetError if it is out of range."""
+    if not 0 <= percent <= MAX_EXTRA_MACS:
+        raise TargetError(
+            f"{percent:g} percent of extra multiply-accumulates is outside the range 0 to {MAX_EXTRA_MACS}",
+            where=where,
+            fix="write the percentage of the model's multiply-accumulates, as in --max-extra-macs 5",
+        )
+    return percent
 
 
 def _require_hops(target: Target) -> None:
