@@ -194,17 +194,16 @@ def test_what_is_computed_again_is_in_the_document(expansions: Path) -> None:
     assert rows[1]["memory_bytes"] < rows[0]["memory_bytes"]
     assert 0 < rows[1]["extra_macs_percent"] <= 500
     assert "M extra multiply-accumulates" in " ".join(captured(*given, "500").stdout.split())
-    refused = captured("plan", expansions, "-t", "cortex-m4", "--max-extra-macs", "5")
+    refused = captured("estimate", expansions, "-t", "cortex-m4", "--max-extra-macs", "5")
     assert (refused.returncode, "--max-extra-macs applies to native code" in " ".join(refused.stderr.split())) == (
         2,
         True,
     )
 
 
-@pytest.mark.parametrize("command", ["plan", "emit", "convert"])
+@pytest.mark.parametrize("command", ["emit", "convert"])
 def test_shrinking_applies_to_native_code(expansions: Path, command: str, tmp_path: Path) -> None:
-    output = ("-o", tmp_path / "out") if command != "plan" else ()
-    refused = captured(command, expansions, "-t", "nucleo-l4r5zi", "--shrink", *output)
+    refused = captured(command, expansions, "-t", "nucleo-l4r5zi", "--shrink", "-o", tmp_path / "out")
     assert (refused.returncode, "--shrink applies to native code" in " ".join(refused.stderr.split())) == (2, True)
 
 

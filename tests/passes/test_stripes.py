@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from random import Random
 
 import numpy as np
@@ -31,14 +31,21 @@ from edgetool.target.platform import platform_of
 from tests.memory.account_net import Net
 
 
-def convolutions(*steps: tuple[str, int, int, str], height: int = 12, width: int = 5, channels: int = 3) -> Model:
-    """A chain of operators: code, window side, stride, padding."""
+def convolutions(
+    *steps: tuple[str, int, int, str],
+    height: int = 12,
+    width: int = 5,
+    channels: int = 3,
+    wider: Collection[int] = (),
+) -> Model:
+    """A chain of operators: code, window side, stride, padding; those in `wider` double the channels."""
     net = Net()
     x = first = net.arena(1, height, width, channels)
-    for code, side, stride, padding in steps:
+    for number, (code, side, stride, padding) in enumerate(steps):
         _, rows, columns, depth = net.tensors[x].shape
         sides = [-(-size // stride) if padding == "SAME" else (size - side) // stride + 1 for size in (rows, columns)]
-        shape = (1, side, side, depth) if code == "DEPTHWISE_CONV_2D" else (depth, side, side, depth)
+        units = 2 * depth if number in wider else depth
+        shape = (1, side, side, depth) if code == "DEPTHWISE_CONV_2D" else (units, side, side, depth)
         fields = {"padding": padding, "stride_h": stride, "stride_w": stride}
         if "POOL" in code:
             x = net.op(code, [x], 1, *sides, depth, filter_height=side, filter_width=side, **fields)
@@ -46,7 +53,7 @@ def convolutions(*steps: tuple[str, int, int, str], height: int = 12, width: int
         extra = {"depth_multiplier": 1} if code == "DEPTHWISE_CONV_2D" else {}
         weights = net.filter(*shape, like=x, axis=None)
         dilations = {"dilation_h_factor": 1, "dilation_w_factor": 1}
-        x = net.op(code, [x, weights, net.biases(depth, like=x)], 1, *sides, depth, **fields, **extra, **dilations)
+        x = net.op(code, [x, weights, net.biases(units, like=x)], 1, *sides, units, **fields, **extra, **dilations)
     return net.model([first], [x])
 
 

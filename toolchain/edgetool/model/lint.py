@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import isfinite
 
+from edgetool.errors import InvalidModelError
 from edgetool.finding import Finding, Level
 from edgetool.model.types import DType, Graph, Model, Tensor
+from edgetool.model.views import views_of
 
 _MAX_NAME_SHOWN = 60
 
@@ -159,6 +161,20 @@ def _never_written(graph: Graph) -> Iterator[int]:
             yield index
 
 
+def _without_views(places: Callable[[Model], Iterator[str]]) -> Callable[[Model], Iterator[str]]:
+    """Return a function that leaves out views and their parents, which are written as parts of each other."""
+
+    def others(model: Model) -> Iterator[str]:
+        try:
+            parts = {index for view in views_of(model) for index in (view.tensor, view.parent)}
+        except InvalidModelError:
+            parts = set()  # the planner refuses the model
+        known = {_place(model, model.main, model.main.tensors[index]) for index in parts}
+        return (place for place in places(model) if place not in known)
+
+    return others
+
+
 def _read_too_early(graph: Graph) -> Iterator[int]:
     """Return the tensors that an operator reads before the operator that writes them has run."""
     written_at: dict[int, int] = {}
@@ -222,7 +238,7 @@ _RULES = (
     _ModelRule(
         "never-written",
         "tensors that are read but never written, so that their contents are undefined",
-        _tensors_in_graph_where(_never_written),
+        _without_views(_tensors_in_graph_where(_never_written)),
     ),
     _ModelRule(
         "read-too-early",
@@ -274,7 +290,7 @@ _RULES = (
     _ModelRule(
         "dead-tensors",
         "tensors that belong to no operator, for which TensorFlow Lite Micro allocates memory anyway",
-        _tensors_in_graph_where(_dead),
+        _without_views(_tensors_in_graph_where(_dead)),
     ),
     _ModelRule(
         "unused-constants",

@@ -21,6 +21,7 @@ from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
+PLAN_NODES = 100_000  # search nodes for the plan without stripes, which leave time for those with stripes
 # The budgets that --shrink tries, in percent of the model's multiply-accumulates.
 BUDGETS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
@@ -60,10 +61,11 @@ def in_stripes(
         )
     platform = platform_of(target)
     options = replace(request, file_plan="replace", shrink=False)
-    first = plan_memory(model, platform, options, effort, custom=custom)
+    limited = replace(effort, node_limit=PLAN_NODES)
+    first = plan_memory(model, platform, options, limited, custom=custom)
     # The stripes of a region follow each other in the order that needs the least memory without them.
     ordered = renumbered(in_order(model, first.order))
-    base = plan_memory(ordered, platform, replace(options, order="original"), effort, custom=custom)
+    base = plan_memory(ordered, platform, replace(options, order="original"), limited, custom=custom)
     budgets = _budgets(request, target, base)
     best: StripedPlan | None = None
     for percent in budgets:

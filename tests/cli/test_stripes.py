@@ -1,0 +1,87 @@
+"""Models in stripes as a user plans them: what is saved, what it costs, and when it is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgetool.model.reader import read_model
+from edgetool.model.views import views_of
+from edgetool.model.writer import write_model
+from tests.in_process import captured
+from tests.passes.test_stripes import CONV, DEPTHWISE, convolutions
+
+TARGET = ("--target", "cortex-m7", "--kernels", "reference")
+
+
+@pytest.fixture(scope="module")
+def tflite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose largest tensors are those of its first two operators."""
+    path = tmp_path_factory.mktemp("models") / "images.tflite"
+    steps = (DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"), (DEPTHWISE, 3, 2, "SAME"), (CONV, 1, 1, "SAME")
+    path.write_bytes(write_model(convolutions(*steps, height=48, width=32, channels=8, wider=(1, 3))))
+    return path
+
+
+def arena(document: str) -> int:
+    found = json.loads(document)["arena"]["bytes"]
+    assert isinstance(found, int)
+    return found
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_extra_work_buys_a_smaller_arena(tflite: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    planned = tmp_path / "striped.tflite"
+    whole = arena(captured("plan", tflite, *TARGET, "--json").stdout)
+    done = captured("plan", tflite, *TARGET, "--max-extra-macs", "10", "--json", "-o", planned)
+    assert arena(done.stdout) < 0.85 * whole
+    (note,) = [item for item in json.loads(done.stdout)["findings"] if item["rule"] == "stripes"]
+    assert "stripes with" in note["message"]
+    assert views_of(read_model(planned.read_bytes()))
+    read = captured("plan", planned, *TARGET, "--json")
+    assert arena(read.stdout) == arena(done.stdout)
+    rules = {item["rule"] for item in json.loads(read.stdout)["findings"]}
+    assert not rules & {"never-written", "dead-tensors", "plan-worse-than-stock"}
+    verified = captured("verify", planned, "--target", "x86-64", "--json")
+    assert verified.returncode == 0
+    document = json.loads(verified.stdout)["verify"]
+    assert document["passed"]
+
+
+def test_without_extra_work_nothing_changes_that_costs_any(tflite: Path) -> None:
+    refused = captured("plan", tflite, *TARGET, "--max-extra-macs", "-1")
+    assert (refused.returncode, "outside the range 0 to" in words(refused.stderr)) == (2, True)
+    some = captured("plan", tflite, *TARGET, "--max-extra-macs", "0", "--json")
+    (note,) = [item for item in json.loads(some.stdout)["findings"] if item["rule"] == "stripes"]
+    assert "no stripes" in note["message"] or "0.0 %" in note["message"]
+
+
+def test_shrinking_does_what_the_target_requires(tflite: Path) -> None:
+    whole = arena(captured("plan", tflite, *TARGET, "--json").stdout)
+    easy = captured("plan", tflite, *TARGET, "--sram", str(whole), "--shrink")
+    assert (easy.returncode, "no stripes are needed" in words(easy.stdout)) == (0, True)
+    sram = whole * 85 // 100
+    tight = captured("plan", tflite, *TARGET, "--sram", str(sram), "--shrink", "--json")
+    assert tight.returncode == 0
+    assert arena(tight.stdout) <= sram
+    hopeless = captured("plan", tflite, *TARGET, "--sram", "2KiB", "--shrink")
+    assert (hopeless.returncode, "and 2,048 exist" in words(hopeless.stderr)) == (1, True)
+    unknown = captured("plan", tflite, *TARGET, "--shrink")
+    assert (unknown.returncode, "none is known" in words(unknown.stderr)) == (2, True)
+
+
+def test_a_model_in_stripes_keeps_them(tflite: Path, tmp_path: Path) -> None:
+    planned = tmp_path / "striped.tflite"
+    captured("plan", tflite, *TARGET, "--max-extra-macs", "10", "-o", planned)
+    again = captured("plan", planned, *TARGET, "--max-extra-macs", "20", "--replan")
+    assert (again.returncode, "no other stripes can be chosen" in words(again.stderr)) == (2, True)
+    replanned = captured("plan", planned, *TARGET, "--replan", "--json")
+    assert replanned.returncode == 0
+    nothing = captured("plan", tflite, "--max-extra-macs", "20")
+    assert nothing.returncode == 2
