@@ -16,8 +16,9 @@ from edgetool.execute.run import litert_engine, measure_tflm, run_model
 from edgetool.memory import views
 from edgetool.memory.checker import check_layout
 from edgetool.memory.lifetimes import timeline
-from edgetool.memory.planner import Plan, fixed_offsets, plan_memory
+from edgetool.memory.planner import Plan, PlanRequest, fixed_offsets, plan_memory
 from edgetool.memory.problem import ARENA_ALIGNMENT, Effort
+from edgetool.model.draft import Draft
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
@@ -253,6 +254,23 @@ def test_views_in_files_are_checked() -> None:
             views_of(with_views(striped.model, wrong))
     with pytest.raises(InvalidModelError, match="unknown version"):
         views_of(with_metadata(made, "edgetool.views", b"\0\0\0\0"))
+
+
+def test_models_in_stripes_need_their_plan_and_cannot_be_rewritten() -> None:
+    made = convolutions((DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"))
+    striped = stripe(made, [Region(0, 1, 3)])
+    whole = with_views(striped.model, striped.views)
+    with pytest.raises(InvalidModelError, match="no memory plan places them there"):
+        plan_memory(whole, request=PlanRequest(file_plan="only"))
+    with pytest.raises(UnsupportedModelError, match="in stripes, which cannot be rewritten"):
+        Draft(whole).finish()
+    for request in (PlanRequest(sharing="greedy"), PlanRequest(strategy="tflm"), PlanRequest(keep_inputs=True)):
+        plan = plan_memory(whole, platform_of(load_target("x86-64")), request)
+        assert plan.offsets is not None
+        first = striped.views[0]
+        assert plan.offsets[0, first.tensor] == plan.offsets[0, first.parent] + first.offset
+        file = with_metadata(whole, METADATA_NAME, encode_plan(whole, plan.offsets))
+        assert fixed_offsets(file, timeline(file)) == plan.offsets
 
 
 def test_portable_models_run_on_litert() -> None:

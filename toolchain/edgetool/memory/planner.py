@@ -454,6 +454,12 @@ def renumbered_plan(
 
 def _plan_in_file(inputs: _Inputs, fixed: Offsets) -> Plan:
     planner: Planner = "file" if fixed else "runtime"
+    if inputs.views and not fixed:
+        raise InvalidModelError(
+            "tensors are parts of others, but no memory plan places them there",
+            where=f"metadata {VIEWS_METADATA_NAME}",
+            fix="create a plan with 'edgetool plan -o'",
+        )
     account = stock = None
     sharing = _sharing_in_file(inputs.model, inputs.times, inputs.overlaps, fixed)
     if inputs.prepared is None:
@@ -605,17 +611,16 @@ def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> P
     if request.constants_in_ram:
         layout = require_valid(problem, solve(problem, effort, strategy=strategy))
         return Plan(order, times, problem, layout, "edgetool", None, constants_in_ram=True)
-    shared = None
+    shared, whole = None, _planned_by_tflm(inputs, model, times, prepared)
     if request.sharing is None:
-        whole = _planned_by_tflm(inputs, model, times, prepared)
         offsets, layout = place_tensors(model, problem, effort, strategy, views=inputs.views, whole=whole)
     else:
         # A request for sharing is rare, and its modules take time to import.
         from edgetool.memory.sharing.assign import shared_offsets
 
         shared = shared_offsets(problem, request.sharing, effort)
-        offsets = tensor_offsets(model, problem, shared.offsets)
-        layout = tflm_layout(problem, offsets)
+        offsets = view_offsets(inputs.views, tensor_offsets(model, problem, shared.offsets))
+        layout = tflm_layout(problem, offsets, whole)
     require_valid(problem, layout)
     account = None if prepared is None else account_plan(prepared, offsets, _sharing(inputs, model, times))
     return Plan(order, times, problem, layout, "edgetool", offsets, account, shared=shared)

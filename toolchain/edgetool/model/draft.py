@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from edgetool.errors import UnsupportedModelError
 from edgetool.model.edit import without_metadata
 from edgetool.model.schema import OPTION_TABLES, UNIONS, table
 from edgetool.model.types import (
@@ -25,6 +26,7 @@ from edgetool.model.types import (
     Signature,
     Tensor,
 )
+from edgetool.model.views import VIEWS_METADATA_NAME
 
 Array = npt.NDArray[Any]
 
@@ -274,7 +276,16 @@ class Draft:
 
         Args:
             unused: Tensors to keep although nothing uses them.
+
+        Raises:
+            UnsupportedModelError: The model has views, which name tensors.
         """
+        if any(entry.name == VIEWS_METADATA_NAME for entry in self.model.metadata):
+            raise UnsupportedModelError(
+                "the model is in stripes, which cannot be rewritten",
+                where=f"metadata {VIEWS_METADATA_NAME}",
+                fix="use the model before it was planned in stripes",
+            )
         numbers = self.numbering(unused)
         kept, tensor_at = list(numbers), {-1: -1, **numbers}
 

@@ -25,8 +25,9 @@ from dataclasses import dataclass, replace
 
 from edgetool.errors import UsageError
 from edgetool.model.draft import Draft
+from edgetool.model.edit import without_metadata
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
-from edgetool.model.views import View
+from edgetool.model.views import VIEWS_METADATA_NAME, View
 from edgetool.operators.registry import entry_of, operator_costs
 from edgetool.operators.rows import ROWS, RowInput, images_of
 
@@ -376,7 +377,7 @@ def portable(model: Model, views: Sequence[View]) -> Model:
     CONCATENATION of the views that operators write, each up to the first row of the next one. Raises UsageError if
     these do not make up the parent.
     """
-    draft = Draft(model)
+    draft = Draft(without_metadata(model, VIEWS_METADATA_NAME))
     graph = model.main
     writes = {output for operator in graph.operators for output in operator.outputs}
     written = {*graph.inputs, *writes}

@@ -46,7 +46,7 @@ from edgetool.memory.planner import Planner, PlanRequest, plan_memory
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME, decode_plan, unchecked_offsets
 from edgetool.model.types import Model, Tensor
-from edgetool.model.views import VIEWS_METADATA_NAME, views_of
+from edgetool.model.views import views_of
 from edgetool.model.writer import write_model
 from edgetool.operators.call import arena_bytes
 from edgetool.passes.stripes import portable
@@ -271,7 +271,7 @@ def choose_files(path: Path, target: Target | None, *, original: Path | None, ru
         without_plan = without_metadata(source.model, METADATA_NAME)
         if views := views_of(source.model):
             # Only a plan makes tensors parts of others: SLICE and CONCATENATION compute the same on any runtime.
-            without_plan = portable(without_metadata(without_plan, VIEWS_METADATA_NAME), views)
+            without_plan = portable(without_plan, views)
         original_source = Source(source.name, write_model(without_plan), without_plan)
     else:
         original_source = source
