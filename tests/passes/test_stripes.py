@@ -194,6 +194,12 @@ def test_random_networks_compute_the_same_in_stripes() -> None:
     assert check_networks(0, 12) >= 6
 
 
+def test_rows_that_the_next_stripe_corrects_are_not_read_before() -> None:
+    pytest.importorskip("tflite_micro")
+    # The first copies of the second region read exactly the rows that the first copies of the first region write.
+    assert check_networks(782, 1) == 1
+
+
 @pytest.mark.slow
 def test_many_random_networks_compute_the_same_in_stripes() -> None:
     pytest.importorskip("tflite_micro")

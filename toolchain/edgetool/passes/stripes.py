@@ -311,7 +311,9 @@ class _Builder:
                     inputs[place] = self._part(index, Rows(rows.first - first.first, rows.end - first.first))
                 output = operator.outputs[0]
                 if output == result:
-                    index = self._part(output, copy.rows)
+                    following = stripes[number + 1 : number + 2]
+                    is_right = not following or copy.rows.end <= following[0][-1].rows.first
+                    index = self._part(output, copy.rows) if is_right else self._view(output, copy.rows)
                 else:
                     index = self._tensor(output, copy.rows.count, f"stripe{number}")
                 computed[output] = index, copy.rows
@@ -339,10 +341,14 @@ class _Builder:
         if rows == Rows(0, whole.shape[ROWS]):
             return tensor
         if (tensor, rows) not in self._parts:
-            index = self._tensor(tensor, rows.count, f"rows{rows.first}")
-            self._parts[tensor, rows] = index
-            self.views[index] = tensor, rows.first * row_bytes(whole)
+            self._parts[tensor, rows] = self._view(tensor, rows)
         return self._parts[tensor, rows]
+
+    def _view(self, tensor: int, rows: Rows) -> int:
+        """Return a new view; one whose last rows are wrong when they are written is not for other readers."""
+        index = self._tensor(tensor, rows.count, f"rows{rows.first}")
+        self.views[index] = tensor, rows.first * row_bytes(self.draft.tensors[tensor])
+        return index
 
     def _tensor(self, like: int, rows: int, suffix: str) -> int:
         source = self.draft.tensors[like]
