@@ -13,7 +13,7 @@ parts replaces the condition for their bytes. It holds for the offsets of the pa
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -81,6 +81,9 @@ def view_problem(
     buffers = [b for b in problem.buffers if b.is_scratch or b.subgraph != 0 or b.tensor not in places]
     accesses = _Accesses(model.main, places, times)
     cells: dict[int, tuple[_Cell, ...]] = {}
+    # TFLM places scratch buffers, and knows of a tensor with views only when each of these tensors is live.
+    seen: dict[int, tuple[_Cell, ...]] = {}
+    has_scratch = any(buffer.is_scratch for buffer in buffers)
     for position, buffer in enumerate(buffers):
         cells[position] = (_Cell(_Range(0, buffer.size_bytes), buffer.lifetime.first, buffer.lifetime.last),)
         if buffer.subgraph == 0 and buffer.operator < 0 and not model.main.tensors[buffer.tensor].is_variable:
@@ -92,7 +95,9 @@ def view_problem(
                 if view.parent == buffer.tensor
             ]
             size = max([buffer.size_bytes, *ends])
-            buffers[position] = replace(buffer, lifetime=_hull(cells[position]), size_bytes=size)
+            seen[position] = (*cells[position], *_seen_by_tflm(model.main, buffer.tensor, views, times))
+            lifetime = _hull(seen[position] if has_scratch else cells[position])
+            buffers[position] = replace(buffer, lifetime=lifetime, size_bytes=size)
     handovers = _handovers(model.main, accesses, overlaps, keep_inputs=keep_inputs)
     pairs = []
     for first, one in enumerate(buffers):
@@ -101,10 +106,21 @@ def view_problem(
                 continue
             in_main = one.subgraph == other.subgraph == 0
             between = handovers.get((one.tensor, other.tensor), ()) if in_main else ()
-            distance = _distance(cells[first], cells[second], between)
+            known = seen if one.is_scratch or other.is_scratch else cells
+            distance = _distance(known.get(first, cells[first]), known.get(second, cells[second]), between)
             if aligned(distance) < other.aligned_bytes:
                 pairs.append(Overlap(first, second, max(distance, -buffers[first].aligned_bytes)))
     return LayoutProblem(tuple(buffers), tuple(pairs))
+
+
+def _seen_by_tflm(graph: Graph, root: int, views: Sequence[View], times: Timeline) -> Iterator[_Cell]:
+    """Yield when TFLM regards a tensor with views, and each view, as live."""
+    parts = [(root, 0), *((view.tensor, view.offset) for view in views if view.parent == root)]
+    for index, start in parts if len(parts) > 1 else ():
+        lifetime = times.lifetimes.get((0, index), DEAD)
+        if lifetime != DEAD:
+            end = start + aligned(arena_bytes(graph.tensors[index]))
+            yield _Cell(_Range(start, end), lifetime.first, lifetime.last)
 
 
 def view_offsets(views: Sequence[View], offsets: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], int]:
