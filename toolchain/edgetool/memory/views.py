@@ -83,7 +83,7 @@ def view_problem(
     cells: dict[int, tuple[_Cell, ...]] = {}
     # TFLM places scratch buffers, and knows of a tensor with views only when each of these tensors is live.
     seen: dict[int, tuple[_Cell, ...]] = {}
-    has_scratch = any(buffer.is_scratch for buffer in buffers)
+    requests = [buffer.lifetime for buffer in buffers if buffer.is_scratch]
     for position, buffer in enumerate(buffers):
         cells[position] = (_Cell(_Range(0, buffer.size_bytes), buffer.lifetime.first, buffer.lifetime.last),)
         if buffer.subgraph == 0 and buffer.operator < 0 and not model.main.tensors[buffer.tensor].is_variable:
@@ -96,8 +96,13 @@ def view_problem(
             ]
             size = max([buffer.size_bytes, *ends])
             seen[position] = (*cells[position], *_seen_by_tflm(model.main, buffer.tensor, views, times))
-            lifetime = _hull(seen[position] if has_scratch else cells[position])
-            buffers[position] = replace(buffer, lifetime=lifetime, size_bytes=size)
+            together = [
+                replace(cell, first=max(cell.first, request.first), last=min(cell.last, request.last))
+                for cell in seen[position]
+                for request in requests
+                if cell.first <= request.last and request.first <= cell.last
+            ]
+            buffers[position] = replace(buffer, lifetime=_hull([*cells[position], *together]), size_bytes=size)
     handovers = _handovers(model.main, accesses, overlaps, keep_inputs=keep_inputs)
     pairs = []
     for first, one in enumerate(buffers):

@@ -10,7 +10,9 @@ buffers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
 
 # The minimum of a group is computed exactly up to this number of buffers, for about ten thousand layouts at most.
 MAX_EXACT = 4
@@ -77,11 +79,13 @@ def _least_union(group: Sequence[int], sizes: Sequence[int], distances: Distance
     if len(group) <= MAX_EXACT:
         return _exact_union(group, sizes, distances)
     shared: dict[tuple[int, int], int] = {}
-    for (i, j), distance in distances.items():
-        if i in group and j in group:
+    for i, j in permutations(group, 2):
+        distance = distances.get((i, j))
+        if distance is not None:
             pair = min(i, j), max(i, j)
             shared[pair] = max(shared.get(pair, 0), shareable_bytes(sizes[i], sizes[j], distance))
-    common = max(group, key=lambda i: sum(i in pair for pair in shared))
+    partners = Counter(i for pair in shared for i in pair)
+    common = max(group, key=lambda i: partners[i])
     rest = {pair for pair in shared if common not in pair}
     alone = set(group) - {common} - {i for pair in rest for i in pair}
     without = sum(sizes[i] for i in alone) + sum(_least_union(part, sizes, distances) for part in _groups(rest))
