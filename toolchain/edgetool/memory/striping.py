@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from edgetool.errors import UnsupportedModelError
 from edgetool.memory.account import account_plan, head_problem, prepare
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.layout.solve import quick_offsets
@@ -35,6 +36,7 @@ MAX_LABELS = 12  # partial combinations per operator, by tail and multiply-accum
 TRIED, IMPROVED = 16, 36  # combinations whose arena is computed: by estimate, and changes to the best one
 TRIAL_ORDERS = 300  # of the buffers, for the layout of each
 FINALISTS, FINAL_ORDERS = 4, 2_000  # the combinations that are compared again, by better layouts
+FINAL_NODES = 200_000  # search nodes for the layout of the best one
 NEVER = 2**62
 VIEWS_PER_COPY = 2  # tensors of a copy: its output, and on average a view
 
@@ -83,6 +85,7 @@ def plan_stripes(
     effort: Effort,
     *,
     max_extra_macs: float,
+    capacity: int | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
 ) -> StripedPlan | None:
     """Return the plan with the smallest arena of those that compute some regions in stripes; None if that of the model
@@ -95,6 +98,7 @@ def plan_stripes(
         request: The options of the plan.
         effort: The effort of the final layout; its end also ends the search for regions.
         max_extra_macs: The limit on extra multiply-accumulates, as a share of those of the model.
+        capacity: An arena that is small enough, in bytes: the search ends at the first one.
         custom: Entries of operators that the user describes.
     """
     if base.account is None or len(model.subgraphs) > 1:
@@ -118,19 +122,29 @@ def plan_stripes(
 
     tried = search.combinations()[:TRIED]
     best = min(tried, key=arena, default=())
-    while best and len(known) < TRIED + IMPROVED and not effort.stop():
+    enough = 0 if capacity is None else capacity
+    while best and arena(best) > enough and len(known) < TRIED + IMPROVED and not effort.stops_rows():
         better = next((made for made in search.changed(best) if arena(made) < arena(best)), None)
         if better is None:
             break
         best = better
     if not best or arena(best) >= NEVER:
         return None
-    best = min(sorted(known, key=arena)[:FINALISTS], key=lambda made: trial(made, FINAL_ORDERS))
-    striped = stripe(model, best)
-    made = with_views(striped.model, striped.views)
+    finalists = sorted(known, key=arena)[:FINALISTS]
     options = replace(request, order="original", file_plan="replace", shrink=False)
-    final = StripedPlan(striped, made, best, plan_memory(made, platform, options, effort, custom=custom))
-    return final if final.arena_bytes < base.account.bytes else None
+    # The number of layouts is limited: as in plans of rows, time only ends the search on slow machines.
+    nodes = FINAL_NODES if effort.node_limit is None else effort.node_limit
+    effort = replace(effort, node_limit=nodes, stop=effort.stops_rows)
+    for regions in sorted(finalists, key=lambda made: trial(made, FINAL_ORDERS)):
+        striped = stripe(model, regions)
+        made = with_views(striped.model, striped.views)
+        try:
+            plan = plan_memory(made, platform, options, effort, custom=custom)
+        except UnsupportedModelError:
+            continue  # TFLM would place scratch buffers in tensors with views: others may leave it more room
+        final = StripedPlan(striped, made, regions, plan)
+        return final if final.arena_bytes < base.account.bytes else None
+    return None
 
 
 class _Search:

@@ -22,8 +22,8 @@ from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
 PLAN_NODES = 100_000  # search nodes for the plan without stripes, which leave time for those with stripes
-# The budgets that --shrink tries, in percent of the model's multiply-accumulates.
-BUDGETS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+# The budgets that --shrink tries as long as the arena fits, in percent of the model's multiply-accumulates.
+BUDGETS = (50.0, 20.0, 10.0, 5.0, 2.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,15 @@ def in_stripes(
     base = plan_memory(ordered, platform, replace(options, order="original"), limited, custom=custom)
     budgets = _budgets(request, target, base)
     best: StripedPlan | None = None
+    capacity = target.sram_bytes if request.shrink else None
     for percent in budgets:
-        found = plan_stripes(ordered, base, platform, options, effort, max_extra_macs=percent / 100, custom=custom)
-        if found is not None and (best is None or found.arena_bytes < best.arena_bytes):
+        found = plan_stripes(
+            ordered, base, platform, options, effort, max_extra_macs=percent / 100, capacity=capacity, custom=custom
+        )
+        if best is None or (found is not None and found.arena_bytes <= (capacity or 0)):
             best = found
-        if best is not None and request.shrink and best.arena_bytes <= (target.sram_bytes or 0):
-            break
+        if best is None or best.arena_bytes > (capacity or 0) or best is not found:
+            break  # a smaller budget does not fit
     arena_bytes = _arena_bytes(base) if best is None else best.arena_bytes
     if request.shrink and arena_bytes > (target.sram_bytes or 0):
         text = f"the smallest arena takes {arena_bytes:,} bytes{_cost(model, best)}, and {target.sram_bytes:,} exist"
@@ -84,7 +87,9 @@ def in_stripes(
 
 
 def _budgets(request: PlanRequest, target: Target, base: Plan) -> tuple[float, ...]:
-    """Return the budgets to try one after another, in percent: none with --shrink if the arena fits without stripes."""
+    """Return the budgets to try one after another, in percent, the largest first: none with --shrink if the arena fits
+    without stripes.
+    """
     if not request.shrink:
         return () if request.max_extra_macs is None else (request.max_extra_macs,)
     if target.sram_bytes is None:
@@ -94,8 +99,8 @@ def _budgets(request: PlanRequest, target: Target, base: Plan) -> tuple[float, .
         )
     if _arena_bytes(base) <= target.sram_bytes:
         return ()
-    most = BUDGETS[-1] if request.max_extra_macs is None else request.max_extra_macs
-    return (*(percent for percent in BUDGETS if percent < most), most)
+    most = BUDGETS[0] if request.max_extra_macs is None else request.max_extra_macs
+    return (most, *(percent for percent in BUDGETS if percent < most))
 
 
 def _arena_bytes(plan: Plan) -> int:
