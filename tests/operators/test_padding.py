@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -9,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgetool.memory.overlaps import operator_overlaps
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
 from edgetool.operators.loops import LoopCounts
+from edgetool.operators.overlap import InputOverlap
 from edgetool.target.platform import Platform
+from tests.graphs import graph, model, operator
 from tests.memory.account_net import Net
 from tests.operators.asked import F, asked, constant
 from tests.operators.builds import DSP, MVE, REFERENCE
@@ -29,6 +33,24 @@ def test_pad_requests_each_tensor_once(cmsis_nn: bool) -> None:
     assert asked("PAD", [Q, AROUND], [PADDED], cmsis_nn=cmsis_nn) == ["t0", "t1", "t2"]
     value = tensor(1, scale=0.5, zero_point=3)
     assert asked("PADV2", [Q, AROUND, value], [PADDED], cmsis_nn=cmsis_nn) == ["t0", "t1", "t2", "t3"]
+
+
+@pytest.mark.parametrize(
+    ("source", "paddings", "permitted"),
+    [
+        (Q, AROUND, [InputOverlap(0, 1)]),
+        (tensor(1, 1, 4), AROUND, []),
+        (tensor(4), AROUND, []),
+        (Q, replace(tensor(2, 2, dtype=DType.INT2), data=b"\x90"), []),
+        (Q, constant(0, 0, 1, 2, dtype=DType.INT64, shape=(2, 2)), []),
+    ],
+)
+def test_only_well_formed_paddings_permit_an_overlap(
+    source: Tensor, paddings: Tensor, permitted: list[InputOverlap]
+) -> None:
+    tensors = [replace(one, index=index) for index, one in enumerate((source, paddings, PADDED))]
+    made = model(graph(tensors, [operator(0, "PAD", [0, 1], [2])], [0], [2]))
+    assert list(operator_overlaps(made, None).get(0, ())) == permitted
 
 
 def test_a_value_left_out_is_not_requested() -> None:

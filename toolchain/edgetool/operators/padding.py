@@ -176,7 +176,7 @@ def _axis_paddings(call: Call, rank: int) -> list[tuple[int, int]]:
     result = _extend_shape(call.required_output().shape, rank)
     if not paddings.is_constant:
         return [(0, after - before) for before, after in zip(source, result, strict=True)]
-    values = integers(paddings)
+    values = int32_words(paddings)  # the kernel does not check the type
     require(call, len(values) % 2 == 0, "requires two paddings for each dimension")
     pairs = list(zip(values[::2], values[1::2], strict=True))[-rank:]
     by_axis = [(0, 0)] * (rank - len(pairs)) + pairs
@@ -334,12 +334,12 @@ def _pad_overlap(call: Call) -> Iterator[InputOverlap]:
     The output is as far ahead as the padding in front of the last input element.
     """
     source, result = call.required_input(0), call.required_output()
-    if not call.required_input(1).is_constant or source.element_count == 0 or source.dtype != result.dtype:
+    rank = len(result.shape)
+    alike = len(source.shape) == rank and source.dtype == result.dtype
+    if not alike or not call.required_input(1).is_constant or source.element_count == 0:
         return
-    pads = _axis_paddings(call, len(result.shape))
-    sides = _extend_shape(source.shape, len(result.shape))
     last = 0
-    for side, (before, _), size in zip(sides, pads, result.shape, strict=True):
+    for side, (before, _), size in zip(source.shape, _axis_paddings(call, rank), result.shape, strict=True):
         last = last * size + before + side - 1
     yield InputOverlap(0, (last + 1 - source.element_count) * (source.dtype.bits // 8))
 
@@ -352,7 +352,7 @@ def _padded_rows(operator: Operator, graph: Graph) -> Iterator[RowInput]:
     """Yield the input if the file contains the paddings."""
     source, paddings, result = (graph.tensors[i] for i in (*operator.inputs[:2], operator.outputs[0]))
     is_image = len(source.shape) == len(result.shape) == IMAGE_RANK
-    values = integers(paddings) if is_image and paddings.is_constant else ()
+    values = int32_words(paddings) if is_image and paddings.is_constant else ()
     if len(values) == 2 * IMAGE_RANK:
         rows = Axis(source.shape[1], 1, 1, 1, result.shape[1], values[2])
         yield RowInput(0, rows, "constant")
