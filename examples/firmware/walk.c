@@ -16,7 +16,7 @@
 
 /* Field numbers of the tables in a .tflite, from its schema. */
 enum { MODEL_SUBGRAPHS = 2, MODEL_BUFFERS = 4, MODEL_METADATA = 6 };
-enum { SUBGRAPH_TENSORS = 0 };
+enum { SUBGRAPH_TENSORS = 0, SUBGRAPH_INPUTS = 1 };
 enum { METADATA_NAME = 0, METADATA_BUFFER = 1 };
 enum { BUFFER_DATA = 0 };
 
@@ -103,16 +103,60 @@ static uint8_t pattern(uint32_t tensor, uint32_t byte)
     return (uint8_t)(mixed >> 24);
 }
 
-static int is_whole(const walk_plan *plan, uint32_t number)
+/* Returns whether the application writes the tensor, before the first operator. */
+static int is_input(const walk_plan *plan, const edgetool_tensor *tensor)
+{
+    const unsigned char *const subgraphs = field(target(plan->model), MODEL_SUBGRAPHS);
+    const unsigned char *inputs = NULL;
+    uint32_t i;
+    if (tensor->subgraph == 0u && length(subgraphs) > 0u) {
+        inputs = field(element(subgraphs, 0u), SUBGRAPH_INPUTS);
+    }
+    for (i = 0u; i < length(inputs); ++i) {
+        if (word(target(inputs) + 4u + 4u * i) == tensor->index) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Returns whether the operator at this position is the first that writes the tensor. */
+static int is_output_of(const walk_plan *plan, int32_t position, const edgetool_tensor *tensor)
+{
+    return tensor->first_op == position && !is_input(plan, tensor);
+}
+
+/* Returns whether the operator at this position writes the byte. */
+static int is_written_at(const walk_plan *plan, int32_t position, uint32_t byte)
+{
+    uint32_t i;
+    for (i = 0u; i < plan->tensor_count; ++i) {
+        const edgetool_tensor *const tensor = &plan->tensors[i];
+        const int has_byte = byte >= tensor->offset && byte - tensor->offset < tensor->bytes;
+        if (has_byte && is_output_of(plan, position, tensor)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* How a tensor is found after its last operator. */
+typedef enum { WHOLE, OVERLAPPED, OVERWRITTEN } state;
+
+static state state_of(const walk_plan *plan, uint32_t number)
 {
     const edgetool_tensor *const tensor = &plan->tensors[number];
+    state found = WHOLE;
     uint32_t i;
     for (i = tensor->offset; i < tensor->offset + tensor->bytes; ++i) {
         if (plan->memory[i] != pattern(number, i)) {
-            return 0;
+            if (is_output_of(plan, tensor->last_op, tensor) || !is_written_at(plan, tensor->last_op, i)) {
+                return OVERWRITTEN;
+            }
+            found = OVERLAPPED;
         }
     }
-    return 1;
+    return found;
 }
 
 static int is_inside(const walk_plan *plan, const edgetool_tensor *tensor)
@@ -158,41 +202,50 @@ static uint32_t failures_of_the_table(const walk_plan *plan)
     return failures;
 }
 
-static uint32_t failures_at(const walk_plan *plan, int32_t position)
+static void write_tensor(const walk_plan *plan, uint32_t number)
 {
-    uint32_t failures = 0u;
+    const edgetool_tensor *const tensor = &plan->tensors[number];
     uint32_t i;
-    uint32_t byte;
+    for (i = tensor->offset; is_inside(plan, tensor) && i < tensor->offset + tensor->bytes; ++i) {
+        plan->memory[i] = pattern(number, i);
+    }
+}
+
+static void run_operator(const walk_plan *plan, int32_t position, walk_result *result)
+{
+    uint32_t i;
     for (i = 0u; i < plan->tensor_count; ++i) {
-        const edgetool_tensor *const tensor = &plan->tensors[i];
-        if (tensor->first_op == position && is_inside(plan, tensor)) {
-            for (byte = tensor->offset; byte < tensor->offset + tensor->bytes; ++byte) {
-                plan->memory[byte] = pattern(i, byte);
-            }
+        if (is_output_of(plan, position, &plan->tensors[i])) {
+            write_tensor(plan, i);
         }
     }
     /* An operator writes its outputs while its inputs are still needed, so check the inputs only after the outputs. */
     for (i = 0u; i < plan->tensor_count; ++i) {
         const edgetool_tensor *const tensor = &plan->tensors[i];
-        if (tensor->last_op == position && is_inside(plan, tensor) && !is_whole(plan, i)) {
-            failures += fail(plan, i, "was overwritten");
+        if (tensor->last_op == position && is_inside(plan, tensor)) {
+            const state found = state_of(plan, i);
+            result->overlaps += found == OVERLAPPED;
+            result->failures += found == OVERWRITTEN ? fail(plan, i, "was overwritten") : 0u;
         }
     }
-    return failures;
 }
 
-uint32_t walk(const walk_plan *plan, uint32_t *checksum)
+walk_result walk(const walk_plan *plan)
 {
-    uint32_t failures = failures_of_the_table(plan);
+    walk_result result = {failures_of_the_table(plan), 0u, 2166136261u}; /* FNV-1a */
     int32_t position;
     uint32_t i;
     memset(plan->memory, 0, plan->memory_bytes);
+    for (i = 0u; i < plan->tensor_count; ++i) {
+        if (plan->tensors[i].first_op >= 0 && is_input(plan, &plan->tensors[i])) {
+            write_tensor(plan, i);
+        }
+    }
     for (position = 0; position < plan->position_count; ++position) {
-        failures += failures_at(plan, position);
+        run_operator(plan, position, &result);
     }
-    *checksum = 2166136261u; /* FNV-1a */
     for (i = 0u; i < plan->memory_bytes; ++i) {
-        *checksum = (*checksum ^ plan->memory[i]) * 16777619u;
+        result.checksum = (result.checksum ^ plan->memory[i]) * 16777619u;
     }
-    return failures;
+    return result;
 }

@@ -16,11 +16,17 @@ typedef struct {
     const unsigned char *model; /* the .tflite, with the plan in it */
 } walk_plan;
 
+typedef struct {
+    uint32_t failures; /* tensors that are overwritten or misplaced */
+    uint32_t overlaps; /* inputs of operators that share bytes with an output, as the kernels of the target permit */
+    uint32_t checksum; /* of the memory, at the end */
+} walk_result;
+
 /*
- * Writes all bytes of each tensor at its first operator, and checks at its last operator that they are unchanged. Also
- * checks that each tensor is within the memory, and at the offset that the plan in the model gives. Prints the tensors
- * that fail and returns their number; `checksum` receives the final checksum of the memory.
+ * Writes all bytes of each tensor at its first operator, and checks at its last operator that only outputs of this
+ * operator have changed them. Also checks that each tensor is within the memory, and at the offset that the plan in the
+ * model gives. Prints the tensors that fail.
  */
-uint32_t walk(const walk_plan *plan, uint32_t *checksum);
+walk_result walk(const walk_plan *plan);
 
 #endif
