@@ -87,8 +87,10 @@ class Deadline:
         if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + TICK_SECONDS
             self._tick()
-        passed = time.process_time() - self._busy_start if is_busy else now - self._start
-        is_over = self._time_limit is not None and passed >= share * self._time_limit
+        is_over = self._time_limit is not None and now - self._start >= share * self._time_limit
+        if is_over and is_busy:
+            # A thread is busy for no longer than time passes: the slower clock is asked only when that can matter.
+            is_over = time.process_time() - self._busy_start >= share * (self._time_limit or 0)
         self.timed_out = self.timed_out or is_over
         return self.interrupted or is_over
 
