@@ -572,8 +572,8 @@ def _planned_by_tflm(inputs: _Inputs, model: Model, times: Timeline, prepared: P
     return LayoutProblem((*problem.buffers, *constants))
 
 
-def _sharing(inputs: _Inputs, model: Model, times: Timeline) -> Sharing:
-    """Return what may share bytes in a new plan."""
+def _sharing(inputs: _Inputs, model: Model, times: Timeline, offsets: Offsets | None = None) -> Sharing:
+    """Return what may share bytes in a new plan, and with its offsets, what does."""
     keep_inputs = inputs.request.keep_inputs
     if inputs.views:
         return lambda problem: view_problem(
@@ -581,7 +581,7 @@ def _sharing(inputs: _Inputs, model: Model, times: Timeline) -> Sharing:
         )
     allowed = permissions(model, times, inputs.overlaps, keep_inputs=keep_inputs)
     excluded = _mistaken_for_variables(model)
-    return lambda problem: permitted(problem, allowed, excluded=excluded)
+    return lambda problem: permitted(problem, allowed, excluded=excluded, offsets=offsets)
 
 
 def constant_buffers(model: Model, times: Timeline) -> Iterator[Buffer]:
@@ -622,7 +622,7 @@ def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> P
         offsets = view_offsets(inputs.views, tensor_offsets(model, problem, shared.offsets))
         layout = tflm_layout(problem, offsets, whole)
     require_valid(problem, layout)
-    account = None if prepared is None else account_plan(prepared, offsets, _sharing(inputs, model, times))
+    account = None if prepared is None else account_plan(prepared, offsets, _sharing(inputs, model, times, offsets))
     return Plan(order, times, problem, layout, "edgetool", offsets, account, shared=shared)
 
 
