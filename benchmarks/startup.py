@@ -56,6 +56,7 @@ def measure(model: Path) -> None:
         "edgetool inspect": [*edgetool, "inspect", str(model)],
         "edgetool plan": [*edgetool, "plan", str(model), "--target", "cortex-m7"],
         "edgetool estimate": [*edgetool, "estimate", str(model), "--target", "cortex-m7"],
+        "edgetool fit": [*edgetool, "fit", str(model)],
     }
     times: dict[str, list[float]] = {name: [] for name in commands}
     for command in commands.values():

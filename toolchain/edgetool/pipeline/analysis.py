@@ -278,19 +278,22 @@ class SharedAnalysis:
 
     def __init__(self, source: Source, custom: Mapping[str, OperatorEntry] | None = None) -> None:
         self._source, self._custom = source, custom
+        self._plans: dict[Hashable, Plan] = {}
         self._builds: dict[Hashable, Build] = {}
 
     def on(self, target: Target) -> Analysis:
         """Analyse the model on the target with the plan in the file, as `analyse` does; raise the same errors."""
         from edgetool.estimate.latency import instruction_table
 
-        core = target.core
-        build_key = (target.runtime, core.abi, target.kernels, core.dsp, core.mve, target.esp_nn_variant)
-        key = (*build_key, instruction_table(target), core.name, target.code_options)
+        model, core = self._source.model, target.core
+        platform_key = (target.runtime, core.abi, target.kernels, core.dsp, core.mve, target.esp_nn_variant)
+        plan = self._plans.get(platform_key)
+        if plan is None:
+            request = PlanRequest(file_plan="only")
+            plan = self._plans[platform_key] = plan_memory(model, platform_of(target), request, custom=self._custom)
+        key = (*platform_key, instruction_table(target), core.name, target.code_options)
         build = self._builds.get(key)
         if build is None:
-            model = self._source.model
-            plan = plan_memory(model, platform_of(target), PlanRequest(file_plan="only"), custom=self._custom)
             build = self._builds[key] = _build(model, target, self._custom, plan, with_estimate=True)
         return _on_board(self._source, target, self._custom, build)
 
