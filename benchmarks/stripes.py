@@ -1,11 +1,12 @@
 """Arenas of models in stripes, each run on real TFLM and compared with the original bit by bit.
 
-    python -m benchmarks.stripes FILE... [--max-extra-macs PERCENT] [--core cortex-m7] [--kernels reference]
+    python -m benchmarks.stripes [FILE... --max-extra-macs PERCENT] [--core cortex-m7] [--kernels reference]
 
-For each file, it prints the arena with TFLM's own planner, with order, layout and overlap, and with stripes, on the
-core and in bytes; the extra multiply-accumulates; the regions; and the processor time of the search for stripes. The
-planned file runs on the `tflite-micro` package of this machine, which has the reference kernels: plans for other
-kernels keep their distances, too.
+Without files, it takes the models of MODELS, each with its own budget: those in the folder --data that are there, and
+networks that benchmarks/networks builds and keeps in --work. For each model, it prints the arena with TFLM's own
+planner, with order, layout and overlap, and with stripes, on the core and in bytes; the extra multiply-accumulates; the
+regions; and the processor time of the search for stripes. The planned file runs on the `tflite-micro` package of this
+machine, which has the reference kernels: plans for other kernels keep their distances, too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from benchmarks.networks.files import network_file
 
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import run_model
@@ -35,6 +37,17 @@ from edgetool.target.load import load_target
 from edgetool.target.platform import Platform, platform_of
 
 SAMPLES = 4
+# The extra multiply-accumulates of each model at most, in percent.
+MODELS = {
+    "tinyengine/tinyengine_vww.tflite": 1.0,
+    "mlperf/vww_96_int8.tflite": 2.0,
+    "tflm/person_detect.tflite": 4.0,
+    "mlperf/pretrainedResnet_quant.tflite": 8.0,
+    "mlperf/kws_ref_model.tflite": 0.0,
+    "mobilenet_025_128": 1.0,
+    "mobilenet_v2_035_96": 5.0,
+    "mobilenet_v2_100_224": 9.0,
+}
 
 
 def row(path: Path, platform: Platform, percent: float) -> tuple[str, bool]:
@@ -50,7 +63,7 @@ def row(path: Path, platform: Platform, percent: float) -> tuple[str, bool]:
     start = time.process_time()
     found = plan_stripes(ordered, base, platform, request, Effort(), max_extra_macs=percent / 100)
     seconds = time.process_time() - start
-    names = f"{path.name:<32} {first.stock.bytes:>10,} {base.account.bytes:>10,}"
+    names = f"{path.name:<32} {percent:>5g}% {first.stock.bytes:>10,} {base.account.bytes:>10,}"
     if found is None:
         return f"{names} {'-':>10} {'-':>7}  {'-':<5} none ({seconds:.1f} s)", True
     assert found.plan.offsets is not None
@@ -69,19 +82,34 @@ def outputs_equal(model: Model, file: Model) -> bool:
     return all(np.array_equal(one, other) for one, other in zip(*outputs, strict=True))
 
 
+def models_at_hand(data: Path, work: Path) -> dict[Path, float]:
+    """Return the files of MODELS with their budgets; names those that are not there."""
+    found = {}
+    for name, percent in MODELS.items():
+        path = data / "models" / name if name.endswith(".tflite") else network_file(name, work)
+        if path.is_file():
+            found[path] = percent
+        else:
+            print(f"{name} is not in {data / 'models'}", file=sys.stderr)
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stripes", description=__doc__.partition("\n")[0])
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--max-extra-macs", type=float, default=5.0, metavar="PERCENT")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    parser.add_argument("--max-extra-macs", type=float, default=5.0, metavar="PERCENT", help="for the given files")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of models/, without files")
+    parser.add_argument("--work", type=Path, default=Path("build/networks"), help="folder of built networks")
     parser.add_argument("--core", default="cortex-m7")
     parser.add_argument("--kernels", default="reference")
     options = parser.parse_args(arguments)
     platform = platform_of(replace(load_target(options.core), kernels=options.kernels))
-    print(f"{options.core}, {options.kernels} kernels, at most {options.max_extra_macs:g} % extra multiply-accumulates")
-    print(f"{'model':<32} {'TFLM':>10} {'overlap':>10} {'stripes':>10} {'extra':>7}  output regions")
+    budgets = dict.fromkeys(options.files, options.max_extra_macs) or models_at_hand(options.data, options.work)
+    print(f"{options.core}, {options.kernels} kernels")
+    print(f"{'model':<32} {'limit':>6} {'TFLM':>10} {'overlap':>10} {'stripes':>10} {'extra':>7}  output regions")
     is_equal = True
-    for path in options.files:
-        line, same = row(path, platform, options.max_extra_macs)
+    for path, percent in budgets.items():
+        line, same = row(path, platform, percent)
         print(line, flush=True)
         is_equal &= same
     return 0 if is_equal else 1
