@@ -76,6 +76,37 @@ def test_shrinking_does_what_the_target_requires(tflite: Path) -> None:
     assert (unknown.returncode, "none is known" in words(unknown.stderr)) == (2, True)
 
 
+def test_convert_writes_the_firmware_of_a_model_in_stripes(tflite: Path, tmp_path: Path) -> None:
+    whole = arena(captured("plan", tflite, *TARGET, "--json").stdout)
+    sram = str(whole * 85 // 100)
+    done = captured("convert", tflite, *TARGET, "--sram", sram, "--shrink", "--json", "-o", tmp_path / "out")
+    assert done.returncode == 0
+    document = json.loads(done.stdout)
+    assert document["provenance"]["options"]["shrink"] is True
+    header = (tmp_path / "out" / "images.h").read_text(encoding="ascii")
+    assert f"#define IMAGES_ARENA_BYTES {arena(done.stdout)}\n" in header
+    planned = tmp_path / "out" / "images.tflite"
+    assert views_of(read_model(planned.read_bytes()))
+    assert arena(captured("plan", planned, *TARGET, "--json").stdout) == arena(done.stdout)
+    again = captured("convert", tflite, *TARGET, "--max-extra-macs", "10", "--json", "-o", tmp_path / "other")
+    assert arena(again.stdout) <= arena(done.stdout)
+    hopeless = captured("convert", tflite, *TARGET, "--sram", "2KiB", "--shrink", "-o", tmp_path / "none")
+    assert (hopeless.returncode, (tmp_path / "none").exists()) == (1, False)
+
+
+def test_a_page_shows_the_stripes(tflite: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = captured("report", tflite, *TARGET, "--max-extra-macs", "10", "-o", page)
+    assert done.returncode == 0
+    assert "lower the arena from" in page.read_text(encoding="utf-8")
+
+
+def test_budgets_beyond_reason_are_refused(tflite: Path) -> None:
+    for percent in ("-1", "nan", "401"):
+        refused = captured("convert", tflite, *TARGET, "--max-extra-macs", percent)
+        assert refused.returncode == 2, percent
+
+
 def test_a_model_in_stripes_keeps_them(tflite: Path, tmp_path: Path) -> None:
     planned = tmp_path / "striped.tflite"
     captured("plan", tflite, *TARGET, "--max-extra-macs", "10", "-o", planned)

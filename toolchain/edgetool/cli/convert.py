@@ -257,7 +257,7 @@ def command(
     from edgetool.pipeline.convert import convert_file
     from edgetool.pipeline.firmware import FirmwareRequest
     from edgetool.pipeline.output import write_depfile
-    from edgetool.pipeline.targets import resolve_named
+    from edgetool.pipeline.targets import resolve_for_plan
     from edgetool.report.json import document, to_json
 
     if options["calibration"] is not None:
@@ -270,7 +270,7 @@ def command(
             *("optimization", "c_library", "tflm_library"),
         )
     }
-    device = resolve_named(target, **overrides)
+    device, _, extra_macs = resolve_for_plan(target, **overrides)
     assert device is not None
     given = (options["calibration"], options["evaluate"], options["custom_objects"], custom_operators)
     inputs = tuple(path for path in (model, *given) if path is not None)
@@ -285,7 +285,14 @@ def command(
             force=force,
             offline_plan=not no_offline_plan,
             replan=replan,
-            plan=PlanRequest(order, strategy, time_limit=plan_time_limit, shrink=shrink, keep_inputs=keep_inputs),
+            plan=PlanRequest(
+                order,
+                strategy,
+                time_limit=plan_time_limit,
+                shrink=shrink,
+                keep_inputs=keep_inputs,
+                max_extra_macs=extra_macs,
+            ),
             firmware=FirmwareRequest(project or "plain", data, profile, kernels=not no_kernels),
             custom_operators=custom_operators,
             strict=strict,

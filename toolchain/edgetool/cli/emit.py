@@ -190,7 +190,10 @@ def command(
         option = "--shared-arena" if shared_arena else "--custom-operators" if custom_operators else "--arena-style"
         raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
     if shrink and not native:
-        raise UsageError("--shrink applies to native code", fix="add --runtime native, or omit --shrink")
+        raise UsageError(
+            "emit uses the memory plan in the file, which --shrink would change",
+            fix="use convert, run 'edgetool plan --shrink -o FILE.tflite' before, or add --runtime native",
+        )
     if shared_arena:
         if sharing is not None:
             raise UsageError(f"--sharing {sharing} does not apply to --shared-arena", fix="leave it out")

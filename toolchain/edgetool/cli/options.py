@@ -209,8 +209,8 @@ shrink_option = option(
     "--shrink",
     group="Memory plan",
     is_flag=True,
-    help="Do what it takes to fit native code, or TFLM in 'plan', into the target: rows or stripes with more and more "
-    "extra multiply-accumulates, up to --max-extra-macs.",
+    help="Do what it takes to fit the target: rows of native code, or stripes of TFLM, with more and more extra "
+    "multiply-accumulates, up to --max-extra-macs.",
 )
 depfile_option = option(
     "--depfile",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -116,18 +117,23 @@ def command(
     request = PlanRequest(
         order, strategy, time_limit=time_limit, file_plan=file_plan, shrink=shrink, keep_inputs=keep_inputs
     )
-    targets: list[tuple[Target | None, bool]] = [(None, False)]
+    targets: list[tuple[Target | None, bool, float | None]] = [(None, False, None)]
     if target or any(value is not None for value in overrides.values()):
-        from edgetool.pipeline.targets import resolve_with_native
+        from edgetool.pipeline.targets import resolve_for_plan
 
-        targets = [resolve_with_native(name, **overrides) for name in target or (None,)]
-    if any(native for _, native in targets):
+        targets = [resolve_for_plan(name, **overrides) for name in target or (None,)]
+    if any(native for _, native, _ in targets):
         refuse_for_native(custom_operators=custom_operators)
     described: list[Described] = []
-    for device, native in targets:
+    for device, native, extra_macs in targets:
         with interruptible(time_limit) as deadline:
             described += describe(
-                model, [device], request=request, native=native, deadline=deadline, custom_operators=custom_operators
+                model,
+                [device],
+                request=request if extra_macs is None else replace(request, max_extra_macs=extra_macs),
+                native=native,
+                deadline=deadline,
+                custom_operators=custom_operators,
             )
         if deadline.interrupted:
             break

@@ -332,6 +332,11 @@ class PlanRequest:
     overlap: bool = True
     max_extra_macs: float | None = None
 
+    @property
+    def permits_stripes(self) -> bool:
+        """Whether a plan for TFLM may compute regions of the model in stripes."""
+        return self.shrink or self.max_extra_macs is not None
+
     def as_options(self) -> dict[str, object]:
         """Return the options of the JSON document, without `file_plan`, which commands name differently."""
         return {
@@ -343,6 +348,7 @@ class PlanRequest:
             "plan_seed": self.seed,
             "shrink": self.shrink,
             "keep_inputs": self.keep_inputs,
+            "max_extra_macs": self.max_extra_macs,
         }
 
 

@@ -134,7 +134,14 @@ def deliver(
     report_step("planning")
     deadline = Deadline(request.time_limit)
     effort = deadline.effort(request.seed)
-    planned = planned_for(source, target, request, effort, renumber=renumber, custom=custom)
+    given: Plan | None = None
+    striped: tuple[Finding, ...] = ()
+    if request.permits_stripes:
+        from edgetool.pipeline.stripes import in_stripes  # most plans have no stripes
+
+        result = in_stripes(source, target, request, effort, custom)
+        source, given, striped = result.source, result.plan, result.findings
+    planned = planned_for(source, target, request, effort, plan=given, renumber=renumber, custom=custom)
     planned_source, plan = planned.source, planned.analysis.plan
     # If the file is left unchanged, no plan was compared with that of TFLM's own planner.
     compared = request.file_plan != "only" and not planned.unwritten
@@ -143,7 +150,7 @@ def deliver(
     uncalibrated = origin.quantization is not None and not origin.quantization.calibrated
     files, on_firmware = _firmware(name, planned_source, plan, target, destination.firmware, uncalibrated, custom)
     on_arena = _other_arena_findings(plan, origin.arena_bytes)
-    findings = (*origin.findings, *planned.unwritten, *on_plan, *on_search, *on_arena, *on_firmware)
+    findings = (*origin.findings, *striped, *planned.unwritten, *on_plan, *on_search, *on_arena, *on_firmware)
     delivery_report = report(
         planned_source,
         planned.analysis,

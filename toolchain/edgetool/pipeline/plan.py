@@ -62,7 +62,7 @@ def plan_model(
     source = open_tflite(path)
     rewritten = _without_faults(source, target, request, custom) if optimize else _Rewritten(source)
     source = rewritten.source
-    check_applies(replace(request, shrink=False), source.model)
+    check_applies(request, source.model)
     if output is not None and request.constants_in_ram:
         raise UsageError(
             "stock TFLM reads constants in place: no plan in a file can move them to RAM",
@@ -72,7 +72,7 @@ def plan_model(
     effort = deadline.effort(request.seed)
     striped: tuple[Finding, ...] = ()
     given = None
-    if request.shrink or request.max_extra_macs is not None:
+    if request.permits_stripes:
         from edgetool.pipeline.stripes import in_stripes  # most plans have no stripes
 
         result = in_stripes(source, target, request, effort, custom)

@@ -119,15 +119,7 @@ def interruptible(time_limit: float | None, *, tick: Callable[[], None] | None =
 
 
 def check_applies(request: PlanRequest, model: Model) -> None:
-    """Raise UsageError if the file's own plan is to be used, but the request has options for a new plan.
-
-    Another error is an option that only native code has.
-    """
-    if request.shrink:
-        raise UsageError(
-            "--shrink applies to native code, and to TFLM in 'edgetool plan', which writes models in stripes",
-            fix="add --runtime native, plan the model first, or omit --shrink",
-        )
+    """Raise UsageError if the file's own plan is to be used, but the request has options for a new plan."""
     options = {
         "--order": request.order,
         "--strategy": request.strategy,
@@ -135,6 +127,7 @@ def check_applies(request: PlanRequest, model: Model) -> None:
         "--constants-in-ram": request.constants_in_ram,
         "--keep-inputs": request.keep_inputs,
         "--max-extra-macs": request.max_extra_macs is not None,
+        "--shrink": request.shrink,
     }
     specified = [name for name, value in options.items() if value]
     if specified and has_plan(model) and request.file_plan == "use":
@@ -280,17 +273,19 @@ def planned_for(
     request: PlanRequest | None = None,
     effort: Effort | None = None,
     *,
+    plan: Plan | None = None,
     renumber: bool = True,
     custom: Mapping[str, OperatorEntry] | None = None,
 ) -> PlannedModel:
-    """Plan a model for the target as `convert` does.
+    """Plan a model for the target as `convert` does, unless its plan is given.
 
     Without an effort, the search ends at its node limit, so the same model always has the same plan. With renumber,
     operators and tensors are numbered as in the planned file, because the user has never seen the source. Raises
     UnsupportedModelError and InvalidModelError as `analyse` does.
     """
     platform = platform_of(target)
-    plan = plan_memory(source.model, platform, request, effort, custom=custom)
+    if plan is None:
+        plan = plan_memory(source.model, platform, request, effort, custom=custom)
     written = source
     unwritten: tuple[Finding, ...] = ()
     try:

@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetool.memory.planner import PlanRequest, plan_memory
+from edgetool.finding import Finding
+from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.pipeline.analysis import analyse
@@ -103,8 +104,17 @@ def describe(
             analysis, findings = code.analysis, code.findings
         else:
             check_applies(request, source.model)
-            analysis = analyse(source, target, request, ends.effort(request.seed), custom=custom)
-            findings = plan_findings(source.model, analysis.plan, target)
+            effort = ends.effort(request.seed)
+            shown = source
+            given: Plan | None = None
+            striped: tuple[Finding, ...] = ()
+            if request.permits_stripes:
+                from edgetool.pipeline.stripes import in_stripes  # most plans have no stripes
+
+                result = in_stripes(source, target, request, effort, custom)
+                shown, given, striped = result.source, result.plan, result.findings
+            analysis = analyse(shown, target, request, effort, plan=given, custom=custom)
+            findings = (*striped, *plan_findings(shown.model, analysis.plan, target))
         findings = (*findings, *search_findings(analysis.plan, ends, "see --time-limit"))
         does_not_fit = analysis.fit is not None and analysis.fit.arena_fits is False
         # Planning very many operators as native code, only for a hint, takes minutes.
@@ -112,10 +122,10 @@ def describe(
             from edgetool.pipeline.native import smaller_findings
 
             findings += smaller_findings(source, target)
-        item = report(source, analysis, options=options, quantization=quantization, findings=findings)
+        item = report(shown, analysis, options=options, quantization=quantization, findings=findings)
         if code is not None:
             from edgetool.pipeline.native import native_report
 
             item = native_report(code, item)
-        described.append(Described(source, analysis, item, code))
+        described.append(Described(shown, analysis, item, code))
     return tuple(described)

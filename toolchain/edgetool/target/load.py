@@ -419,7 +419,7 @@ def _sentence(what: str, fix: str | None) -> str:
 USER_CLOCK_SOURCE = "specified by the user"
 # The kernels whose outputs generated code has.
 NATIVE_KERNELS: Kernels = "reference"
-MAX_EXTRA_MACS = 1000  # in percent
+MAX_EXTRA_MACS = 400  # in percent
 
 
 def override_target(
