@@ -114,5 +114,7 @@ def test_a_model_in_stripes_keeps_them(tflite: Path, tmp_path: Path) -> None:
     assert (again.returncode, "no other stripes can be chosen" in words(again.stderr)) == (2, True)
     replanned = captured("plan", planned, *TARGET, "--replan", "--json")
     assert replanned.returncode == 0
+    native = captured("plan", planned, "--target", "cortex-m7", "--runtime", "native")
+    assert (native.returncode, "the model is in stripes" in words(native.stderr)) == (3, True)
     nothing = captured("plan", tflite, "--max-extra-macs", "20")
     assert nothing.returncode == 2

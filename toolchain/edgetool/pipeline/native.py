@@ -35,6 +35,7 @@ from edgetool.memory.problem import Effort, LayoutProblem, Lifetime, Proof
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.types import Model
+from edgetool.model.views import views_of
 from edgetool.operators.legality import unsupported_operators
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
@@ -115,6 +116,12 @@ def require_native(model: Model, name: str, target: Target | None = None) -> Nat
     Raises:
         UnsupportedModelError: TFLM rejects an operator, or the native runtime lacks it.
     """
+    if views_of(model):
+        raise UnsupportedModelError(
+            "the model is in stripes, which only TFLM follows; native code needs less memory without them",
+            where=name,
+            fix="use the model from which the stripes were made",
+        )
     reference = load_runtime(load_runtime(NATIVE).reference)
     for item in unsupported_operators(model, reference, kernels="reference"):
         raise UnsupportedModelError(
