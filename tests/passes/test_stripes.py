@@ -23,7 +23,7 @@ from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
-from edgetool.model.views import View, views_of, with_views
+from edgetool.model.views import View, copies_of, views_of, with_views
 from edgetool.model.writer import write_model
 from edgetool.operators.registry import operator_costs
 from edgetool.passes.stripes import Region, RowGraph, Striped, portable, stripe
@@ -277,6 +277,13 @@ def test_models_in_stripes_need_their_plan_and_cannot_be_rewritten() -> None:
         assert plan.offsets[0, first.tensor] == plan.offsets[0, first.parent] + first.offset
         file = with_metadata(whole, METADATA_NAME, encode_plan(whole, plan.offsets))
         assert fixed_offsets(file, timeline(file)) == plan.offsets
+
+
+def test_copies_are_known_by_what_they_write() -> None:
+    made = convolutions((CONV, 3, 2, "SAME"), (DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"), (POOL, 2, 2, "VALID"))
+    striped = stripe(made, [Region(1, 2, 3)])
+    assert copies_of(made) == {}
+    assert copies_of(with_views(striped.model, striped.views)) == {1: 1, 2: 2, 3: 1, 4: 2, 5: 1, 6: 2}
 
 
 def test_portable_models_run_on_litert() -> None:

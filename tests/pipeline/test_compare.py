@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from edgetool.cli.compare import compare_view
 from edgetool.errors import ModelError, UsageError
 from edgetool.model.writer import write_model
-from edgetool.pipeline.compare import FIGURES, aligned, compare_models, figure_changes
+from edgetool.pipeline.compare import FIGURES, aligned, compare_models, figure_changes, joined
 from edgetool.pipeline.estimate import estimate_file
 from edgetool.pipeline.native import plan_native
 from edgetool.pipeline.plan import plan_model
@@ -56,6 +56,13 @@ def test_an_operator_in_the_middle_is_added_and_one_at_the_end_removed() -> None
 def test_equal_work_is_preferred_to_equal_labels_when_pairing() -> None:
     assert shown(operators("CCC", [1, 2, 3]), operators("CCCC", [1, 9, 2, 3])) == ["00", "-1", "12", "23"]
     assert shown(operators("ACCB", [5, 1, 2, 5]), operators("ACB", [6, 2, 6])) == ["00", "1-", "21", "32"]
+
+
+def test_copies_for_stripes_are_one_operator() -> None:
+    stripes = [replace(item, copy_of=item.index % 2) for item in operators("CDCD", [1, 2, 3, 4])]
+    first, second = joined([*stripes, replace(operators("F")[0], index=4)])[:2]
+    assert (first.macs, second.macs, first.ms.value) == (4, 6, 2.0)
+    assert shown(operators("CDF"), joined([*stripes, replace(operators("F")[0], index=4)])) == ["00", "11", "24"]
 
 
 def test_subgraphs_are_aligned_on_their_own() -> None:

@@ -21,6 +21,7 @@ from edgetool.model.types import Model
 VIEWS_METADATA_NAME = "edgetool.views"
 VIEWS_VERSION = 1
 WORDS_PER_VIEW = 3
+STRIPE = "/stripe"  # and a number: what the name of a tensor with a stripe of another one's rows ends with
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,29 @@ def views_of(model: Model) -> tuple[View, ...]:
     views = tuple(View(*words[at : at + WORDS_PER_VIEW]) for at in range(2, 2 + count * WORDS_PER_VIEW, WORDS_PER_VIEW))
     _check(model, views)
     return views
+
+
+def copies_of(model: Model) -> dict[int, int]:
+    """Return the operators of the main graph that compute stripes, by index, with the first copy of each operator.
+
+    Copies of an operator have the same code and constants, and write rows of the same tensor: views of it, or tensors
+    with its name and the number of the stripe.
+    """
+    views = {view.tensor: view.parent for view in views_of(model)}
+    first: dict[tuple[object, ...], int] = {}
+    found = {}
+    for operator in model.main.operators if views else ():
+        output = operator.outputs[0] if operator.outputs else -1
+        name, stripe, _ = model.main.tensors[output].name.rpartition(STRIPE)
+        rows: object = views.get(output, output)
+        if stripe and output not in views:
+            rows = name
+        weights = tuple(i for i in operator.inputs[1:] if i >= 0 and model.main.tensors[i].is_constant)
+        group = operator.code, rows, weights if operator.code != "PAD" else ()
+        first.setdefault(group, operator.index)
+        if stripe or output in views:
+            found[operator.index] = first[group]
+    return found
 
 
 def _check(model: Model, views: tuple[View, ...]) -> None:

@@ -27,7 +27,7 @@ from edgetool.errors import UsageError
 from edgetool.model.draft import Draft
 from edgetool.model.edit import without_metadata
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
-from edgetool.model.views import VIEWS_METADATA_NAME, View
+from edgetool.model.views import STRIPE, VIEWS_METADATA_NAME, View
 from edgetool.operators.registry import entry_of, operator_costs
 from edgetool.operators.rows import ROWS, RowInput, images_of
 
@@ -315,7 +315,7 @@ class _Builder:
                     is_right = not following or copy.rows.end <= following[0][-1].rows.first
                     index = self._part(output, copy.rows) if is_right else self._view(output, copy.rows)
                 else:
-                    index = self._tensor(output, copy.rows.count, f"stripe{number}")
+                    index = self._tensor(output, copy.rows.count, f"{STRIPE}{number}")
                 computed[output] = index, copy.rows
                 self._copy(operator, copy, inputs, index)
 
@@ -346,14 +346,14 @@ class _Builder:
 
     def _view(self, tensor: int, rows: Rows) -> int:
         """Return a new view; one whose last rows are wrong when they are written is not for other readers."""
-        index = self._tensor(tensor, rows.count, f"rows{rows.first}")
+        index = self._tensor(tensor, rows.count, f"/rows{rows.first}")
         self.views[index] = tensor, rows.first * row_bytes(self.draft.tensors[tensor])
         return index
 
     def _tensor(self, like: int, rows: int, suffix: str) -> int:
         source = self.draft.tensors[like]
         # Converters join the names of fused layers with semicolons.
-        name = f"{source.name.partition(';')[0]}/{suffix}"
+        name = f"{source.name.partition(';')[0]}{suffix}"
         return self.draft.tensor(name, _with_rows(source, rows), source.dtype, source.quantization)
 
     def finish(self) -> Striped:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -216,6 +216,30 @@ def aligned(a: Sequence[OperatorInfo], b: Sequence[OperatorInfo]) -> list[Pair]:
         pairs += [*_unmatched(a[done_a:i], b[done_b:j]), (a[i], b[j])]
         done_a, done_b = i + 1, j + 1
     return [*pairs, *_unmatched(a[done_a:], b[done_b:])]
+
+
+def joined(operators: Sequence[OperatorInfo]) -> list[OperatorInfo]:
+    """Return the operators with the copies that compute the stripes of one as the first of them: times and bytes added.
+
+    All copies read the same parameters.
+    """
+    result: dict[tuple[int, int], OperatorInfo] = {}
+    for item in operators:
+        key = item.subgraph, item.index if item.copy_of is None else item.copy_of
+        known = result.get(key)
+        result[key] = (
+            item
+            if known is None
+            else replace(
+                known,
+                macs=known.macs + item.macs,
+                activation_bytes=known.activation_bytes + item.activation_bytes,
+                memory_bytes=known.memory_bytes + item.memory_bytes,
+                cycles=known.cycles + item.cycles,
+                ms=Band(known.ms.value + item.ms.value, known.ms.low + item.ms.low, known.ms.high + item.ms.high),
+            )
+        )
+    return list(result.values())
 
 
 def _unmatched(a: Sequence[OperatorInfo], b: Sequence[OperatorInfo]) -> list[Pair]:
@@ -440,7 +464,7 @@ def _operators(a: Report, b: Report) -> tuple[OperatorChange, ...] | None:
     if a.estimate is None or b.estimate is None:
         return None
     timed = a.estimate.latency_ms is not None, b.estimate.latency_ms is not None
-    pairs = aligned(a.estimate.operators, b.estimate.operators)
+    pairs = aligned(joined(a.estimate.operators), joined(b.estimate.operators))
     return tuple(_operator(was, now, timed) for was, now in pairs)
 
 

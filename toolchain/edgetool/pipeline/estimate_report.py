@@ -21,6 +21,7 @@ from edgetool.figure import Figure
 from edgetool.finding import Finding
 from edgetool.memory.planner import DEFAULT_SECONDS, Plan
 from edgetool.model.types import Model
+from edgetool.model.views import copies_of
 from edgetool.report import document as doc
 from edgetool.report.json import plain
 from edgetool.target.load import USER_CLOCK_SOURCE
@@ -105,6 +106,7 @@ def estimate_info(
     verdict = _verdict(bandwidth, situation)
     if bandwidth is None and measured_info is not None and run_on_target:
         verdict = measured_info.verdict  # only the time of the run is known
+    copies = copies_of(model)
     info = doc.EstimateInfo(
         latency_ms=None if latency is None else _band(latency),
         energy_uj=None if energy is None else _band(energy),
@@ -132,7 +134,7 @@ def estimate_info(
         # Native code has one precision; other types of the model would have other kernels.
         precision_tradeoffs={} if target.runtime.is_native else plain(tradeoffs),
         constraints=_constraints(model, plan, estimate, target, model_bytes),
-        operators=tuple(_operator(item) for item in estimate.operators),
+        operators=tuple(_operator(item, copies) for item in estimate.operators),
     )
     return info, tuple(findings)
 
@@ -246,7 +248,7 @@ def _band(figure: Figure) -> doc.Band:
     return doc.Band(figure.value, figure.low, figure.high)
 
 
-def _operator(item: OperatorEstimate) -> doc.OperatorInfo:
+def _operator(item: OperatorEstimate, copies: Mapping[int, int]) -> doc.OperatorInfo:
     return doc.OperatorInfo(
         index=item.index,
         operator=item.operator,
@@ -263,4 +265,5 @@ def _operator(item: OperatorEstimate) -> doc.OperatorInfo:
         basis=item.basis,
         runs=item.runs,
         subgraph=item.subgraph,
+        copy_of=copies.get(item.index) if item.subgraph == 0 else None,
     )

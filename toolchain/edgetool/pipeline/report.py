@@ -96,6 +96,7 @@ def describe(
     described = []
     for target in targets:
         ends = deadline or Deadline(request.time_limit)
+        shown = source
         code: NativeModel | None = None
         if native if target is None else target.runtime.is_native:
             from edgetool.pipeline.native import native_model  # imports numpy, which plans for TFLM do not need
@@ -105,7 +106,6 @@ def describe(
         else:
             check_applies(request, source.model)
             effort = ends.effort(request.seed)
-            shown = source
             given: Plan | None = None
             striped: tuple[Finding, ...] = ()
             if request.permits_stripes:

@@ -23,7 +23,8 @@ class Band:
 class OperatorInfo:
     """One operator's share of the estimate; in a loop, that of all its runs.
 
-    basis is "instructions" or, if the kernel is not modelled, "bytes": then the time is that of moving them.
+    basis is "instructions" or, if the kernel is not modelled, "bytes": then the time is that of moving them. copy_of:
+    the first of the operators that compute the stripes of one, null for others.
     """
 
     index: int
@@ -41,6 +42,7 @@ class OperatorInfo:
     basis: str
     runs: int = 1
     subgraph: int = 0
+    copy_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
