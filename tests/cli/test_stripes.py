@@ -66,6 +66,9 @@ def test_shrinking_does_what_the_target_requires(tflite: Path) -> None:
     whole = arena(captured("plan", tflite, *TARGET, "--json").stdout)
     easy = captured("plan", tflite, *TARGET, "--sram", str(whole), "--shrink")
     assert (easy.returncode, "no stripes are needed" in words(easy.stdout)) == (0, True)
+    assert "overlap makes the model fit" in words(easy.stdout)
+    ample = captured("plan", tflite, *TARGET, "--sram", "1MiB", "--shrink")
+    assert (ample.returncode, "order and layout suffice" in words(ample.stdout)) == (0, True)
     sram = whole * 85 // 100
     tight = captured("plan", tflite, *TARGET, "--sram", str(sram), "--shrink", "--json")
     assert tight.returncode == 0

@@ -83,6 +83,11 @@ def in_stripes(
         raise FailedCheckError(
             text, where=f"{source.name} on {target.name}", fix="choose a target with more memory, or --runtime native"
         )
+    if request.shrink and best is None:
+        # Without overlap, another order may be the best one.
+        alone = replace(options, overlap=False)
+        plain = plan_memory(model, platform, alone, limited, custom=custom) if first.overlapping else first
+        return _unstriped(source, target, first, plain)
     return _described(source, request, target, first, best)
 
 
@@ -108,14 +113,22 @@ def _arena_bytes(plan: Plan) -> int:
     return plan.account.bytes
 
 
+def _unstriped(source: Source, target: Target, first: Plan, plain: Plan) -> PossiblyStriped:
+    """Describe the step that makes a model fit without stripes: order and layout, or only overlap."""
+    size, alone = _arena_bytes(first), _arena_bytes(plain)
+    step = "order and layout suffice"
+    if alone > (target.sram_bytes or 0):
+        step = f"overlap makes the model fit, which takes {alone:,} bytes without it"
+    text = f"no stripes are needed: {step}; the arena takes {size:,} bytes"
+    return PossiblyStriped(source, None, (Finding("stripes", text, where=target.name),))
+
+
 def _described(
     source: Source, request: PlanRequest, target: Target, first: Plan, best: StripedPlan | None
 ) -> PossiblyStriped:
     size = f"{_arena_bytes(first):,} bytes"
     if best is None:
-        text = f"no stripes are needed: the arena takes {size}"
-        if not request.shrink:
-            text = f"no stripes with at most {request.max_extra_macs:g} % extra work lower the arena below {size}"
+        text = f"no stripes with at most {request.max_extra_macs:g} % extra work lower the arena below {size}"
         return PossiblyStriped(source, None, (Finding("stripes", text, where=target.name),))
     regions = ", ".join(f"{region.first} to {region.last} in {region.stripes}" for region in best.regions)
     count = len(best.model.main.operators)

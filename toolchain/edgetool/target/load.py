@@ -501,7 +501,7 @@ def override_target(
     if max_extra_macs is not None:
         if not target.runtime.is_native:
             raise TargetError(
-                "--max-extra-macs applies to native code, and to TFLM in 'edgetool plan', which writes stripes",
+                "--max-extra-macs applies to native code, and to TFLM if plan, convert or report chooses stripes",
                 where=target.name,
                 fix="add --runtime native, or plan the model first",
             )
