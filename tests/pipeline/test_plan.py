@@ -15,11 +15,13 @@ from edgetool.model.metadata import decode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.operators.legality import kernel_faults
+from edgetool.passes.dead_channels import remove_dead_channels
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.planning import ORDER_SHARE, Deadline, search_findings
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.model.builders import branches_model, conv_model
+from tests.passes.test_dead_channels import first_weights, separable
 from tests.pipeline.order_models import tangle
 
 
@@ -177,6 +179,20 @@ def test_optimize_leaves_models_without_faults_as_they_are(branches: Path, tmp_p
         report = plan_model(branches, load_target("cortex-m7"), output=output, optimize=optimize)
         assert "fault-avoided" not in [finding.rule for finding in report.findings]
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_optimize_removes_dead_channels_and_states_what_that_saves(tmp_path: Path) -> None:
+    path, output = tmp_path / "dead.tflite", tmp_path / "trimmed.tflite"
+    model = separable(first_weights(8, (1, 4)), [-50] * 8, [-20] * 8, "SAME")
+    path.write_bytes(write_model(model))
+    report = plan_model(path, load_target("cortex-m7"), output=output, optimize=True)
+    messages = [finding.message for finding in report.findings if finding.rule == "channels-removed"]
+    macs = [36 * (2 * channels + 9 * channels + 3 * channels) for channels in (6, 8)]
+    flash = f"{len(write_model(remove_dead_channels(model).model)):,} instead of {path.stat().st_size:,} bytes"
+    assert len(messages) == 2
+    assert messages[0].startswith("4 of 16 channels of 2 operators, on which no output depends, were removed: ")
+    assert f"{macs[0]:,} instead of {macs[1]:,} multiply-accumulates, and {flash} of flash" in messages[0]
+    assert messages[1].startswith("the rewrites change the arena from ")
 
 
 def test_optimize_replaces_a_plan_in_the_file(decoder: Path, tmp_path: Path) -> None:

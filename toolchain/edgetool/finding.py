@@ -80,6 +80,7 @@ RULES: Mapping[str, FindingRule] = {
     ),
     "branches-counted": FindingRule(_NOTE, "Both branches of each IF are counted, so that the time is an upper bound."),
     "builds-differ": FindingRule(_WARNING, "The two reports are for different kernels, runtimes or clocks."),
+    "channels-removed": FindingRule(_NOTE, "Channels of an operator, on which no output depends, were removed."),
     "clock-given": FindingRule(
         _EITHER,
         "The clock differs from the profile's, whose wait states may not apply; a warning if its power may not either.",

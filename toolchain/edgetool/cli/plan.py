@@ -323,7 +323,7 @@ def _bar(item: PlannedTensor, last: int, columns: int) -> str:
     "--optimize",
     group="Memory plan",
     is_flag=True,
-    help="Rewrite operators whose kernels on the target compute wrong outputs; needs --target.",
+    help="Rewrite operators whose kernels compute wrong outputs, and remove dead channels; needs --target.",
 )
 @plan_options
 @option(

@@ -19,6 +19,7 @@ from edgetool.pipeline.planning import (
     plan_findings,
     planned_source,
     search_findings,
+    without_dead_channels,
     without_faults,
 )
 from edgetool.pipeline.reporting import Described, report
@@ -49,7 +50,8 @@ def plan_model(
         deadline: The end of the search; by default, at the time limit of the request.
         output: The file to write.
         custom_operators: The user's description of custom operators.
-        optimize: Whether to rewrite operators whose kernels on the target compute wrong outputs.
+        optimize: Whether to rewrite operators whose kernels on the target compute wrong outputs, and to remove
+            channels that no output depends on.
         force: Whether to replace an existing file.
         described: Where to add the model with its analysis, for drawings. Only the report there has an estimate.
 
@@ -60,7 +62,7 @@ def plan_model(
     request = request or PlanRequest()
     custom = read_custom_operators(custom_operators)
     source = open_tflite(path)
-    rewritten = _without_faults(source, target, request, custom) if optimize else _Rewritten(source)
+    rewritten = _optimized(source, target, request, custom) if optimize else _Rewritten(source)
     source = rewritten.source
     check_applies(request, source.model)
     if output is not None and request.constants_in_ram:
@@ -109,7 +111,7 @@ def plan_model(
 
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
-    """A model without the operators whose kernels compute wrong outputs, and the findings on its rewrites.
+    """A model after its rewrites, and the findings on them.
 
     arena_bytes: the arena of the original; None if nothing changed, or if it is unknown.
     """
@@ -123,19 +125,24 @@ class _Rewritten:
         if self.arena_bytes is None or plan.account is None:
             return self.findings
         change = f"from {self.arena_bytes:,} to {plan.account.bytes:,} bytes"
-        return (*self.findings, Finding("fault-avoided", f"the rewrites change the arena {change}"))
+        rule = self.findings[-1].rule
+        return (*self.findings, Finding(rule, f"the rewrites change the arena {change}"))
 
 
-def _without_faults(
+def _optimized(
     source: Source, target: Target | None, request: PlanRequest, custom: Mapping[str, OperatorEntry] | None
 ) -> _Rewritten:
-    """Rewrite the operators whose kernels on the target compute wrong outputs."""
+    """Rewrite the operators whose kernels on the target compute wrong outputs, and remove dead channels."""
     if target is None:
         raise UsageError("--optimize rewrites the model for the kernels of a target", fix="specify one with --target")
-    rewritten, sentences = without_faults(source, target, custom)
+    smaller, trimmed = without_dead_channels(source)
+    rewritten, avoided = without_faults(smaller, target, custom)
     if rewritten is source:
         return _Rewritten(source)
     request = replace(request, file_plan="replace")
     before = plan_memory(source.model, platform_of(target), request, custom=custom).account
-    findings = tuple(Finding("fault-avoided", sentence) for sentence in sentences)
+    findings = (
+        *(() if trimmed is None else (Finding("channels-removed", trimmed),)),
+        *(Finding("fault-avoided", sentence) for sentence in avoided),
+    )
     return _Rewritten(rewritten, findings, None if before is None else before.bytes)

@@ -314,3 +314,26 @@ def without_faults(
     if avoided.model is source.model:
         return source, ()
     return Source(source.name, write_model(avoided.model), avoided.model), avoided.sentences({})
+
+
+def without_dead_channels(source: Source) -> tuple[Source, str | None]:
+    """Remove the channels that no output depends on.
+
+    Returns:
+        The rewritten file and a sentence on what changed; the same file and None if it has no such channels.
+    """
+    from edgetool.model.writer import write_model  # imported on use: most models do not change
+    from edgetool.passes.dead_channels import remove_dead_channels
+    from edgetool.pipeline.native_rows import model_macs
+
+    trimmed = remove_dead_channels(source.model)
+    if trimmed.model is source.model:
+        return source, None
+    result = Source(source.name, write_model(trimmed.model), trimmed.model)
+    removed = sum(change.removed for change in trimmed.removed)
+    channels = sum(change.channels for change in trimmed.removed)
+    return result, (
+        f"{removed:,} of {channels:,} channels of {len(trimmed.removed)} operators, on which no output depends, were "
+        f"removed: {model_macs(trimmed.model):,} instead of {model_macs(source.model):,} multiply-accumulates, and "
+        f"{len(result.blob):,} instead of {len(source.blob):,} bytes of flash for the model"
+    )
