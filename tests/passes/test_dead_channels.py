@@ -115,6 +115,17 @@ def test_constant_channels_stay_where_padding_differs_from_them() -> None:
     assert trimmed(model).removed == ()
 
 
+@pytest.mark.parametrize(("padding", "removed"), [("SAME", []), ("VALID", [2])])
+def test_a_convolution_that_pads_needs_constants_other_than_its_padding(padding: str, removed: list[int]) -> None:
+    layers = Layers(Net())
+    x = layers.net.input((1, 4, 4, 2), DType.INT8)
+    wide = layers.layer("CONV_2D", x, first_weights(6, (1, 4)), [9000] * 6)
+    last = np.random.default_rng(3).integers(1, 90, (3, 3, 3, 6), np.int8)
+    result = layers.layer("CONV_2D", wide, last, [0] * 3, padding, act="NONE")
+    model = layers.net.model([x], [result])
+    assert [change.removed for change in trimmed(model).removed] == removed
+
+
 def test_channels_of_an_output_of_the_model_stay() -> None:
     model = separable(first_weights(8, (1, 4)), [-50] * 8, [-20] * 8, "SAME", read_twice=True)
     assert trimmed(model).removed == ()
