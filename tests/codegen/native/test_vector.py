@@ -102,7 +102,7 @@ def test_many_groups_and_left_shifts_have_the_kernels_of_other_cores() -> None:
 
 @pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
 def test_grouped_convolutions_compute_what_tflm_computes(build: Build) -> None:
-    shapes = product((1, 2, 5), (1, 3), (1, 3, 17), (2, 5))
+    shapes = product((1, 2, 5), (1, 3), (2, 3, 17), (2, 5))
     models = [_convolution(groups, size=size, taps=taps, depth=depth) for size, taps, depth, groups in shapes]
     trials = [prepare(model, samples=1, vector=True, row_wise=build is BANDS) for model in models]
     assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_conv2d_vector_s8"}
@@ -110,8 +110,8 @@ def test_grouped_convolutions_compute_what_tflm_computes(build: Build) -> None:
 
 
 @pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
-def test_groups_of_one_channel_compute_what_tflm_computes(build: Build) -> None:
-    shapes = product((2, 5), (1, 3), (1, 11), (2, 3))
+def test_groups_of_one_output_compute_what_tflm_computes(build: Build) -> None:
+    shapes = product((2, 5), (1, 3), (2, 11), (2, 3))
     models = [
         _convolution(groups, size=size, taps=taps, depth=depth, filters=1) for size, taps, depth, groups in shapes
     ]
@@ -123,6 +123,19 @@ def test_groups_of_one_channel_compute_what_tflm_computes(build: Build) -> None:
     }
     # A group has one row of weights, and zeros up to a whole vector.
     assert len(weights) == 2 * 16
+    assert compare_all(trials, build) == [None] * len(trials)
+
+
+@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+def test_groups_of_one_input_channel_are_a_depthwise_convolution(build: Build) -> None:
+    shapes = product((2, 5), (1, 3), (2, 9), (1, 3))
+    models = [
+        _convolution(groups, size=size, taps=taps, depth=1, filters=filters) for size, taps, groups, filters in shapes
+    ]
+    trials = [prepare(model, samples=1, vector=True, row_wise=build is BANDS) for model in models]
+    kernels = {step.kernel for trial in trials for step in trial.program.steps}
+    # Several outputs for each input can be those of a group.
+    assert {"edgetool_depthwise_vector_s8", "edgetool_depthwise_few_s8", "edgetool_conv2d_vector_s8"} <= kernels
     assert compare_all(trials, build) == [None] * len(trials)
 
 

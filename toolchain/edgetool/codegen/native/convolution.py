@@ -576,25 +576,30 @@ def _up(value: int, unit: int) -> int:
 
 
 def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
-    filters = original = weights_of(site, DEPTHWISE)
-    one, taps_y, taps_x, channels = filters.shape
+    filters, source = weights_of(site, DEPTHWISE), site.input(DEPTHWISE.source)
+    one, _, _, channels = filters.shape
+    matching = one == 1 and channels == source.shape[3] * site.option("depth_multiplier", 0)
+    site.require(matching, f"it cannot multiply {source.shape[3]} channels and weights of shape {filters.shape}")
+    yield depthwise_step(site, filters)
+
+
+def depthwise_step(site: Site, filters: Array) -> Step:
+    """Return the step of a convolution of each channel by itself, with weights (1, taps y, taps x, output channels)."""
+    original, (_, taps_y, taps_x, channels) = filters, filters.shape
     window = window_of(site, taps_y, taps_x)
-    multiplier = site.option("depth_multiplier", 0)
-    matching = one == 1 and channels == window.channels * multiplier
-    site.require(matching, f"it cannot multiply {window.channels} channels and weights of shape {filters.shape}")
+    multiplier = channels // window.channels
     element = site.output().dtype.bits // 8
     window, filters = without_taps_outside(window, filters)
     # All outputs that read the only channel are those of a convolution, which computes at least two at once.
     is_alone = element == 1 and window.channels == 1 and (multiplier > 1 or site.dsp)
     is_few = element == 1 and not site.plain and _is_best_with_few(window, dsp=site.dsp, is_alone=is_alone)
     if is_alone and multiplier > 1 and not is_few:
-        yield _convolution(site, original.transpose(3, 1, 2, 0))
-        return
+        return _convolution(site, original.transpose(3, 1, 2, 0))
     flat = filters.reshape(-1, channels).T
     scales = _channel_scales(site, DEPTHWISE, flat, folded=True)
     source = window_rows(site.index(0), window, element)
     if element == 2:
-        yield _step(
+        return _step(
             site,
             "edgetool_depthwise_s16",
             window,
@@ -607,18 +612,15 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
             depth_multiplier=multiplier,
             dilation_x=window.dilation_x,
         )
-        return
     tuned = _tuned_depthwise(site, window, filters, scales) if multiplier == 1 and not site.plain else None
     if tuned is None and is_alone and not is_few:
         tuned = _convolution(site, original.transpose(3, 1, 2, 0))
     if tuned is not None:
-        yield tuned
-        return
+        return tuned
     limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
     scales = product_scales(scales, reach, *limits) or _rounding_scales(folded_sums(site, flat), flat)
     if is_few:
-        yield _few_depthwise(site, window, source, flat, scales)
-        return
+        return _few_depthwise(site, window, source, flat, scales)
     step = _step(
         site,
         "edgetool_depthwise_s8",
@@ -635,7 +637,7 @@ def _depthwise_conv_2d(site: Site) -> Iterator[Step]:
     )
     # The addresses of all taps.
     scratch = 8 * window.taps_y * window.taps_x + 4
-    yield replace(step, scratch_bytes=scratch, band=few_rows(window, row_wise=site.row_wise))
+    return replace(step, scratch_bytes=scratch, band=few_rows(window, row_wise=site.row_wise))
 
 
 def _is_best_with_few(window: Window, *, dsp: bool, is_alone: bool) -> bool:

@@ -213,6 +213,11 @@ def _conv_2d(site: Site) -> Iterator[Lowered]:
         window = convolution.window_of(site, taps_y, taps_x)
         groups = window.channels // depth
         is_grouped = groups * depth == window.channels and channels % groups == 0 and groups <= convolution.MAX_GROUPS
+        if is_grouped and depth == 1 < groups:
+            # Kernels of depthwise convolutions do not copy the rows of each group.
+            each = filters.transpose(3, 1, 2, 0)
+            yield _depthwise(site, each) or convolution.depthwise_step(site, each)
+            return
         if is_grouped and convolution.is_narrow(_along_x(site, window)):
             window, filters = convolution.without_taps_outside(window, filters)
             scales = _convolution_scales(site, convolution.CONV, filters.reshape(channels, -1))
@@ -226,23 +231,36 @@ def _conv_2d(site: Site) -> Iterator[Lowered]:
 def _depthwise_conv_2d(site: Site) -> Iterator[Lowered]:
     if _is_int8(site):
         filters = convolution.weights_of(site, convolution.DEPTHWISE)
-        one, taps_y, taps_x, channels = filters.shape
-        window = convolution.window_of(site, taps_y, taps_x)
-        multiplier = site.option("depth_multiplier", 0)
-        if one == 1 and channels == window.channels * multiplier and convolution.is_narrow(_along_x(site, window)):
-            window, filters = convolution.without_taps_outside(window, filters)
-            window = _along_x(site, window)
-            flat = np.ascontiguousarray(filters.reshape(-1, channels).T)
-            scales = _convolution_scales(site, convolution.DEPTHWISE, flat)
-            is_alone = window.channels == 1 and (multiplier == 1 or _is_direct(window, 1))
-            if scales is not None and (is_alone or (multiplier > 1 and _is_best_grouped(window))):
-                # All outputs of a channel are those of a group in a convolution.
-                yield conv_step(site, window, flat.reshape(channels, window.taps_y, window.taps_x, 1), scales)
-                return
-            if scales is not None and multiplier == 1:
-                yield _depthwise_step(site, window, flat, scales)
+        one, _, _, channels = filters.shape
+        if one == 1 and channels == site.input(0).shape[3] * site.option("depth_multiplier", 0):
+            step = _depthwise(site, filters)
+            if step is not None:
+                yield step
                 return
     yield from convolution.LOWERINGS["DEPTHWISE_CONV_2D"](site)
+
+
+def _depthwise(site: Site, filters: Array) -> Step | None:
+    """Return the step of a convolution of each channel by itself, with weights (1, taps y, taps x, output channels).
+
+    None if edgetool's other kernels compute it.
+    """
+    _, taps_y, taps_x, channels = filters.shape
+    window = convolution.window_of(site, taps_y, taps_x)
+    multiplier = channels // window.channels
+    if not convolution.is_narrow(_along_x(site, window)):
+        return None
+    window, filters = convolution.without_taps_outside(window, filters)
+    window = _along_x(site, window)
+    flat = np.ascontiguousarray(filters.reshape(-1, channels).T)
+    scales = _convolution_scales(site, convolution.DEPTHWISE, flat)
+    if scales is None:
+        return None
+    is_alone = window.channels == 1 and (multiplier == 1 or _is_direct(window, 1))
+    if is_alone or (multiplier > 1 and _is_best_grouped(window)):
+        # All outputs of a channel are those of a group in a convolution.
+        return conv_step(site, window, flat.reshape(channels, window.taps_y, window.taps_x, 1), scales)
+    return _depthwise_step(site, window, flat, scales) if multiplier == 1 else None
 
 
 def _is_best_grouped(window: Window) -> bool:
