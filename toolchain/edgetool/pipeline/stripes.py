@@ -79,7 +79,11 @@ def in_stripes(
             break  # a smaller budget does not fit
     arena_bytes = _arena_bytes(base) if best is None else best.arena_bytes
     if request.shrink and arena_bytes > (target.sram_bytes or 0):
-        text = f"the smallest arena takes {arena_bytes:,} bytes{_cost(model, best)}, and {target.sram_bytes:,} exist"
+        limit = " within the time limit" if effort.stops_rows() else ""
+        text = (
+            f"the smallest arena found{limit} takes {arena_bytes:,} bytes{_cost(model, best)}, and "
+            f"{target.sram_bytes:,} exist"
+        )
         raise FailedCheckError(
             text, where=f"{source.name} on {target.name}", fix="choose a target with more memory, or --runtime native"
         )
