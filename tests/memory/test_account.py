@@ -13,6 +13,11 @@ The account of shared arenas against real TFLM on emulated Cortex-M7, M4 and M55
 shared_arena_measured.csv: models allocated one after the other by one MicroAllocator (tflite-micro 90b983c2), the
 bytes that arena_used_bytes() gave then, and the smallest arena, of multiples of 16, in which all of them allocated and
 each gave the outputs that it gives alone, twice in turn. "own" models are those of account_models.py.
+
+separate_arenas_measured.csv: models whose head and tail are separate arenas (the same commit, built with
+arm-none-eabi-gcc 12.2 -O1 -DNDEBUG), the bytes that arena_used_bytes() gave, and the smallest arenas, multiples of 16,
+in which every allocation succeeded. In these, each model gave the outputs that it gives in large arenas; with 16 bytes
+less of either, an allocation failed.
 """
 
 from __future__ import annotations
@@ -32,7 +37,15 @@ from hypothesis import strategies as st
 
 from edgetool.errors import UnsupportedModelError
 from edgetool.execute.run import measure_tflm
-from edgetool.memory.account import ArenaAccount, Offsets, SharedAccount, Tenant, account_model, account_shared
+from edgetool.memory.account import (
+    ArenaAccount,
+    Offsets,
+    SharedAccount,
+    Tenant,
+    account_model,
+    account_separate,
+    account_shared,
+)
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.memory.problem import ARENA_ALIGNMENT, aligned
 from edgetool.model.edit import with_metadata
@@ -481,8 +494,8 @@ def test_no_model_is_an_error() -> None:
 MEASURED = Path(__file__).parent / "shared_arena_measured.csv"
 
 
-def rows(origin: str) -> list[dict[str, str]]:
-    with MEASURED.open(encoding="ascii", newline="") as file:
+def rows(origin: str, measured: Path = MEASURED) -> list[dict[str, str]]:
+    with measured.open(encoding="ascii", newline="") as file:
         return [row for row in csv.DictReader(file) if row["origin"] == origin]
 
 
@@ -518,3 +531,41 @@ def test_synthetic_models(row: dict[str, str]) -> None:
 @pytest.mark.parametrize("row", rows("real"), ids=lambda row: f"{row['core']}-{row['kernels']}-{row['models']}")
 def test_real_models(row: dict[str, str], shared: Path) -> None:
     check(row, shared / "data" / "models")
+
+
+SEPARATE = MEASURED.with_name("separate_arenas_measured.csv")
+
+
+def check_separate(row: dict[str, str], path: Path | None) -> None:
+    platform = platform_of(resolve_named(row["core"], kernels=row["kernels"]))
+    separate = account_separate(model_of(path, row["model"]), platform)
+    assert not separate.account.is_lower_bound
+    figures = (separate.account.used_bytes, separate.head_arena_bytes, separate.tail_arena_bytes)
+    assert figures == tuple(int(row[key]) for key in ("used_bytes", "head_arena_bytes", "tail_arena_bytes"))
+
+
+def test_there_are_enough_separate_arenas() -> None:
+    assert len(rows("own", SEPARATE)) >= 90
+    assert len(rows("real", SEPARATE)) >= 150
+
+
+@pytest.mark.parametrize("row", rows("own", SEPARATE), ids=lambda row: f"{row['core']}-{row['kernels']}-{row['model']}")
+def test_separate_arenas_of_synthetic_models(row: dict[str, str]) -> None:
+    check_separate(row, None)
+
+
+@pytest.mark.parametrize(
+    "row", rows("real", SEPARATE), ids=lambda row: f"{row['core']}-{row['kernels']}-{row['model']}"
+)
+def test_separate_arenas_of_real_models(row: dict[str, str], shared: Path) -> None:
+    check_separate(row, shared / "data" / "models")
+
+
+@given(st.sampled_from(sorted(MODELS)))
+def test_separate_arenas_hold_the_same_head(name: str) -> None:
+    model = model_of(None, name)
+    one, separate = account_model(model, BUILD), account_separate(model, BUILD)
+    assert separate.account.layout == one.layout
+    assert separate.head_arena_bytes >= one.head_bytes
+    assert separate.head_peak in separate.account.peaks
+    assert separate.head_arena_bytes + separate.tail_arena_bytes >= separate.account.used_bytes

@@ -63,6 +63,8 @@ def test_the_abis_state_their_basis() -> None:
     ("struct", "size"),
     [
         ("SingleArenaBufferAllocator", 36),
+        ("PersistentArenaBufferAllocator", 16),
+        ("NonPersistentArenaBufferAllocator", 32),
         ("GreedyMemoryPlanner", 44),
         ("MicroAllocator", 36),
         ("MicroBuiltinDataAllocator", 8),

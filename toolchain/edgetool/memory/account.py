@@ -13,8 +13,13 @@ begin at the start of the arena and overlap: MicroAllocator stores the size of t
 because the table of scratch requests takes the arena's only resizable buffer (InitScratchBufferData): the temporary
 allocations of a later model may overwrite the heads of the earlier ones, and are limited only by their tails.
 
+Head and tail can also be separate arenas, in different memories (MicroAllocator::Create with a persistent and a
+non-persistent arena). Each must then be as large as its own largest moment. The tail begins with the two allocators
+instead of one, so that what follows is aligned differently.
+
 Source: micro_interpreter.cc, micro_allocator.cc, micro_allocation_info.cc, greedy_memory_planner.cc,
-recording_micro_allocator.cc and single_arena_buffer_allocator.cc.
+recording_micro_allocator.cc, single_arena_buffer_allocator.cc, persistent_arena_buffer_allocator.cc and
+non_persistent_arena_buffer_allocator.cc.
 """
 
 from __future__ import annotations
@@ -273,7 +278,10 @@ def unshared(problem: LayoutProblem) -> LayoutProblem:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The state before TFLM plans the head: it depends on the model and the build, not on a plan."""
+    """The state before TFLM plans the head: it depends on the model and the build, not on a plan.
+
+    separate: head and tail are separate arenas.
+    """
 
     model: Model
     platform: Platform
@@ -283,6 +291,8 @@ class Prepared:
     scratch: tuple[Buffer, ...]
     peaks: tuple[Peak, ...]
     unaccounted: tuple[Unaccounted, ...]
+
+    separate: bool = False
 
     @property
     def request_table_bytes(self) -> int:
@@ -305,14 +315,57 @@ def account_model(
     return account_plan(prepare(model, platform, custom=custom), offsets)
 
 
+@dataclass(frozen=True, slots=True)
+class SeparateAccount:
+    """The account of a model whose head and tail are separate arenas: peaks count the bytes of each on their own."""
+
+    account: ArenaAccount
+
+    @property
+    def head_arena_bytes(self) -> int:
+        """The smallest non-persistent arena, a multiple of 16, in which AllocateTensors and Invoke succeed."""
+        return aligned(max(peak.head_bytes for peak in self.account.peaks))
+
+    @property
+    def tail_arena_bytes(self) -> int:
+        """The smallest persistent arena, a multiple of 16, in which AllocateTensors succeeds."""
+        return aligned(self.account.tail_bytes)
+
+    @property
+    def head_peak(self) -> Peak:
+        """The moment that determines the size of the non-persistent arena."""
+        return max(self.account.peaks, key=lambda peak: peak.head_bytes)
+
+
+def account_separate(
+    model: Model,
+    platform: Platform,
+    *,
+    offsets: Offsets | None = None,
+    custom: Mapping[str, OperatorEntry] | None = None,
+) -> SeparateAccount:
+    """Return the account of a model on a build of TFLM, with head and tail in separate arenas.
+
+    The layout of the head is the one in a single arena. offsets: as for account_model. Raises UnsupportedModelError for
+    control flow that never ends.
+    """
+    return SeparateAccount(account_plan(prepare(model, platform, custom=custom, separate=True), offsets))
+
+
 def prepare(
-    model: Model, platform: Platform, *, custom: Mapping[str, OperatorEntry] | None = None, preceding_bytes: int = 0
+    model: Model,
+    platform: Platform,
+    *,
+    custom: Mapping[str, OperatorEntry] | None = None,
+    preceding_bytes: int = 0,
+    separate: bool = False,
 ) -> Prepared:
     """Account for all steps before planning: StartModelAllocation, parsing of options, Init and Prepare of every
     operator.
 
     custom: entries of operators that the user describes, by custom code. preceding_bytes: the bytes of the tail that
-    earlier models in the same arena use; 0 means a new arena, which begins with the allocators.
+    earlier models in the same arena use; 0 means a new arena, which begins with the allocators. separate: head and tail
+    are separate arenas.
     """
     times = timeline(model)
     tail = Tail(preceding_bytes)
@@ -320,7 +373,7 @@ def prepare(
     unaccounted: list[Unaccounted] = []
     scratch: list[Buffer] = []
     if not preceding_bytes:
-        _allocate_allocators(platform, tail)
+        _allocate_allocators(platform, SEPARATE_ALLOCATORS if separate else ALLOCATORS, tail)
     _start_model_allocation(model, platform, tail)
     _parse_options(model, platform, tail)
     peaks.append(Peak("reading the model", _request_table_bytes(platform, 0), tail.bytes))
@@ -334,15 +387,14 @@ def prepare(
             if entry is None or entry.prepare is None:
                 unaccounted.append(Unaccounted(graph.index, operator.index, operator.label))
                 continue
-            temporary, refusal = _prepare_operator(
-                Call(model, graph, operator, platform, assigned), entry, table, tail, scratch, times
-            )
+            call = Call(model, graph, operator, platform, assigned)
+            temporary, refusal = _prepare_operator(call, entry, table, tail, scratch, times, separate=separate)
             if refusal is not None:
                 unaccounted.append(Unaccounted(graph.index, operator.index, operator.label, refusal))
             peaks.append(Peak(f"Prepare of {operator.label}", temporary, tail.bytes, graph.index, operator.index))
     unaccounted += _planning_failures(model)
     return Prepared(
-        model, platform, times, tuple(tail.rows), tail.bytes, tuple(scratch), tuple(peaks), tuple(unaccounted)
+        model, platform, times, tuple(tail.rows), tail.bytes, tuple(scratch), tuple(peaks), tuple(unaccounted), separate
     )
 
 
@@ -413,9 +465,19 @@ def _contents(buffer: Buffer) -> tuple[int, int, int, str]:
     return buffer.subgraph, buffer.tensor, buffer.operator, buffer.name
 
 
-def _allocate_allocators(platform: Platform, tail: Tail) -> None:
-    """Account for the allocations of MicroAllocator::Create in a new arena."""
-    for name in ("SingleArenaBufferAllocator", "GreedyMemoryPlanner", "MicroAllocator"):
+# The allocations of MicroAllocator::Create, in a single arena and in the tail of separate ones.
+ALLOCATORS = ("SingleArenaBufferAllocator", "GreedyMemoryPlanner", "MicroAllocator")
+SEPARATE_ALLOCATORS = (
+    "PersistentArenaBufferAllocator",
+    "NonPersistentArenaBufferAllocator",
+    "GreedyMemoryPlanner",
+    "MicroAllocator",
+)
+
+
+def _allocate_allocators(platform: Platform, names: Sequence[str], tail: Tail) -> None:
+    """Account for the allocations of MicroAllocator::Create."""
+    for name in names:
         tail.allocate(name, platform.structs[name].size_bytes, platform.structs[name].alignment)
 
 
@@ -478,17 +540,24 @@ def _init_operators(
 
 
 def _prepare_operator(
-    call: Call, entry: OperatorEntry, table: int, tail: Tail, scratch: list[Buffer], times: Timeline
+    call: Call,
+    entry: OperatorEntry,
+    table: int,
+    tail: Tail,
+    scratch: list[Buffer],
+    times: Timeline,
+    *,
+    separate: bool,
 ) -> tuple[int, str | None]:
     """Account for Prepare of one operator; return the head including its temporary allocations, and the kernel's
     refusal.
 
     A persistent buffer is not checked against the temporary ones
     (SingleArenaBufferAllocator::AllocatePersistentBuffer): it may overlap the last bytes of the last one, which are
-    not read any more.
+    not read any more. In separate arenas, every temporary allocation needs bytes of the head.
     """
     top, unread = table, 0
-    peak = table + tail.bytes
+    highest, peak = table, table + tail.bytes
     requested = len(scratch)
     key = (call.graph.index, call.operator.index)
     try:
@@ -508,13 +577,14 @@ def _prepare_operator(
                 scratch.append(Buffer(key[0], -1, request.what, request.size_bytes, lifetime, key[1]))
             else:
                 top, unread = _temporary_top(top, request, call)
-                peak = max(peak, top + tail.bytes)
+                highest, peak = max(highest, top), max(peak, top + tail.bytes)
     except KernelRefusal as refusal:
-        return peak - tail.bytes, str(refusal)
+        return highest if separate else peak - tail.bytes, str(refusal)
+    head_bytes = highest if separate else peak - tail.bytes
     if len(scratch) > requested and key not in times.operators:
         # TFLM sets a request's size when its operator runs, and plans the others with uninitialized memory.
-        return peak - tail.bytes, f"{call.operator.label} requests a scratch buffer in a subgraph that is never run"
-    return peak - tail.bytes, _dynamic_output(call)
+        return head_bytes, f"{call.operator.label} requests a scratch buffer in a subgraph that is never run"
+    return head_bytes, _dynamic_output(call)
 
 
 def _dynamic_output(call: Call) -> str | None:
