@@ -155,6 +155,7 @@ RULES: Mapping[str, FindingRule] = {
     "memory-speed-assumed": FindingRule(
         _NOTE, "The profile does not state the speed of a memory, which is assumed to be that of the core's bus."
     ),
+    "memory-too-small": FindingRule(_ERROR, "A memory has no room for what the user placed in it."),
     "model-too-large": FindingRule(_ERROR, "The model does not fit in flash."),
     "models-too-large": FindingRule(_ERROR, "Together, the models do not fit in flash."),
     "name-changed": FindingRule(_NOTE, "The model's name is not a valid C name and is changed in files and in C."),

@@ -35,6 +35,7 @@ from edgetool.cli.view import (
     latency_facts,
     layout_proof,
     order_facts,
+    places_facts,
     runs_fact,
     sharing_facts,
     stack_fact,
@@ -59,7 +60,8 @@ def explain_view(report: Report, *, everything: bool = False) -> list[str]:
     """Show the sizes, then the peaks, the tail and the head of the arena."""
     arena = report.arena
     assert arena is not None
-    lines = [heading(report), "", *arena_facts(arena, report.memory, report.plan), ""]
+    limits = None if report.places else report.memory
+    lines = [heading(report), "", *arena_facts(arena, limits, report.plan), *places_facts(report), ""]
     if arena.bytes is None:
         text = "--explain needs a target: specify one with --target."
         return [*lines, *wrapped(text, "  "), *finding_lines(report.findings, everything=everything)]
@@ -200,7 +202,9 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
             "Layout", f"with constants {size_with_unit(report.arena.layout_bytes)}, {layout_proof(report.arena)}"
         )
     else:
-        lines += arena_facts(report.arena, report.memory, report.plan, native=report.is_native)
+        limits = None if report.places else report.memory
+        lines += arena_facts(report.arena, limits, report.plan, native=report.is_native)
+        lines += places_facts(report)
     if report.rows is not None:
         lines += rows_facts(report.rows)
     lines += [*constants_fact(report), *code_fact(report, everything=everything)]
@@ -356,6 +360,12 @@ def _bar(item: PlannedTensor, last: int, columns: int) -> str:
     metavar="N",
     help="Seed for the search.",
 )
+@option(
+    "--place",
+    group="Memory plan",
+    metavar="head=NAME,tail=NAME[,model=NAME]",
+    help="Memory regions of the board for head and tail, as two arenas of TFLM, and for the model.",
+)
 @custom_operators_option
 @option("--output", "-o", group="Output", type=PATH, metavar="FILE.tflite", help="Write the model with the plan in it.")
 @option(
@@ -388,6 +398,7 @@ def command(
     seed: int,
     keep_inputs: bool,
     shrink: bool,
+    place: str | None,
     custom_operators: Path | None,
     as_json: bool,
     force: bool,
@@ -439,7 +450,9 @@ def command(
             if native:
                 from edgetool.pipeline.native import plan_native
 
-                refuse_for_native(output=output, optimize=optimize, custom_operators=custom_operators, explain=explain)
+                refuse_for_native(
+                    output=output, optimize=optimize, custom_operators=custom_operators, explain=explain, place=place
+                )
                 report = plan_native(
                     model,
                     device,
@@ -465,6 +478,7 @@ def command(
                     optimize=optimize,
                     force=force,
                     described=described,
+                    place=place,
                 )
         reports.append(report)
         interrupted = deadline.interrupted

@@ -384,6 +384,16 @@ def arena_facts(
     return lines + overlap_fact(plan)
 
 
+def places_facts(report: Report) -> list[str]:
+    """Show the bytes of each part in the memory that the user chose, with the size of that memory."""
+    lines: list[str] = []
+    for item in report.places:
+        bound = "at least " if item.part != "model" and report.arena is not None and report.arena.is_lower_bound else ""
+        text = f"{item.part} {bound}{item.bytes:,} B of {item.memory_bytes:,} B in {printable(item.memory)}"
+        lines += fact("" if lines else "Places", text, style={"fg": "red"} if item.fits is False else None)
+    return lines
+
+
 def overlap_fact(plan: PlanInfo | None) -> list[str]:
     """Show how many outputs overlap inputs of their operators, and whether one of those is an input of the model."""
     if plan is None or not plan.overlaps:

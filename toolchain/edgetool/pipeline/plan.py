@@ -12,6 +12,7 @@ from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.output import write_file
+from edgetool.pipeline.places import in_places
 from edgetool.pipeline.planning import (
     PLAN_FOR_NO_BUILD,
     Deadline,
@@ -24,7 +25,8 @@ from edgetool.pipeline.planning import (
 )
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
-from edgetool.report.document import Report
+from edgetool.report.document import PlacedInfo, Report
+from edgetool.target.places import Places, read_places
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
@@ -40,6 +42,7 @@ def plan_model(
     optimize: bool = False,
     force: bool = False,
     described: list[Described] | None = None,
+    place: str | None = None,
 ) -> Report:
     """Plan the model, and write it with its plan to `output` if that is given.
 
@@ -54,12 +57,15 @@ def plan_model(
             channels that no output depends on.
         force: Whether to replace an existing file.
         described: Where to add the model with its analysis, for drawings. Only the report there has an estimate.
+        place: The memories of head, tail and model (target/places.py); by default, head and tail are one arena.
 
     Raises:
         InvalidModelError: The plan in the file is used, but unsafe.
-        UsageError: The request cannot be applied, or `optimize` has no target.
+        UsageError: The request cannot be applied, or `optimize` or `place` has no target.
+        TargetError: The target has no such memory.
     """
     request = request or PlanRequest()
+    places = None if place is None else _places(place, target, request)
     custom = read_custom_operators(custom_operators)
     source = open_tflite(path)
     rewritten = _optimized(source, target, request, custom) if optimize else _Rewritten(source)
@@ -86,7 +92,10 @@ def plan_model(
         *plan_findings(source.model, analysis.plan, target),
         *search_findings(analysis.plan, deadline, "see --time-limit"),
     )
-    if target is not None and analysis.fit is not None and analysis.fit.arena_fits is False:
+    placed: tuple[PlacedInfo, ...] = ()
+    if target is not None and places is not None:
+        analysis, placed = in_places(source, analysis, target, places, custom)
+    elif target is not None and analysis.fit is not None and analysis.fit.arena_fits is False:
         from edgetool.pipeline.native import smaller_findings  # imports numpy, which most plans do not need
 
         findings += smaller_findings(source, target)
@@ -101,12 +110,28 @@ def plan_model(
         "optimize": optimize,
         **request.as_options(),
         "custom_operators": file_name(custom_operators),
+        "place": place,
     }
-    planned = report(source, analysis, options=options, findings=findings)
+    planned = replace(report(source, analysis, options=options, findings=findings), places=placed)
     if described is not None:
         full = analyse(source, target, plan=analysis.plan, custom=custom)
-        described.append(Described(source, full, report(source, full, options=options, findings=findings)))
+        if target is not None and places is not None:
+            full, _ = in_places(source, full, target, places, custom)
+        full_report = report(source, full, options=options, findings=findings)
+        described.append(Described(source, full, replace(full_report, places=placed)))
     return planned
+
+
+def _places(place: str, target: Target | None, request: PlanRequest) -> Places:
+    """Return the places that the user named, for a plan of stock TFLM on a target."""
+    if target is None:
+        raise UsageError("--place names memories of a target", fix="specify one with --target")
+    if request.constants_in_ram or request.sharing is not None:
+        raise UsageError(
+            "--place separates the head of stock TFLM from its tail, which has neither constants nor shared buffers",
+            fix="omit --place, or --constants-in-ram and --sharing",
+        )
+    return read_places(place, target)
 
 
 @dataclass(frozen=True, slots=True)

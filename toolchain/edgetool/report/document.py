@@ -588,6 +588,21 @@ class MemoryInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedInfo:
+    """A part of the model in the memory that the user chose for it.
+
+    part is "head", "tail" or "model"; head and tail are separate arenas, and bytes is the size to declare. fits:
+    whether the memory has room for all parts in it; null if a size is a lower bound.
+    """
+
+    part: str
+    memory: str
+    bytes: int
+    memory_bytes: int
+    fits: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class FindingInfo:
     """A finding; rule is a name of the catalogue in edgetool.finding."""
 
@@ -761,6 +776,7 @@ class Report:
     stack: tuple[StackInfo, ...] = ()
     kernel_choices: tuple[KernelChoiceInfo, ...] = ()
     rows: RowsInfo | None = None
+    places: tuple[PlacedInfo, ...] = ()
 
     @property
     def is_native(self) -> bool:

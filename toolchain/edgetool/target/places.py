@@ -1,0 +1,81 @@
+"""Which memories of a board hold the head, the tail and the model on TFLM: "head=dtcm,tail=axi-sram,model=flash".
+
+Head and tail are then separate arenas (MicroAllocator::Create with a persistent and a non-persistent arena).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetool.errors import TargetError, UsageError, did_you_mean
+from edgetool.target.types import ARENA_KINDS, MemoryRegion, RegionKind, Target
+
+Part = Literal["head", "tail", "model"]
+
+# The kinds of region that can hold a part. A model in RAM is a copy that the firmware makes before it starts TFLM.
+KINDS: Mapping[Part, tuple[RegionKind, ...]] = {
+    "head": ARENA_KINDS,
+    "tail": ARENA_KINDS,
+    "model": ("flash", "external-flash", *ARENA_KINDS),
+}
+OPTION = "--place"
+EXAMPLE = "use the form head=NAME,tail=NAME,model=NAME; model may be omitted"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The memories of the parts; model is None if the board's flash is unknown and no memory was named for it."""
+
+    head: MemoryRegion
+    tail: MemoryRegion
+    model: MemoryRegion | None
+
+    @property
+    def by_part(self) -> dict[Part, MemoryRegion]:
+        """The memories that are known, by part."""
+        return {"head": self.head, "tail": self.tail, **({} if self.model is None else {"model": self.model})}
+
+
+def read_places(text: str, target: Target) -> Places:
+    """Return the memories that a text names; without a name, the model is in the target's flash.
+
+    Raises:
+        UsageError: The text has another form, a part twice, or no head or tail.
+        TargetError: The target has no such memory, or it cannot hold the part.
+    """
+    names: dict[Part, str] = {}
+    parts: dict[str, Part] = {part: part for part in KINDS}
+    for item in text.split(","):
+        key, separator, name = (word.strip() for word in item.partition("="))
+        if not separator or not name or key not in parts:
+            raise UsageError(f"{item.strip()[:80]!r} is not a placement", where=OPTION, fix=EXAMPLE)
+        if parts[key] in names:
+            raise UsageError(f"{key} is placed twice", where=OPTION, fix=EXAMPLE)
+        names[parts[key]] = name
+    for part in ("head", "tail"):
+        if part not in names:
+            raise UsageError(f"there is no memory for the {part}", where=OPTION, fix=EXAMPLE)
+    regions = {part: _region(part, name, target) for part, name in names.items()}
+    return Places(regions["head"], regions["tail"], regions.get("model", target.flash_region))
+
+
+def _region(part: Part, name: str, target: Target) -> MemoryRegion:
+    candidates = [region.name for region in target.regions if region.kind in KINDS[part]]
+    region = next((region for region in target.regions if region.name == name), None)
+    if region is not None and region.name in candidates:
+        return region
+    if not candidates:
+        raise TargetError(f"{target.name} has no memory for the {part}", where=OPTION, fix="specify a board")
+    if region is not None:
+        raise TargetError(
+            f"the {part} cannot be in {name}, which is {region.kind}",
+            where=target.name,
+            fix=f"use one of {', '.join(candidates)}",
+        )
+    raise TargetError(
+        f"there is no region {name[:80]!r}",
+        where=target.name,
+        fix=did_you_mean(name, candidates) or f"use one of {', '.join(candidates)}",
+    )
