@@ -23,6 +23,7 @@ from edgetool.pipeline.plan import plan_model
 from edgetool.report.document import PlanInfo, PlannedTensor
 from edgetool.target.load import load_target
 from tests.cli.program import edgetool
+from tests.in_process import captured
 from tests.model.builders import Builder, branches_model, if_model
 
 
@@ -229,3 +230,20 @@ def test_the_map_of_a_model_without_operators_names_no_range() -> None:
     header, row = tensor_map(PlanInfo((0,), (PlannedTensor(0, 0, "x", 0, 16, 0, -1),)), 40)
     assert "-1" not in header
     assert "never" in row
+
+
+def test_places_are_shown_with_their_memories(tflite: Path) -> None:
+    place = ("--target", "nucleo-h743zi2", "--place", "head=dtcm,tail=d3-sram")
+    places = json.loads(captured("plan", tflite, *place, "--json").stdout)["places"]
+    for explain in ((), ("--explain",)):
+        lines = captured("plan", tflite, *place, *explain).stdout.splitlines()
+        start = next(index for index, line in enumerate(lines) if line.split()[:1] == ["Places"])
+        shown = [" ".join(line.replace("Places", "").split()) for line in lines[start : start + 3]]
+        assert shown == [
+            f"{item['part']} {item['bytes']:,} B of {item['memory_bytes']:,} B in {item['memory']}" for item in places
+        ]
+
+
+def test_places_are_refused_for_native_code(tflite: Path) -> None:
+    result = captured("plan", tflite, "-t", "nucleo-h743zi2", "--runtime", "native", "--place", "head=dtcm,tail=dtcm")
+    assert (result.returncode, "--place does not apply to native code" in result.stderr) == (2, True)
