@@ -55,6 +55,8 @@ UNHASHED_FIELDS = frozenset(
         "vendor",
     ]
 )
+# Structs that runtimes did not always list: only separate arenas, which no lock has, depend on their sizes.
+LATER_STRUCTS = frozenset(["PersistentArenaBufferAllocator", "NonPersistentArenaBufferAllocator"])
 # The figures of a lock, by their names in the document, and those that every model has.
 FIGURES = (
     *("arena_bytes", "used_bytes", "head_bytes", "tail_bytes", "model_bytes", "parameters"),
@@ -84,9 +86,11 @@ class LockEntry:
 def profile_hash(target: Target) -> str:
     """Return the SHA-256 of every figure of the target as it is used, in a canonical form.
 
-    Descriptive strings are excluded, as is the selected kernel set, which has its own line. Without the fields that
-    targets did not always have, the hash is that of before these fields existed.
+    Descriptive strings are excluded, as is the selected kernel set, which has its own line. Without the fields and
+    structs that targets did not always have, the hash is that of before these existed.
     """
+    structs = tuple(item for item in target.runtime.structs if item[0] not in LATER_STRUCTS)
+    target = replace(target, runtime=replace(target.runtime, structs=structs))
     figures = {key: value for key, value in _figures_only(figures_of(target)).items() if key != "kernels"}
     text = json.dumps(figures, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
