@@ -1,21 +1,27 @@
 """Arenas of models in stripes, each run on real TFLM and compared with the original bit by bit.
 
     python -m benchmarks.stripes [FILE... --max-extra-macs PERCENT] [--core cortex-m7] [--kernels reference]
+    python -m benchmarks.stripes --architectures [--max-extra-macs PERCENT] [--samples 0]
 
 Without files, it takes the models of MODELS, each with its own budget: those in the folder --data that are there, and
 networks that benchmarks/networks builds and keeps in --work. For each model, it prints the arena with TFLM's own
-planner, with order, layout and overlap, and with stripes, on the core and in bytes; the extra multiply-accumulates; the
-regions; and the processor time of the search for stripes. The planned file runs on the `tflite-micro` package of this
-machine, which has the reference kernels: plans for other kernels keep their distances, too.
+planner, with order, layout and overlap, and with stripes, on the core and in bytes; the heads without and with; the
+extra multiply-accumulates; the regions; and the processor time of the search for stripes. The planned file runs on the
+`tflite-micro` package of this machine, which has the reference kernels: plans for other kernels keep their distances,
+too. --samples 0 omits this.
+
+--architectures takes the twenty public architectures of ARCHITECTURES, with random weights, and one budget for all. The
+last line has the geometric means by which heads and arenas are smaller than with TFLM's own planner.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +29,7 @@ from benchmarks.networks.files import network_file
 
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import run_model
+from edgetool.memory.account import ArenaAccount
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.memory.problem import Effort
 from edgetool.memory.striping import plan_stripes
@@ -33,10 +40,12 @@ from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.operators.registry import operator_costs
 from edgetool.passes.ends import trim_ends
+from edgetool.passes.stripes import Region
 from edgetool.target.load import load_target
 from edgetool.target.platform import Platform, platform_of
 
 SAMPLES = 4
+PLAN_NODES = 100_000  # search nodes for the plan without stripes
 # The extra multiply-accumulates of each model at most, in percent.
 MODELS = {
     "tinyengine/tinyengine_vww.tflite": 1.0,
@@ -50,34 +59,107 @@ MODELS = {
 }
 
 
-def row(path: Path, platform: Platform, percent: float) -> tuple[str, bool]:
-    """Return a line of the table, and whether the outputs are equal."""
+# Networks for images and sounds as published, in their usual sizes for small devices.
+ARCHITECTURES = (
+    "resnet8_32",
+    "ds_cnn_49",
+    "mobilenet_025_128",
+    "person_detect_96",
+    "mcunet_vww_80",
+    "squeezenet_224",
+    "unet_128",
+    "resnet56_32",
+    "shufflenet_v2_224",
+    "mobilenet_v3_small_224",
+    "mobilenet_100_224",
+    "mobilenet_v2_035_96",
+    "mobilenet_v2_100_224",
+    "efficientnet_lite0_224",
+    "tiny_yolo_224",
+    "resnet18_224",
+    "inception_192",
+    "xception_299",
+    "densenet121_224",
+    "nasnet_mobile_224",
+)
+HEADER = (
+    f"{'model':<32} {'limit':>6} {'TFLM':>10} {'overlap':>10} {'stripes':>10} {'head':>10} {'of':>10} {'ratio':>6} "
+    f"{'extra':>7}  output regions"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A model with its accounts: with TFLM's own planner, with overlap, and with stripes, those with overlap if none
+    are better. is_equal: whether the outputs are those of the model; None if it did not run.
+    """
+
+    name: str
+    max_extra_macs_percent: float
+    stock: ArenaAccount
+    overlapping: ArenaAccount
+    striped: ArenaAccount
+    extra_macs_percent: float
+    regions: tuple[Region, ...]
+    is_equal: bool | None
+    seconds: float
+
+    @property
+    def head_ratio(self) -> float:
+        """How many times the head of TFLM's own planner is larger."""
+        return self.stock.head_bytes / self.striped.head_bytes
+
+    @property
+    def arena_ratio(self) -> float:
+        """How many times the arena of TFLM's own planner is larger."""
+        return self.stock.bytes / self.striped.bytes
+
+    def line(self) -> str:
+        """Return the line of the table."""
+        regions = ", ".join(f"{region.first}-{region.last} x {region.stripes}" for region in self.regions) or "none"
+        verdict = {None: "-", True: "equal", False: "DIFFER"}[self.is_equal]
+        return (
+            f"{self.name:<32} {self.max_extra_macs_percent:>5g}% {self.stock.bytes:>10,} {self.overlapping.bytes:>10,} "
+            f"{self.striped.bytes:>10,} {self.striped.head_bytes:>10,} {self.stock.head_bytes:>10,} "
+            f"{self.head_ratio:>6.2f} {self.extra_macs_percent:>6.2f}%  {verdict:<6} {regions} ({self.seconds:.1f} s)"
+        )
+
+
+def row(path: Path, platform: Platform, percent: float, samples: int) -> Row:
+    """Plan a model with and without stripes, and run the planned file with `samples` random inputs."""
     model, _ = trim_ends(read_model(path.read_bytes()), "int8")
     model = read_model(write_model(without_metadata(model, METADATA_NAME)))
-    request = PlanRequest(file_plan="replace")
-    first = plan_memory(model, platform, request)
+    request, effort = PlanRequest(file_plan="replace"), Effort(node_limit=PLAN_NODES)
+    first = plan_memory(model, platform, request, effort)
     ordered = renumbered(in_order(model, first.order))
-    base = plan_memory(ordered, platform, replace(request, order="original"))
-    assert base.account is not None
-    assert first.stock is not None
+    base = plan_memory(ordered, platform, replace(request, order="original"), effort)
     start = time.process_time()
     found = plan_stripes(ordered, base, platform, request, Effort(), max_extra_macs=percent / 100)
     seconds = time.process_time() - start
-    names = f"{path.name:<32} {percent:>5g}% {first.stock.bytes:>10,} {base.account.bytes:>10,}"
-    if found is None:
-        return f"{names} {'-':>10} {'-':>7}  {'-':<5} none ({seconds:.1f} s)", True
-    assert found.plan.offsets is not None
-    file = with_metadata(found.model, METADATA_NAME, encode_plan(found.model, found.plan.offsets))
-    is_equal = outputs_equal(model, file)
-    extra = 100 * found.striped.extra_macs / sum(cost.macs for cost in operator_costs(model))
-    regions = ", ".join(f"{region.first}-{region.last} x {region.stripes}" for region in found.regions)
-    verdict = "equal" if is_equal else "DIFFER"
-    return f"{names} {found.arena_bytes:>10,} {extra:>6.2f}%  {verdict:<6} {regions} ({seconds:.1f} s)", is_equal
+    best, file, extra_macs = (
+        (base, ordered, 0) if found is None else (found.plan, found.model, found.striped.extra_macs)
+    )
+    assert first.stock is not None
+    assert base.account is not None
+    assert best.account is not None
+    if best.offsets is not None:
+        file = with_metadata(file, METADATA_NAME, encode_plan(file, best.offsets))
+    return Row(
+        name=path.name,
+        max_extra_macs_percent=percent,
+        stock=first.stock,
+        overlapping=base.account,
+        striped=best.account,
+        extra_macs_percent=100 * extra_macs / sum(cost.macs for cost in operator_costs(model)),
+        regions=() if found is None else found.regions,
+        is_equal=outputs_equal(model, file, samples) if samples else None,
+        seconds=seconds,
+    )
 
 
-def outputs_equal(model: Model, file: Model) -> bool:
+def outputs_equal(model: Model, file: Model, samples: int) -> bool:
     """Return whether both compute the same on TFLM."""
-    inputs = random_inputs(model, SAMPLES, seed=0)
+    inputs = random_inputs(model, samples, seed=0)
     outputs = [run_model(write_model(item), inputs, engine="tflm") for item in (model, file)]
     return all(np.array_equal(one, other) for one, other in zip(*outputs, strict=True))
 
@@ -97,22 +179,29 @@ def models_at_hand(data: Path, work: Path) -> dict[Path, float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stripes", description=__doc__.partition("\n")[0])
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
-    parser.add_argument("--max-extra-macs", type=float, default=5.0, metavar="PERCENT", help="for the given files")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of models/, without files")
+    parser.add_argument("--architectures", action="store_true", help="the networks of ARCHITECTURES")
+    parser.add_argument("--max-extra-macs", type=float, default=5.0, metavar="PERCENT", help="except for MODELS")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of models/, for MODELS")
     parser.add_argument("--work", type=Path, default=Path("build/networks"), help="folder of built networks")
     parser.add_argument("--core", default="cortex-m7")
     parser.add_argument("--kernels", default="reference")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="random inputs with which planned files run")
     options = parser.parse_args(arguments)
     platform = platform_of(replace(load_target(options.core), kernels=options.kernels))
+    if options.architectures:
+        options.files += [network_file(name, options.work) for name in ARCHITECTURES]
     budgets = dict.fromkeys(options.files, options.max_extra_macs) or models_at_hand(options.data, options.work)
     print(f"{options.core}, {options.kernels} kernels")
-    print(f"{'model':<32} {'limit':>6} {'TFLM':>10} {'overlap':>10} {'stripes':>10} {'extra':>7}  output regions")
-    is_equal = True
+    print(HEADER)
+    rows = []
     for path, percent in budgets.items():
-        line, same = row(path, platform, percent)
-        print(line, flush=True)
-        is_equal &= same
-    return 0 if is_equal else 1
+        rows.append(row(path, platform, percent, options.samples))
+        print(rows[-1].line(), flush=True)
+    heads, arenas = (
+        statistics.geometric_mean(ratios) for ratios in zip(*((r.head_ratio, r.arena_ratio) for r in rows), strict=True)
+    )
+    print(f"{len(rows)} models, geometric mean: heads {heads:.2f} times smaller, arenas {arenas:.2f} times")
+    return 1 if any(row.is_equal is False for row in rows) else 0
 
 
 if __name__ == "__main__":

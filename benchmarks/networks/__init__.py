@@ -9,7 +9,20 @@ from __future__ import annotations
 
 # Name -> module and function that build it, the smallest first. Keras is only imported by those modules.
 NETWORKS: dict[str, tuple[str, str]] = {
+    "resnet8_32": ("resnet", "resnet8_32"),
+    "ds_cnn_49": ("keywords", "ds_cnn_49"),
     "mobilenet_025_128": ("mobilenet", "mobilenet_025_128"),
+    "person_detect_96": ("mobilenet", "person_detect_96"),
+    "mcunet_vww_80": ("inverted", "mcunet_vww_80"),
+    "squeezenet_224": ("squeezenet", "squeezenet_224"),
+    "unet_128": ("unet", "unet_128"),
+    "resnet56_32": ("resnet", "resnet56_32"),
+    "shufflenet_v2_224": ("shufflenet", "shufflenet_v2_224"),
+    "mobilenet_v3_small_224": ("mobilenet", "mobilenet_v3_small_224"),
+    "mobilenet_100_224": ("mobilenet", "mobilenet_100_224"),
+    "efficientnet_lite0_224": ("inverted", "efficientnet_lite0_224"),
+    "tiny_yolo_224": ("yolo", "tiny_yolo_224"),
+    "resnet18_224": ("resnet", "resnet18_224"),
     "mobilenet_v2_035_96": ("mobilenet", "mobilenet_v2_035_96"),
     "mobilenet_v2_100_224": ("mobilenet", "mobilenet_v2_100_224"),
     "randwire_cifar": ("randwire", "cifar"),

@@ -1,4 +1,6 @@
-"""Chains of depthwise and 1x1 convolutions, as MobileNetV1 and V2: hardly any freedom of order."""
+"""Chains of depthwise and 1x1 convolutions, as MobileNetV1 (Howard et al., 2017), V2 and V3: hardly any freedom of
+order.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,27 @@ from keras import layers
 PAIRS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1))
 
 
-def mobilenet_025_128() -> Any:
-    """A quarter of the channels, on images of 128 x 128."""
-    x = first = image(128)
-    x = conv(x, 8, 3, 2)
+def _mobilenet(first: Any, width: float, classes: int) -> Any:
+    x = conv(first, int(32 * width), 3, 2)
     for channels, stride in PAIRS:
         x = layers.ReLU()(layers.BatchNormalization()(depthwise(x, stride=stride)))
-        x = conv(x, channels // 4)
-    return keras.Model(first, classifier(x, 10))
+        x = conv(x, int(channels * width))
+    return keras.Model(first, classifier(x, classes))
+
+
+def mobilenet_025_128() -> Any:
+    """A quarter of the channels, on images of 128 x 128."""
+    return _mobilenet(image(128), 0.25, 10)
+
+
+def mobilenet_100_224() -> Any:
+    """All channels, on images of 224 x 224."""
+    return _mobilenet(image(224), 1.0, 1000)
+
+
+def person_detect_96() -> Any:
+    """A quarter of the channels, on gray images of 96 x 96, as TFLM's person detection."""
+    return _mobilenet(keras.Input((96, 96, 1)), 0.25, 2)
 
 
 def mobilenet_v2_035_96() -> Any:
@@ -30,3 +45,8 @@ def mobilenet_v2_035_96() -> Any:
 def mobilenet_v2_100_224() -> Any:
     """Keras' MobileNetV2 on images of 224 x 224."""
     return keras.applications.MobileNetV2((224, 224, 3), weights=None, classes=1000)
+
+
+def mobilenet_v3_small_224() -> Any:
+    """Keras' small MobileNetV3 (Howard et al., 2019) on images of 224 x 224."""
+    return keras.applications.MobileNetV3Small((224, 224, 3), weights=None, include_preprocessing=False)

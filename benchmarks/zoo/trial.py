@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from benchmarks.plan_soundness import judge
 from benchmarks.zoo.entry import Entry
 from benchmarks.zoo.files import calibration
 from benchmarks.zoo.rounding import MARGIN_DB
@@ -68,7 +71,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of a model: its outputs on TFLM, or the refusal, one line."""
+    """What became of a model: its outputs on TFLM, or the refusal, one line. unsound: plans of it, with outputs that
+    overlap inputs or in stripes, that change an output, or whose account is not exact.
+    """
 
     entry: Entry
     outputs: tuple[Output, ...] = ()
@@ -77,6 +82,7 @@ class Trial:
     model_bytes: int = 0
     arena_bytes: int | None = None
     notes: tuple[str, ...] = ()
+    unsound: tuple[str, ...] = ()
 
     @property
     def worst(self) -> Output:
@@ -106,6 +112,7 @@ def try_out(entry: Entry, folder: Path, rounded: Mapping[str, float | None], tar
     planned = plan_model(
         file, device, request=PlanRequest(time_limit=PLAN_SECONDS), output=folder / PLANNED, force=True
     )
+    unsound = judge([(entry.name, read_model(made.conversion.tflite))], Counter()) if hasattr(os, "fork") else []
     with np.load(folder / "expected.npz") as stored:
         expected = dict(stored)
     return Trial(
@@ -115,6 +122,7 @@ def try_out(entry: Entry, folder: Path, rounded: Mapping[str, float | None], tar
         model_bytes=file.stat().st_size,
         arena_bytes=planned.arena.bytes if planned.arena else None,
         notes=made.conversion.notes,
+        unsound=tuple(unsound),
     )
 
 

@@ -239,12 +239,6 @@ def test_random_networks_compute_the_same_with_tensors_that_overlap() -> None:
     assert check_networks(0, 8) > 8
 
 
-@pytest.mark.slow
-def test_many_random_networks_compute_the_same_with_tensors_that_overlap() -> None:
-    pytest.importorskip("tflite_micro")
-    assert check_networks(8, 300) > 300
-
-
 def test_a_planner_that_understates_distances_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tflite_micro")
     refused = different = 0

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.kernels.overlaps import on_this_machine
 from benchmarks.kernels.random_network import random_image_network, random_network
+from benchmarks.plan_soundness import drawn_regions
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError, UsageError
 from edgetool.execute.quantize import random_inputs
@@ -129,26 +130,13 @@ def test_what_is_no_region() -> None:
     assert RowGraph(repeated.main).interface(0, 0) is None
 
 
-def regions(made: Model, random: Random) -> Iterator[Region]:
-    """Yield regions of a model, one behind the other."""
-    first, count = 0, len(made.main.operators)
-    while first < count:
-        last = min(first + random.randint(0, 6), count - 1)
-        height = max((*made.main.tensors[made.main.operators[last].outputs[0]].shape[1:2], 2))
-        region = Region(first, last, random.randint(2, min(height, 6)))
-        if RowGraph(made.main).copies(region) is not None:
-            yield region
-            first = last
-        first += 1
-
-
 def networks(first: int, count: int) -> Iterator[tuple[Model, Striped]]:
     """Yield random networks with regions in stripes."""
     for number in range(first, first + count):
         random = Random(f"stripes {number}")
         drawn = random_network(random) if number % 4 == 0 else random_image_network(random)
         made = read_model(write_model(drawn))
-        chosen = list(regions(made, random))
+        chosen = list(drawn_regions(made, random))
         if chosen:
             yield made, stripe(made, chosen)
 

@@ -13,6 +13,7 @@ def check(trial: Trial) -> None:
         return
     assert trial.refusal is None, trial.refusal
     assert trial.arena_bytes is not None
+    assert trial.unsound == ()
     assert trial.outputs
     for output in trial.outputs:
         assert output.good, f"{output.name}: {output.sqnr_db} dB where int8 allows {output.allowed_db}"

@@ -159,8 +159,13 @@ def tflm_order(problem: LayoutProblem, indices: Iterable[int]) -> list[int]:
 
 def layout_from_offsets(problem: LayoutProblem, offsets: tuple[int, ...], bound: int) -> Layout:
     """Return the layout of the problem with these offsets and this lower bound."""
-    height = max((offset + b.aligned_bytes for offset, b in zip(offsets, problem.buffers, strict=True)), default=0)
+    height = _height(problem, offsets)
     return Layout(offsets, height, bound, "bound met" if height == bound else "none")
+
+
+def _height(problem: LayoutProblem, offsets: tuple[int, ...]) -> int:
+    """Return where the last buffer ends."""
+    return max((offset + b.aligned_bytes for offset, b in zip(offsets, problem.buffers, strict=True)), default=0)
 
 
 def tflm_offsets(problem: LayoutProblem, fixed: Mapping[int, int]) -> tuple[int, ...]:
@@ -413,15 +418,18 @@ def account_plan(prepared: Prepared, offsets: Offsets | None = None, sharing: Sh
     _allocate_variables(model, offsets, tail)
     whole = head_problem(prepared, offsets)
     problem = sharing(whole)
-    layout = tflm_layout(problem, offsets, whole)
+    places = _places(whole, offsets)
+    layout = _layout_of(problem, whole, places)
+    # A view at an offset that is no multiple of 16 may end below the bytes that the layout reserves for its parent.
+    head_bytes = _height(whole, places)
     planner_bytes = platform.size_of("GreedyMemoryPlannerBuffer") * len(whole.buffers)
     # The planner gets the space between both sides, each aligned to 16, and needs a record for each buffer.
     peaks.append(Peak("planning", aligned(temporary) + planner_bytes, aligned(tail.bytes)))
     _allocate_interface("input", model, model.main.inputs, platform, tail)
     _allocate_interface("output", model, model.main.outputs, platform, tail)
-    peaks.append(Peak("Invoke", layout.height, tail.bytes))
+    peaks.append(Peak("Invoke", head_bytes, tail.bytes))
     return ArenaAccount(
-        head_bytes=layout.height,
+        head_bytes=head_bytes,
         tail_bytes=tail.bytes,
         peak=max(peaks, key=lambda peak: peak.bytes),
         peaks=tuple(peaks),
@@ -444,12 +452,21 @@ def tflm_layout(problem: LayoutProblem, offsets: Offsets | None = None, whole: L
     whole: the buffers that TFLM plans, if these are not only those of the problem but also views of them.
     """
     planned = problem if whole is None else whole
+    return _layout_of(problem, planned, _places(planned, offsets))
+
+
+def _places(planned: LayoutProblem, offsets: Offsets | None) -> tuple[int, ...]:
+    """Return the offsets of all buffers that TFLM plans, around those of the plan."""
     fixed = {
         index: offsets[buffer.subgraph, buffer.tensor]
         for index, buffer in enumerate(planned.buffers)
         if offsets and not buffer.is_scratch and offsets.get((buffer.subgraph, buffer.tensor), -1) != -1
     }
-    places = tflm_offsets(planned, fixed)
+    return tflm_offsets(planned, fixed)
+
+
+def _layout_of(problem: LayoutProblem, planned: LayoutProblem, places: tuple[int, ...]) -> Layout:
+    """Return the layout of the buffers that are no views, given the offsets of all that TFLM plans."""
     if len(planned.buffers) > len(problem.buffers):
         kept, roots = [], iter(problem.buffers)
         root = next(roots, None)
