@@ -2,7 +2,7 @@
 
     python -m benchmarks.order [NAME or FILE.tflite...] [--work DIR] [--quick] [--verify SAMPLES]
 
-Without a name, all networks of benchmarks/networks are measured, or with --quick those that take at most a minute.
+Without a name, the networks of BRANCHED are measured, or with --quick those that take at most a minute.
 Networks that are not in DIR yet are built and converted there, which takes minutes (extra `convert`). --verify writes
 each reordered file with `edgetool plan` and runs it with `edgetool verify` against the converted one (extra `verify`).
 
@@ -39,6 +39,20 @@ from edgetool.model.types import Model
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 
+# Networks of benchmarks/networks whose operators can run in many orders, and a chain.
+BRANCHED = (
+    "mobilenet_025_128",
+    "randwire_cifar",
+    "randwire_deep",
+    "randwire_wide",
+    "darts_cifar",
+    "darts_imagenet",
+    "randwire_imagenet",
+    "inception_192",
+    "xception_299",
+    "densenet121_224",
+    "nasnet_mobile_224",
+)
 QUICK = ("mobilenet_025_128", "randwire_cifar", "darts_cifar")
 TARGET = "cortex-m7"
 LIVE = (
@@ -218,7 +232,7 @@ def main() -> int:
     arguments = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as temporary:
-        for name in arguments.models or (QUICK if arguments.quick else tuple(NETWORKS)):
+        for name in arguments.models or (QUICK if arguments.quick else BRANCHED):
             path = network_file(name, arguments.work or Path(temporary)) if name in NETWORKS else Path(name)
             print(path.stem, file=sys.stderr, flush=True)
             rows.append(measure(path, arguments))

@@ -1,4 +1,4 @@
-"""Networks whose operators can run in many orders, with random weights: what the search for an order is measured on.
+"""Public architectures with random weights: what the searches for an order and for stripes are measured on.
 
     python -m benchmarks.networks --work DIR [NAME...]
 
