@@ -1,0 +1,95 @@
+"""Which regions run in stripes, against arenas that were measured on emulated cores."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from edgetool.memory.planner import PlanRequest, plan_memory
+from edgetool.memory.problem import Effort
+from edgetool.memory.striping import plan_stripes
+from edgetool.model.edit import in_order, renumbered
+from edgetool.model.reader import read_model
+from edgetool.target.load import load_target
+from edgetool.target.platform import platform_of
+from tests.conftest import SHARED
+
+MEASURED = Path(__file__).parents[2] / "benchmarks" / "kernels" / "measured" / "stripes.csv"
+# The arena on cortex-m7 with reference kernels at most, in bytes.
+LIMITS = {
+    "mcunet_vww": 100_900,
+    "vww_96_int8": 57_900,
+    "person_detect": 51_800,
+    "pretrainedResnet_quant": 31_900,
+    "kws_ref_model": 16_600,
+    "mobilenet_025_128": 87_000,
+    "mobilenet_v2_035_96": 126_300,
+    "mobilenet_v2_100_224": 480_000,
+}
+# QEMU takes too long for this one.
+NOT_RUN = ("mobilenet_v2_100_224", "cortex-m55", "cmsis-nn")
+# The share by which the arenas of most models may exceed these with CMSIS-NN.
+MOST = 0.12
+
+
+def rows() -> Iterator[dict[str, str]]:
+    with MEASURED.open(newline="", encoding="ascii") as file:
+        yield from csv.DictReader(line for line in file if not line.startswith("#"))
+
+
+def test_the_runtime_uses_what_is_planned_and_computes_the_same() -> None:
+    found = list(rows())
+    assert {(row["model"], row["core"], row["kernels"]) for row in found} == {
+        (model, core, kernels)
+        for model in LIMITS
+        for core in ("cortex-m7", "cortex-m55")
+        for kernels in ("reference", "cmsis-nn")
+    } - {NOT_RUN}
+    for row in found:
+        arena_bytes, used_bytes = int(row["arena_bytes"]), int(row["used_bytes"])
+        assert arena_bytes - 16 < used_bytes <= arena_bytes <= int(row["stock_used_bytes"]) + 15, row
+        assert (row["equal"], row["with_16_less"]) == ("yes", "no"), row
+        assert int(row["different"]) > 1, row
+
+
+def test_the_arenas_are_small() -> None:
+    found = list(rows())
+    for row in found:
+        if (row["core"], row["kernels"]) == ("cortex-m7", "reference"):
+            assert int(row["arena_bytes"]) <= LIMITS[row["model"]], row
+    for core in ("cortex-m7", "cortex-m55"):
+        excess = [
+            int(row["arena_bytes"]) / LIMITS[row["model"]] - 1
+            for row in found
+            if (row["core"], row["kernels"]) == (core, "cmsis-nn")
+        ]
+        assert sum(share <= MOST for share in excess) >= 5, (core, excess)
+
+
+@pytest.mark.parametrize(
+    "name", ["kws_ref_model", "pretrainedResnet_quant", pytest.param("vww_96_int8", marks=pytest.mark.slow)]
+)
+def test_todays_plans_are_those_that_ran(name: str) -> None:
+    path = SHARED / "data" / "models" / "mlperf" / f"{name}.tflite"
+    if not path.is_file():
+        pytest.skip(f"{name}.tflite is not at hand")
+    model = read_model(path.read_bytes())
+    for row in rows():
+        if row["model"] != name or row["core"] != "cortex-m7":
+            continue
+        assert sha256(path.read_bytes()).hexdigest() == row["sha256"]
+        platform = platform_of(replace(load_target("cortex-m7"), kernels=row["kernels"]))
+        request = PlanRequest(file_plan="replace")
+        first = plan_memory(model, platform, request)
+        ordered = renumbered(in_order(model, first.order))
+        base = plan_memory(ordered, platform, replace(request, order="original"))
+        assert base.account is not None
+        percent = float(row["max_extra_macs_percent"])
+        found = plan_stripes(ordered, base, platform, request, Effort(), max_extra_macs=percent / 100)
+        arena_bytes = base.account.bytes if found is None else found.arena_bytes
+        assert arena_bytes <= int(row["arena_bytes"])
