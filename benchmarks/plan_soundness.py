@@ -65,8 +65,8 @@ def drawn_regions(model: Model, random: Random) -> Iterator[Region]:
     graph = RowGraph(model.main)
     while first < len(operators):
         last = min(first + random.randrange(MAX_LENGTH), len(operators) - 1)
-        height = max((*model.main.tensors[operators[last].outputs[0]].shape[ROWS : ROWS + 1], 2))
-        region = Region(first, last, random.randint(2, min(height, MAX_STRIPES)))
+        heights = [size for i in operators[last].outputs for size in model.main.tensors[i].shape[ROWS : ROWS + 1]]
+        region = Region(first, last, random.randint(2, min(max([2, *heights]), MAX_STRIPES)))
         if graph.copies(region) is not None:
             yield region
             first = last
