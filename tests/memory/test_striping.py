@@ -17,7 +17,6 @@ from edgetool.model.edit import in_order, renumbered
 from edgetool.model.reader import read_model
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
-from tests.conftest import SHARED
 
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "kernels" / "measured" / "stripes.csv"
 # The arena on cortex-m7 with reference kernels at most, in bytes.
@@ -74,10 +73,8 @@ def test_the_arenas_are_small() -> None:
 @pytest.mark.parametrize(
     "name", ["kws_ref_model", "pretrainedResnet_quant", pytest.param("vww_96_int8", marks=pytest.mark.slow)]
 )
-def test_todays_plans_are_those_that_ran(name: str) -> None:
-    path = SHARED / "data" / "models" / "mlperf" / f"{name}.tflite"
-    if not path.is_file():
-        pytest.skip(f"{name}.tflite is not at hand")
+def test_todays_plans_are_those_that_ran(name: str, shared: Path) -> None:
+    path = shared / "data" / "models" / "mlperf" / f"{name}.tflite"
     model = read_model(path.read_bytes())
     for row in rows():
         if row["model"] != name or row["core"] != "cortex-m7":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -83,9 +84,9 @@ def test_unusual_operators_are_judged_as_check_judges_them(tmp_path: Path, model
 def test_boards_with_the_same_build_share_a_plan(tflite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = []
 
-    def plan(model: Model, platform: Platform, *arguments: object, **options: object) -> Plan:
+    def plan(model: Model, platform: Platform, *arguments: Any, **options: Any) -> Plan:
         planned.append(platform)
-        return plan_memory(model, platform, *arguments, **options)  # type: ignore[arg-type]
+        return plan_memory(model, platform, *arguments, **options)
 
     monkeypatch.setattr(analysis, "plan_memory", plan)
     fit = fit_model(tflite).fit

@@ -19,6 +19,7 @@ from edgetool.pipeline.planning import (
     plan_findings,
     planned_for,
     search_findings,
+    with_stripes,
 )
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source
@@ -134,14 +135,9 @@ def deliver(
     report_step("planning")
     deadline = Deadline(request.time_limit)
     effort = deadline.effort(request.seed)
-    given: Plan | None = None
-    striped: tuple[Finding, ...] = ()
-    if request.permits_stripes:
-        from edgetool.pipeline.stripes import in_stripes  # most plans have no stripes
-
-        result = in_stripes(source, target, request, effort, custom)
-        source, given, striped = result.source, result.plan, result.findings
-    planned = planned_for(source, target, request, effort, plan=given, renumber=renumber, custom=custom)
+    striped = with_stripes(source, target, request, effort, custom)
+    source = striped.source
+    planned = planned_for(source, target, request, effort, plan=striped.plan, renumber=renumber, custom=custom)
     planned_source, plan = planned.source, planned.analysis.plan
     # If the file is left unchanged, no plan was compared with that of TFLM's own planner.
     compared = request.file_plan != "only" and not planned.unwritten
@@ -150,7 +146,7 @@ def deliver(
     uncalibrated = origin.quantization is not None and not origin.quantization.calibrated
     files, on_firmware = _firmware(name, planned_source, plan, target, destination.firmware, uncalibrated, custom)
     on_arena = _other_arena_findings(plan, origin.arena_bytes)
-    findings = (*origin.findings, *striped, *planned.unwritten, *on_plan, *on_search, *on_arena, *on_firmware)
+    findings = (*origin.findings, *striped.findings, *planned.unwritten, *on_plan, *on_search, *on_arena, *on_firmware)
     delivery_report = report(
         planned_source,
         planned.analysis,

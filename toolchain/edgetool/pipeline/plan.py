@@ -20,6 +20,7 @@ from edgetool.pipeline.planning import (
     plan_findings,
     planned_source,
     search_findings,
+    with_stripes,
     without_dead_channels,
     without_faults,
 )
@@ -78,16 +79,11 @@ def plan_model(
         )
     deadline = deadline or Deadline(request.time_limit)
     effort = deadline.effort(request.seed)
-    striped: tuple[Finding, ...] = ()
-    given = None
-    if request.permits_stripes:
-        from edgetool.pipeline.stripes import in_stripes  # most plans have no stripes
-
-        result = in_stripes(source, target, request, effort, custom)
-        source, given, striped = result.source, result.plan, result.findings
-    analysis = analyse(source, target, request, effort, plan=given, with_estimate=False, custom=custom)
+    striped = with_stripes(source, target, request, effort, custom)
+    source = striped.source
+    analysis = analyse(source, target, request, effort, plan=striped.plan, with_estimate=False, custom=custom)
     findings = (
-        *striped,
+        *striped.findings,
         *rewritten.all_findings(analysis.plan),
         *plan_findings(source.model, analysis.plan, target),
         *search_findings(analysis.plan, deadline, "see --time-limit"),

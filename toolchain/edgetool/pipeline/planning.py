@@ -267,6 +267,30 @@ class PlannedModel:
     unwritten: tuple[Finding, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PossiblyStriped:
+    """A model, its plan if it is in stripes, and what stripes change."""
+
+    source: Source
+    plan: Plan | None
+    findings: tuple[Finding, ...]
+
+
+def with_stripes(
+    source: Source,
+    target: Target | None,
+    request: PlanRequest,
+    effort: Effort,
+    custom: Mapping[str, OperatorEntry] | None = None,
+) -> PossiblyStriped:
+    """Return the model in stripes if the request permits them, as in_stripes does, or else as it is."""
+    if not request.permits_stripes:
+        return PossiblyStriped(source, None, ())
+    from edgetool.pipeline.stripes import in_stripes  # most plans have no stripes
+
+    return in_stripes(source, target, request, effort, custom)
+
+
 def planned_for(
     source: Source,
     target: Target,

@@ -8,12 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetool.finding import Finding
-from edgetool.memory.planner import Plan, PlanRequest, plan_memory
+from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.pipeline.analysis import analyse
-from edgetool.pipeline.planning import Deadline, check_applies, plan_findings, search_findings
+from edgetool.pipeline.planning import Deadline, check_applies, plan_findings, search_findings, with_stripes
 from edgetool.pipeline.report_file import quantizations
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import file_name, open_tflite, read_custom_operators
@@ -106,15 +105,10 @@ def describe(
         else:
             check_applies(request, source.model)
             effort = ends.effort(request.seed)
-            given: Plan | None = None
-            striped: tuple[Finding, ...] = ()
-            if request.permits_stripes:
-                from edgetool.pipeline.stripes import in_stripes  # most plans have no stripes
-
-                result = in_stripes(source, target, request, effort, custom)
-                shown, given, striped = result.source, result.plan, result.findings
-            analysis = analyse(shown, target, request, effort, plan=given, custom=custom)
-            findings = (*striped, *plan_findings(shown.model, analysis.plan, target))
+            striped = with_stripes(source, target, request, effort, custom)
+            shown = striped.source
+            analysis = analyse(shown, target, request, effort, plan=striped.plan, custom=custom)
+            findings = (*striped.findings, *plan_findings(shown.model, analysis.plan, target))
         findings = (*findings, *search_findings(analysis.plan, ends, "see --time-limit"))
         does_not_fit = analysis.fit is not None and analysis.fit.arena_fits is False
         # Planning very many operators as native code, only for a hint, takes minutes.

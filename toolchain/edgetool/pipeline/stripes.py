@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edgetool.errors import FailedCheckError, UsageError
 from edgetool.finding import Finding
@@ -17,6 +17,7 @@ from edgetool.model.views import views_of
 from edgetool.model.writer import write_model
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import operator_costs
+from edgetool.pipeline.planning import PossiblyStriped
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
@@ -24,15 +25,6 @@ from edgetool.target.types import Target
 PLAN_NODES = 100_000  # search nodes for the plan without stripes, which leave time for those with stripes
 # The budgets that --shrink tries as long as the arena fits, in percent of the model's multiply-accumulates.
 BUDGETS = (50.0, 20.0, 10.0, 5.0, 2.0, 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class PossiblyStriped:
-    """A model, its plan if it is in stripes, and what stripes change."""
-
-    source: Source
-    plan: Plan | None
-    findings: tuple[Finding, ...]
 
 
 def in_stripes(
