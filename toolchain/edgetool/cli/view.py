@@ -391,6 +391,22 @@ def places_facts(report: Report) -> list[str]:
         bound = "at least " if item.part != "model" and report.arena is not None and report.arena.is_lower_bound else ""
         text = f"{item.part} {bound}{item.bytes:,} B of {item.memory_bytes:,} B in {printable(item.memory)}"
         lines += fact("" if lines else "Places", text, style={"fg": "red"} if item.fits is False else None)
+    return [*lines, *_placement_facts(report)]
+
+
+def _placement_facts(report: Report) -> list[str]:
+    """Show the time of the chosen places, and that of the best others."""
+    if not report.placements:
+        return []
+    chosen, *others = report.placements
+    lines = fact("", "no times: the profile does not state the speeds of these memories")
+    if chosen.latency_ms is not None:
+        lines = fact("", f"time {duration(chosen.latency_ms.value)}")
+    for item in others[:1]:
+        time = "" if item.latency_ms is None else f", {duration(item.latency_ms.value)}"
+        model = "" if item.model in (None, chosen.model) else f", model in {printable(item.model or '')}"
+        text = f"next best: head in {printable(item.head)}, tail in {printable(item.tail)}{model}{time}"
+        lines += fact("", text)
     return lines
 
 

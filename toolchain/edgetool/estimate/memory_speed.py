@@ -176,7 +176,9 @@ def speeds_of(target: Target) -> MemorySpeeds:
         for name, region in (("the model's memory", model), ("the arena's memory", arena))
         if region is None or (region.bytes_per_cycle is None and region.stall_cycles_per_byte is None)
     ]
-    own_stall = None if target.timing is None else target.timing.stall_cycles_per_byte
+    code = target.code_region
+    # A timing's own stall was measured with constants and code in the same flash.
+    own_stall = None if target.timing is None or model != code else target.timing.stall_cycles_per_byte
     in_place = model is not None and model.kind == "external-flash"
     return MemorySpeeds(
         clock_hz=target.clock_hz,
@@ -186,7 +188,7 @@ def speeds_of(target: Target) -> MemorySpeeds:
         arena_stall=_stall(arena) if arena is not None and arena.kind == "external-ram" else 0.0,
         in_place=in_place,
         cache_bytes=model.cache_bytes if model is not None else 0,
-        cold_cycles=float(target.core.cold_cycles if model is None or model.cold_cycles is None else model.cold_cycles),
+        cold_cycles=float(target.core.cold_cycles if code is None or code.cold_cycles is None else code.cold_cycles),
         assumed=tuple(assumed),
     )
 

@@ -12,7 +12,7 @@ from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.output import write_file
-from edgetool.pipeline.places import in_places
+from edgetool.pipeline.places import check_places, in_places, with_placed
 from edgetool.pipeline.planning import (
     PLAN_FOR_NO_BUILD,
     Deadline,
@@ -26,8 +26,7 @@ from edgetool.pipeline.planning import (
 )
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
-from edgetool.report.document import PlacedInfo, Report
-from edgetool.target.places import Places, read_places
+from edgetool.report.document import Report
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
@@ -58,7 +57,8 @@ def plan_model(
             channels that no output depends on.
         force: Whether to replace an existing file.
         described: Where to add the model with its analysis, for drawings. Only the report there has an estimate.
-        place: The memories of head, tail and model (target/places.py); by default, head and tail are one arena.
+        place: The memories of head, tail and model (target/places.py), or "auto"; by default, head and tail are one
+            arena.
 
     Raises:
         InvalidModelError: The plan in the file is used, but unsafe.
@@ -66,7 +66,7 @@ def plan_model(
         TargetError: The target has no such memory.
     """
     request = request or PlanRequest()
-    places = None if place is None else _places(place, target, request)
+    check_places(place, target, request)
     custom = read_custom_operators(custom_operators)
     source = open_tflite(path)
     rewritten = _optimized(source, target, request, custom) if optimize else _Rewritten(source)
@@ -88,9 +88,10 @@ def plan_model(
         *plan_findings(source.model, analysis.plan, target),
         *search_findings(analysis.plan, deadline, "see --time-limit"),
     )
-    placed: tuple[PlacedInfo, ...] = ()
-    if target is not None and places is not None:
-        analysis, placed = in_places(source, analysis, target, places, custom)
+    placed = None
+    if target is not None and place is not None:
+        placed = in_places(source, analysis, target, place, custom)
+        analysis = placed.analysis
     elif target is not None and analysis.fit is not None and analysis.fit.arena_fits is False:
         from edgetool.pipeline.native import smaller_findings  # imports numpy, which most plans do not need
 
@@ -108,26 +109,14 @@ def plan_model(
         "custom_operators": file_name(custom_operators),
         "place": place,
     }
-    planned = replace(report(source, analysis, options=options, findings=findings), places=placed)
+    planned = with_placed(report(source, analysis, options=options, findings=findings), placed)
     if described is not None:
         full = analyse(source, target, plan=analysis.plan, custom=custom)
-        if target is not None and places is not None:
-            full, _ = in_places(source, full, target, places, custom)
+        if target is not None and place is not None:
+            full = in_places(source, full, target, place, custom, with_estimate=True).analysis
         full_report = report(source, full, options=options, findings=findings)
-        described.append(Described(source, full, replace(full_report, places=placed)))
+        described.append(Described(source, full, with_placed(full_report, placed)))
     return planned
-
-
-def _places(place: str, target: Target | None, request: PlanRequest) -> Places:
-    """Return the places that the user named, for a plan of stock TFLM on a target."""
-    if target is None:
-        raise UsageError("--place names memories of a target", fix="specify one with --target")
-    if request.constants_in_ram or request.sharing is not None:
-        raise UsageError(
-            "--place separates the head of stock TFLM from its tail, which has neither constants nor shared buffers",
-            fix="omit --place, or --constants-in-ram and --sharing",
-        )
-    return read_places(place, target)
 
 
 @dataclass(frozen=True, slots=True)

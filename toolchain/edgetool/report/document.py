@@ -589,10 +589,11 @@ class MemoryInfo:
 
 @dataclass(frozen=True, slots=True)
 class PlacedInfo:
-    """A part of the model in the memory that the user chose for it.
+    """A part of the model in the memory that was chosen for it.
 
-    part is "head", "tail" or "model"; head and tail are separate arenas, and bytes is the size to declare. fits:
-    whether the memory has room for all parts in it; null if a size is a lower bound.
+    part is "head", "tail", "model", "code" (of the user's own library) or, if the model is a copy in RAM, "stored
+    model" for the flash that it is copied from; head and tail are separate arenas, and bytes is the size to declare.
+    fits: whether the memory has room for all parts in it; null if a size is a lower bound.
     """
 
     part: str
@@ -600,6 +601,20 @@ class PlacedInfo:
     bytes: int
     memory_bytes: int
     fits: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementInfo:
+    """The memories of head, tail and model, and the time of an inference there.
+
+    model is null if no flash is known; latency_ms, if the profile does not state the speeds of all these memories.
+    """
+
+    head: str
+    tail: str
+    model: str | None
+    fits: bool | None
+    latency_ms: Band | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -777,6 +792,7 @@ class Report:
     kernel_choices: tuple[KernelChoiceInfo, ...] = ()
     rows: RowsInfo | None = None
     places: tuple[PlacedInfo, ...] = ()
+    placements: tuple[PlacementInfo, ...] = ()
 
     @property
     def is_native(self) -> bool:

@@ -39,6 +39,7 @@ LATER_FIELDS = frozenset(
         (Target, "esp_nn_variant"),
         (Target, "runtime_tree"),
         (Target, "code_options"),
+        (Target, "model_region_name"),
         (Target, "scratch_budget_bytes"),
         (Target, "row_input"),
         (Target, "row_output"),

@@ -450,7 +450,7 @@ def override_target(
         target = replace(target, clock_hz=clock_hz, clock_source=USER_CLOCK_SOURCE)
         target = _without_source(target, "clock")
     if arena_region is not None:
-        target = _move_arena(target, _arena_region(target, arena_region))
+        target = with_memories(target, arena=_arena_region(target, arena_region))
     if sram_bytes is not None:
         target = _resize_region(target, target.arena_region, "sram", sram_bytes)
     if flash_bytes is not None:
@@ -579,11 +579,19 @@ def _arena_region(target: Target, name: str) -> str:
     )
 
 
-def _move_arena(target: Target, name: str) -> Target:
-    """Return the target with its arena in that region; in another kind of memory, its timings are not measured."""
-    before, moved = target.arena_region, replace(target, arena_region_name=name)
-    after = moved.arena_region
-    if before is None or after is None or before.kind == after.kind:
+def with_memories(target: Target, *, arena: str | None = None, model: str | None = None) -> Target:
+    """Return the target with its arena and its model in the regions of these names; None keeps a region.
+
+    If either is in another kind of memory than before, the target's timings are not measured.
+    """
+    moved = replace(
+        target,
+        arena_region_name=target.arena_region_name if arena is None else arena,
+        model_region_name=target.model_region_name if model is None else model,
+    )
+    before = (target.arena_region, target.flash_region)
+    after = (moved.arena_region, moved.flash_region)
+    if all(a is None or b is None or a.kind == b.kind for a, b in zip(before, after, strict=True)):
         return moved
     timings = (replace(t, status="extrapolated") if t.status == "calibrated" else t for t in target.timings)
     return replace(moved, timings=tuple(timings))

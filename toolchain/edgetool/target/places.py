@@ -5,23 +5,27 @@ Head and tail are then separate arenas (MicroAllocator::Create with a persistent
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 from edgetool.errors import TargetError, UsageError, did_you_mean
+from edgetool.target.load import with_memories
 from edgetool.target.types import ARENA_KINDS, MemoryRegion, RegionKind, Target
 
 Part = Literal["head", "tail", "model"]
 
+FLASH_KINDS: tuple[RegionKind, ...] = ("flash", "external-flash")
 # The kinds of region that can hold a part. A model in RAM is a copy that the firmware makes before it starts TFLM.
 KINDS: Mapping[Part, tuple[RegionKind, ...]] = {
     "head": ARENA_KINDS,
     "tail": ARENA_KINDS,
-    "model": ("flash", "external-flash", *ARENA_KINDS),
+    "model": (*FLASH_KINDS, *ARENA_KINDS),
 }
+AUTO = "auto"
 OPTION = "--place"
-EXAMPLE = "use the form head=NAME,tail=NAME,model=NAME; model may be omitted"
+EXAMPLE = "use the form head=NAME,tail=NAME,model=NAME, where model may be omitted, or auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,15 @@ class Places:
     def by_part(self) -> dict[Part, MemoryRegion]:
         """The memories that are known, by part."""
         return {"head": self.head, "tail": self.tail, **({} if self.model is None else {"model": self.model})}
+
+    @property
+    def copies_model(self) -> bool:
+        """Whether the model is a copy in RAM of the one in flash."""
+        return self.model is not None and self.model.kind in ARENA_KINDS
+
+    def on(self, target: Target) -> Target:
+        """Return the target with the head as its arena and with the model in these memories."""
+        return with_memories(target, arena=self.head.name, model=None if self.model is None else self.model.name)
 
 
 def read_places(text: str, target: Target) -> Places:
@@ -59,6 +72,24 @@ def read_places(text: str, target: Target) -> Places:
             raise UsageError(f"there is no memory for the {part}", where=OPTION, fix=EXAMPLE)
     regions = {part: _region(part, name, target) for part, name in names.items()}
     return Places(regions["head"], regions["tail"], regions.get("model", target.flash_region))
+
+
+def possible_places(target: Target) -> Iterator[Places]:
+    """Yield all places for head and tail, with the model in each flash, those of a target without --place first.
+
+    A copy of the model in RAM is left to users, who must have the time for it at every start.
+
+    Raises:
+        TargetError: The target has no memory for an arena.
+    """
+    arenas = [region for region in target.regions if region.kind in KINDS["head"]]
+    if not arenas:
+        raise TargetError(f"{target.name} has no memory for the head", where=OPTION, fix="specify a board")
+    arenas.sort(key=lambda region: region != target.arena_region)
+    flashes: list[MemoryRegion | None] = [region for region in target.regions if region.kind in FLASH_KINDS]
+    flashes.sort(key=lambda region: region != target.flash_region)
+    for head, tail, model in product(arenas, arenas, flashes or [None]):
+        yield Places(head, tail, model)
 
 
 def _region(part: Part, name: str, target: Target) -> MemoryRegion:

@@ -448,8 +448,9 @@ class CodeOptions:
 class Target:
     """The device for a model: a board with its memories, or a bare core without limits.
 
-    arena_region_name: the region of the arena; None means the largest of kind "sram". usual_kernels: the kernels
-    most often used on it, if they are not those of `kernels`. esp_nn_variant: the kernels that ESP-NN selects for the
+    arena_region_name: the region of the arena; None means the largest of kind "sram". model_region_name: the region
+    from which TFLM reads the model; None means flash. usual_kernels: the kernels most often used on it, if they are not
+    those of `kernels`. esp_nn_variant: the kernels that ESP-NN selects for the
     chip; None if it does not run there.
 
     timings: the board's own timings, if it was measured; otherwise the core's apply. bandwidth_gbps: the memory
@@ -491,6 +492,7 @@ class Target:
     incremental: int | None = None
     runtime_tree: RuntimeTree | None = None
     code_options: CodeOptions | None = None
+    model_region_name: str | None = None
 
     @property
     def most_weights_per_row(self) -> int | None:
@@ -550,7 +552,14 @@ class Target:
 
     @property
     def flash_region(self) -> MemoryRegion | None:
-        """The region of the model: the largest on-chip flash, or else the largest external one."""
+        """The region from which TFLM reads the model: by default that of the code."""
+        if self.model_region_name is not None:
+            return next((r for r in self.regions if r.name == self.model_region_name), None)
+        return self.code_region
+
+    @property
+    def code_region(self) -> MemoryRegion | None:
+        """The region of the code: the largest on-chip flash, or else the largest external one."""
         return _largest(self.regions, "flash") or _largest(self.regions, "external-flash")
 
     @property
