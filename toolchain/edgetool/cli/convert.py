@@ -20,6 +20,7 @@ from edgetool.cli.options import (
     json_option,
     keep_inputs_option,
     kernels_option,
+    place_option,
     plan_options,
     quiet_options,
     shrink_option,
@@ -208,6 +209,7 @@ if TYPE_CHECKING:
 )
 @keep_inputs_option
 @shrink_option
+@place_option
 @custom_operators_option
 @directory_options
 @firmware_options
@@ -231,6 +233,7 @@ def command(
     strict: bool,
     keep_inputs: bool,
     shrink: bool,
+    place: str | None,
     custom_operators: Path | None,
     project: Project | None,
     data: Data,
@@ -294,6 +297,7 @@ def command(
                 max_extra_macs=extra_macs,
             ),
             firmware=FirmwareRequest(project or "plain", data, profile, kernels=not no_kernels),
+            place=place,
             custom_operators=custom_operators,
             strict=strict,
             progress=progress,

@@ -17,7 +17,9 @@ from edgetool.cli.options import (
     force_option,
     json_option,
     kernels_option,
+    place_option,
     quiet_options,
+    refuse_for_native,
     shrink_option,
     target_options,
 )
@@ -138,6 +140,7 @@ def _latency(report: Report) -> str:
     help="How tensors are assigned to shared buffers; dynamic-programming by default.",
 )
 @shrink_option
+@place_option
 @custom_operators_option
 @directory_options
 @firmware_options
@@ -153,6 +156,7 @@ def command(
     arena_style: ArenaStyle,
     sharing: Algorithm | None,
     shrink: bool,
+    place: str | None,
     custom_operators: Path | None,
     project: Project | None,
     data: Data,
@@ -186,9 +190,13 @@ def command(
     request = FirmwareRequest(chosen, data, profile, kernels=not no_kernels)
     device, native = resolve_with_native(target, **overrides)
     read = (*models, custom_operators, *implicit_inputs(target))
-    if native and (shared_arena or arena_style == "buffers" or custom_operators is not None):
-        option = "--shared-arena" if shared_arena else "--custom-operators" if custom_operators else "--arena-style"
-        raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
+    if native:
+        refuse_for_native(
+            shared_arena=shared_arena,
+            custom_operators=custom_operators,
+            arena_style=arena_style == "buffers",
+            place=place,
+        )
     if shrink and not native:
         raise UsageError(
             "emit uses the memory plan in the file, which --shrink would change",
@@ -235,6 +243,7 @@ def command(
             request=request,
             arena_style=arena_style,
             sharing=sharing,
+            place=place,
             custom_operators=custom_operators,
             force=force,
         )

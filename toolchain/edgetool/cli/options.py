@@ -205,6 +205,13 @@ keep_inputs_option = option(
     is_flag=True,
     help="Place no output over an input of the model that an operator still reads.",
 )
+place_option = option(
+    "--place",
+    group="Memory plan",
+    metavar="head=NAME,tail=NAME[,model=NAME]|auto",
+    help="Memory regions of the board for head and tail, as two arenas of TFLM, and for the model; auto takes the "
+    "fastest ones that have room.",
+)
 shrink_option = option(
     "--shrink",
     group="Memory plan",

@@ -15,6 +15,7 @@ from edgetool.cli.options import (
     force_option,
     json_option,
     keep_inputs_option,
+    place_option,
     plan_options,
     quiet_options,
     refuse_for_native,
@@ -360,12 +361,7 @@ def _bar(item: PlannedTensor, last: int, columns: int) -> str:
     metavar="N",
     help="Seed for the search.",
 )
-@option(
-    "--place",
-    group="Memory plan",
-    metavar="head=NAME,tail=NAME[,model=NAME]",
-    help="Memory regions of the board for head and tail, as two arenas of TFLM, and for the model.",
-)
+@place_option
 @custom_operators_option
 @option("--output", "-o", group="Output", type=PATH, metavar="FILE.tflite", help="Write the model with the plan in it.")
 @option(

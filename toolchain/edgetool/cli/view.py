@@ -160,7 +160,7 @@ OTHERS = {
     "interval-too-short": "Too slow",
     "program-not-written": "Incomplete",
 }
-TOO_LARGE = ("arena-too-large", "model-too-large")
+TOO_LARGE = ("arena-too-large", "model-too-large", "memory-too-small")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +195,10 @@ def fits_fact(report: Report) -> list[str]:
     memory = report.memory
     if memory is None:
         return []
+    too_small = dict.fromkeys(printable(item.memory) for item in report.places if item.fits is False)
+    if too_small:
+        verb = "is" if len(too_small) == 1 else "are"
+        return fact("Fits", f"no: {' and '.join(too_small)} {verb} too small", style={"fg": "red", "bold": True})
     too_large = _too_large(memory)
     if too_large:
         verb = "is" if len(too_large) == 1 else "are"
@@ -256,6 +260,9 @@ def _misfits(report: Report) -> list[str]:
     if memory is None or arena is None:
         planner_limit = [item.message for item in report.findings if item.rule == "arena-too-large"]
         return [f"Does not fit: {printable(text, LONGEST)}" for text in planner_limit]
+    if report.places:
+        messages = [item.message for item in report.findings if item.rule == "memory-too-small"]
+        return [f"Does not fit: {printable(text, LONGEST)}" for text in messages]
     parts = []
     if memory.arena_fits is False and memory.sram_bytes is not None:
         needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
@@ -278,10 +285,12 @@ def _favourable(report: Report) -> str:
     if memory is None or (memory.sram_bytes is None and memory.flash_bytes is None):
         why = "its exact size depends on the target (--target)" if memory is None else "no memory limits are known"
         return f"Arena {qualifier}{size_with_unit(size)}: {why}{time}"
-    parts = []
-    if memory.sram_bytes is not None:
+    parts = [
+        f"{item.part} {_share(item.bytes, item.memory_bytes)} in {printable(item.memory, 30)}" for item in report.places
+    ]
+    if memory.sram_bytes is not None and not report.places:
         parts.append(f"arena {qualifier}{_share(size, memory.sram_bytes)}")
-    if memory.flash_bytes is not None:
+    if memory.flash_bytes is not None and not report.places:
         parts.append(f"{in_flash(report)} {_share(flash_bytes(report), memory.flash_bytes)}")
     judged = "Fits" if memory.arena_fits and memory.model_fits else _partly(memory).capitalize()
     return f"{judged}: {', '.join(parts)}{time}"
@@ -335,7 +344,8 @@ def summary(report: Report, *, everything: bool = False) -> list[str]:
     lines = [heading(report), ""]
     lines += [*runs_fact(report), *fits_fact(report)]
     if report.arena is not None:
-        lines += arena_facts(report.arena, report.memory, report.plan, native=report.is_native)
+        limits = None if report.places else report.memory
+        lines += [*arena_facts(report.arena, limits, report.plan, native=report.is_native), *places_facts(report)]
     if (
         report.plan is not None
         and report.arena is not None
@@ -399,7 +409,7 @@ def _placement_facts(report: Report) -> list[str]:
     if not report.placements:
         return []
     chosen, *others = report.placements
-    lines = fact("", "no times: the profile does not state the speeds of these memories")
+    lines = fact("", "times are not compared: the profile lacks the speeds of these memories")
     if chosen.latency_ms is not None:
         lines = fact("", f"time {duration(chosen.latency_ms.value)}")
     for item in others[:1]:

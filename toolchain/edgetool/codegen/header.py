@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from edgetool import errors
 from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.c_names import comment, comment_text, defines
+from edgetool.codegen.memories import memories_of
 from edgetool.codegen.spec import ARENA_ALIGNMENT, BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, TensorSpec
 from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.figure import Figure
@@ -36,7 +38,7 @@ def header(spec: HeaderSpec) -> str:
         UnsupportedModelError: The tensors extend beyond what a 32-bit device can address.
     """
     name, macro = c_names.model_identifier(spec.name), c_names.model_macro(spec.name)
-    shared = spec.buffers
+    limited_memories = _memories(spec)
     sections = [*io_sections(spec, name, macro), *_state(spec, name, macro), *_tensors(spec, name, macro)]
     return fill(
         "c/header.h",
@@ -47,10 +49,9 @@ def header(spec: HeaderSpec) -> str:
         MY_BYTES=spec.model_bytes,
         MY_UNCALIBRATED=int(spec.uncalibrated),
         MY_LIMITMACROS=limit_macros(macro),
-        MY_MEMORY=target_memory(macro, spec.target, "arena" if shared is None else "buffers", "model")
-        + _code(spec.code, macro),
-        MY_ARENA=_arena(spec, macro) if shared is None else _buffers(spec, shared, name, macro),
-        MY_LIMITS=limits(name, macro, spec.target, _memory_macro(spec), ("model", "MODEL_BYTES")),
+        MY_MEMORY=target_memory(macro, limited_memories) + _code(spec.code, macro),
+        MY_ARENA=_sizes(spec, name, macro),
+        MY_LIMITS=limits(name, macro, limited_memories),
         MY_INPUTS=len(spec.inputs),
         MY_OUTPUTS=len(spec.outputs),
         MY_SECTIONS=[{"MY_SECTION": section} for section in sections],
@@ -91,14 +92,42 @@ def _banner(spec: HeaderSpec, macro: str) -> str:
     return comment(lines)
 
 
-def target_memory(macro: str, target: HeaderTarget, in_sram: str, in_flash: str) -> str:
-    """Return the sizes of the target's memories; in_sram and in_flash are their contents ("arena", "model")."""
-    if target.sram_bytes is None and target.flash_bytes is None:
-        return comment(["Memory of the target: unknown. Define the limits below to have it checked."])
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A memory of the target, and what must fit in it.
+
+    Attributes:
+        word: Its name in macros: "SRAM" in NAME_SRAM_LIMIT_BYTES.
+        name: Its name in comments.
+        size_bytes: Its size; None if unknown, in which case only the user's own limit is checked.
+        contents: What is in it: "arena".
+        macro: The macro with the size of that, without its prefix: "ARENA_BYTES".
+    """
+
+    word: str
+    name: str
+    size_bytes: int | None
+    contents: str
+    macro: str
+
+
+def limited(target: HeaderTarget, in_sram: tuple[str, str], in_flash: tuple[str, str]) -> tuple[Limited, Limited]:
+    """Return the SRAM and the flash of a target, each with what is in it and the macro with the size of that."""
     region = comment_text(target.region) if target.region is not None else "SRAM"
-    text = comment([f"Memory of the target: {region} for the {in_sram}, flash for the {in_flash}."])
-    sizes = (("SRAM", target.sram_bytes), ("FLASH", target.flash_bytes))
-    return text + defines(*((f"{macro}_TARGET_{memory}_BYTES", size) for memory, size in sizes if size is not None))
+    return (
+        Limited("SRAM", region, target.sram_bytes, *in_sram),
+        Limited("FLASH", "flash", target.flash_bytes, *in_flash),
+    )
+
+
+def target_memory(macro: str, memories: Sequence[Limited]) -> str:
+    """Return the sizes of the target's memories."""
+    if all(memory.size_bytes is None for memory in memories):
+        return comment(["Memory of the target: unknown. Define the limits below to have it checked."])
+    contents = ", ".join(f"{memory.name} for the {memory.contents}" for memory in memories)
+    text = comment(textwrap.wrap(f"Memory of the target: {contents}.", width=COMMENT_WIDTH))
+    known = [memory for memory in memories if memory.size_bytes is not None]
+    return text + defines(*((f"{macro}_TARGET_{memory.word}_BYTES", memory.size_bytes or 0) for memory in known))
 
 
 def _code(code: Figure | None, macro: str) -> str:
@@ -121,29 +150,33 @@ def limit_macros(macro: str) -> str:
     return fill("c/limit_macros.h", MY_MODEL=macro)
 
 
-def limits(name: str, macro: str, target: HeaderTarget, in_sram: tuple[str, str], in_flash: tuple[str, str]) -> str:
+def limits(name: str, macro: str, memories: Sequence[Limited]) -> str:
     """Return the limits set by the target or the user, and their checks.
 
     Args:
         name: The prefix of names in C.
         macro: The prefix of macros.
-        target: The device.
-        in_sram: The contents of the SRAM ("arena"), and the macro with their size without its prefix ("ARENA_BYTES").
-        in_flash: The same for the flash.
+        memories: The memories.
     """
-    memories: list[dict[str, TemplateValue]] = [
+    words = [f"{macro}_{memory.word}_LIMIT_BYTES" for memory in memories]
+    items: list[dict[str, TemplateValue]] = [
         {
-            "MY_MEMORY": memory,
-            "MY_KNOWN": known is not None,
-            "MY_LIMIT": (limit := f"{macro}_{memory}_LIMIT_BYTES"),
-            "MY_CHECK": _check(macro, f"{name}_{contents}", f"{macro}_{size}", limit, f"{memory}_LIMIT_BYTES"),
+            "MY_MEMORY": memory.word,
+            "MY_KNOWN": memory.size_bytes is not None,
+            "MY_LIMIT": limit,
+            "my_padded": limit.ljust(max(map(len, words))),
+            "my_contents": memory.contents,
+            "MY_CHECK": _check(
+                macro,
+                f"{name}_{memory.contents.replace(' ', '_')}",
+                f"{macro}_{memory.macro}",
+                limit,
+                f"{memory.word}_LIMIT_BYTES",
+            ),
         }
-        for memory, known, (contents, size) in (
-            ("SRAM", target.sram_bytes, in_sram),
-            ("FLASH", target.flash_bytes, in_flash),
-        )
+        for memory, limit in zip(memories, words, strict=True)
     ]
-    return fill("c/limits.h", MY_MODEL=macro, my_ram=in_sram[0], my_flash=in_flash[0], MY_MEMORIES=memories)
+    return fill("c/limits.h", MY_MODEL=macro, MY_MEMORIES=items)
 
 
 def _check(macro: str, subject: str, size: str, limit: str, limit_name: str) -> str:
@@ -159,11 +192,65 @@ def _check(macro: str, subject: str, size: str, limit: str, limit_name: str) -> 
     )
 
 
-def _memory_macro(spec: HeaderSpec) -> tuple[str, str]:
-    """Return the contents of the SRAM, and the macro with their size without its prefix."""
+def _memories(spec: HeaderSpec) -> tuple[Limited, ...]:
+    """Return the memories that limit the model."""
+    if spec.places:
+        return tuple(
+            Limited(memory.word, comment_text(memory.name), memory.size_bytes, memory.contents, memory.macro)
+            for memory in memories_of(spec.places)
+        )
     if spec.buffers is not None:
-        return "buffers", "BUFFERS_BYTES"
-    return "arena", "ARENA_LOWER_BOUND_BYTES" if spec.exact_arena_bytes is None else "ARENA_BYTES"
+        in_sram = ("buffers", "BUFFERS_BYTES")
+    else:
+        in_sram = ("arena", "ARENA_LOWER_BOUND_BYTES" if spec.exact_arena_bytes is None else "ARENA_BYTES")
+    return limited(spec.target, in_sram, ("model", "MODEL_BYTES"))
+
+
+def _sizes(spec: HeaderSpec, name: str, macro: str) -> str:
+    """Return the sizes of what the application declares: an arena, two arenas, or shared buffers."""
+    if spec.places:
+        return _two_arenas(spec, macro)
+    return _arena(spec, macro) if spec.buffers is None else _buffers(spec, spec.buffers, name, macro)
+
+
+def _two_arenas(spec: HeaderSpec, macro: str) -> str:
+    target = spec.target
+    prose = (
+        "Two arenas: the head (non-persistent) and the tail (persistent), each of the smallest size for which"
+        " AllocateTensors and Invoke work on this target. Declare them as"
+    )
+    rest = (
+        f"aligned to {macro}_ARENA_ALIGNMENT bytes, and use tflite::MicroAllocator::Create(tail, sizeof(tail), head,"
+        f" sizeof(head)). They and the model's memory plan are valid for {comment_text(target.core)} with"
+        f" {comment_text(target.kernels)} kernels ({comment_text(target.runtime or 'any runtime')}): on other targets"
+        f" the model runs, but may need different sizes. Activations and scratch take {spec.layout_bytes} bytes of the"
+        f" head; in this operator order, no layout can take less than {spec.lower_bound_bytes}."
+    )
+    sizes = {item.part: item.size_bytes for item in spec.places}
+    if "model copy" in sizes:
+        rest += " TFLM reads a copy of the model in RAM, which NAME_runner::init makes.".replace(
+            "NAME", c_names.model_identifier(spec.name)
+        )
+    lines = [
+        *textwrap.wrap(prose, width=COMMENT_WIDTH),
+        f"  static uint8_t head[{macro}_HEAD_BYTES];",
+        f"  static uint8_t tail[{macro}_TAIL_BYTES];",
+        *textwrap.wrap(rest, width=COMMENT_WIDTH),
+    ]
+    return (
+        comment(lines)
+        + defines(
+            (f"{macro}_HEAD_BYTES", sizes["head"]),
+            (f"{macro}_TAIL_BYTES", sizes["tail"]),
+            *([(f"{macro}_MODEL_COPY_BYTES", f"{macro}_MODEL_BYTES")] if "model copy" in sizes else []),
+            (f"{macro}_ARENA_ALIGNMENT", ARENA_ALIGNMENT),
+            (f"{macro}_ARENA_IS_LOWER_BOUND", 0),
+            (f"{macro}_ARENA_CORE", f'"{comment_text(target.core)}"'),
+            (f"{macro}_ARENA_KERNELS", f'"{comment_text(target.kernels)}"'),
+        )
+        + comment(["What each memory holds, in bytes."])
+        + defines(*((f"{macro}_{memory.macro}", memory.sum_of(macro)) for memory in memories_of(spec.places)))
+    )
 
 
 def _arena(spec: HeaderSpec, macro: str) -> str:
@@ -455,10 +542,11 @@ BYTES_PER_ROW = 16
 _CELL = len("0x00,")
 
 
-def model_data(name: str, blob: bytes) -> tuple[str, str]:
+def model_data(name: str, blob: bytes, section: str | None = None) -> tuple[str, str]:
     """Return the texts of NAME_model.c and NAME_model.h, where NAME is c_names.model_identifier(name).
 
-    The array is `NAME_model`, its size the macro `NAME_MODEL_BYTES`.
+    The array is `NAME_model`, its size the macro `NAME_MODEL_BYTES`. section: the section of the array; None for the
+    compiler's own.
 
     Raises:
         InvalidModelError: There are no bytes.
@@ -466,15 +554,18 @@ def model_data(name: str, blob: bytes) -> tuple[str, str]:
     if not blob:
         raise errors.InvalidModelError("the model is empty", where=name, fix="convert it again")
     names = {**c_names.model_names(name), "my_label": c_names.comment_text(name)}
-    return fill("c/model.c", **names, MY_ROWS=_rows(blob)), fill("c/model.h", **names, MY_BYTES=len(blob))
+    data = fill("c/model.c", **names, MY_ROWS=_rows(blob), MY_PLACED=section is not None, my_section=section or "")
+    return data, fill("c/model.h", **names, MY_BYTES=len(blob))
 
 
-def incbin_source(name: str) -> str:
+def incbin_source(name: str, section: str | None = None) -> str:
     """Return the text of NAME_model.S, where NAME is c_names.model_identifier(name), which replaces NAME_model.c.
 
     The assembler includes the model from NAME.tflite, and compares its size with NAME_MODEL_BYTES in NAME_model.h.
     """
-    return fill("c/model.S", **c_names.model_names(name), my_label=c_names.comment_text(name))
+    names = c_names.model_names(name)
+    default = f".rodata.{names['my_model']}_model"
+    return fill("c/model.S", **names, my_label=c_names.comment_text(name), my_section=section or default)
 
 
 def _rows(blob: bytes) -> str:

@@ -185,6 +185,36 @@ class BuffersSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedSpec:
+    """A part of the model in a memory of its own: an arena, or the data of the model.
+
+    Attributes:
+        part: "head", "tail", "model", or "model copy" if the firmware copies the model to RAM at its start.
+        memory: The name of the memory, any text.
+        memory_bytes: Its size.
+        size_bytes: The bytes of the part.
+        base_address: Where the memory begins; None if unknown.
+        is_default: Whether linker scripts put the part there anyway, as they do with a model in on-chip flash.
+    """
+
+    part: str
+    memory: str
+    memory_bytes: int
+    size_bytes: int
+    base_address: int | None = None
+    is_default: bool = False
+
+    def __post_init__(self) -> None:
+        for field in ("memory_bytes", "size_bytes", "base_address"):
+            _not_negative(getattr(self, field), field)
+
+    @property
+    def word(self) -> str:
+        """Its name in identifiers: "model_copy"."""
+        return self.part.replace(" ", "_")
+
+
+@dataclass(frozen=True, slots=True)
 class HeaderSpec:
     """The contents of NAME.h.
 
@@ -206,6 +236,7 @@ class HeaderSpec:
         buffers: The shared buffers that replace the arena; then each tensor has one.
         state: The state that is kept between invocations; empty or None if there is none.
         code: The flash of the code that the firmware links besides the model; None if unknown.
+        places: Head, tail and model in memories of their own, instead of an arena; or nothing.
     """
 
     name: str
@@ -225,6 +256,7 @@ class HeaderSpec:
     buffers: BuffersSpec | None = None
     state: RecurrentState | None = None
     code: Figure | None = None
+    places: tuple[PlacedSpec, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.model_sha256) != 64 or not set(self.model_sha256) <= set("0123456789abcdef"):
@@ -233,6 +265,8 @@ class HeaderSpec:
             _not_negative(getattr(self, field), field)
         if self.arena_bytes is None and not self.arena_is_lower_bound:
             raise ValueError("without arena_bytes the arena is only a lower bound")
+        if self.places and (self.buffers is not None or self.arena_is_lower_bound):
+            raise ValueError("only an arena whose exact size is known can be divided into head and tail")
         if len({(tensor.subgraph, tensor.index) for tensor in self.tensors}) != len(self.tensors):
             raise ValueError("a tensor is listed twice")
         for tensor in self.tensors:

@@ -43,11 +43,13 @@ from edgetool.pipeline.delivery import (
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
 from edgetool.pipeline.native import check_native, deliver_native, native_model
 from edgetool.pipeline.output import check_readable
+from edgetool.pipeline.places import check_places
 from edgetool.pipeline.planning import planned_for
 from edgetool.pipeline.quality import input_findings, layer_losses, loss_findings, measure_quality
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, absolute_path, file_name, open_tflite, read_custom_operators, sha256_of
 from edgetool.report.document import ModelInfo, QuantizationInfo
+from edgetool.target.places import OPTION
 from edgetool.target.platform import Platform, platform_of
 from edgetool.target.types import Kernels, Runtime, Target
 
@@ -412,6 +414,7 @@ def convert_file(
     replan: bool = False,
     plan: PlanRequest | None = None,
     firmware: FirmwareRequest | None = None,
+    place: str | None = None,
     custom_operators: Path | None = None,
     strict: bool = False,
     progress: Progress | None = None,
@@ -431,6 +434,8 @@ def convert_file(
         replan: Whether to replace the memory plan of a .tflite that is used unchanged; otherwise it is kept.
         plan: How to plan.
         firmware: Which files to write besides the model; by default a plain project.
+        place: The memories of head, tail and model (target/places.py), or "auto"; by default, head and tail are one
+            arena.
         custom_operators: The user's description of custom operators.
         strict: Whether to write nothing if any finding is an error, so that no build continues with that model.
         progress: Called with each step.
@@ -450,17 +455,24 @@ def convert_file(
         raise UsageError("--no-offline-plan leaves the file unchanged: --order and --strategy cannot be applied")
     if target.runtime.is_native:
         check_native(firmware or FirmwareRequest())
-        if custom_operators is not None or not offline_plan:
-            option = "--no-offline-plan" if custom_operators is None else "--custom-operators"
+        if custom_operators is not None or not offline_plan or place is not None:
+            option = OPTION if place is not None else "--no-offline-plan"
+            option = option if custom_operators is None else "--custom-operators"
             raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
     elif firmware is not None:
         firmware.require_tflm()
+    check_places(place, target, plan)
     on_name = name_findings(path, name)
     name = output_name(path, name)
     files = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)
     inputs = tuple(item for item in files if item is not None)
     destination = Destination(
-        name, output or default_directory(name), firmware or FirmwareRequest(), force=force, inputs=inputs
+        name,
+        output or default_directory(name),
+        firmware or FirmwareRequest(),
+        force=force,
+        inputs=inputs,
+        with_places=place is not None,
     )
     for item in inputs:
         check_readable(item)
@@ -491,9 +503,10 @@ def convert_file(
         replace(origin, findings=(*origin.findings, *on_name)),
         target,
         destination,
-        options=_options(request, plan, destination, custom_operators, unchanged=unchanged),
+        options={**_options(request, plan, destination, custom_operators, unchanged=unchanged), "place": place},
         renumber=not unchanged,
         request=plan,
+        place=place,
         custom=custom,
         strict=strict,
         progress=progress,

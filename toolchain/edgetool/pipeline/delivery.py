@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from edgetool.errors import UnsupportedModelError
 from edgetool.finding import Finding
 from edgetool.memory.planner import Plan, PlanRequest
 from edgetool.operators.entry import OperatorEntry
+from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.firmware import FirmwareRequest, firmware_files, firmware_names, unknown_arena_findings
 from edgetool.pipeline.output import check_writable, write_files
+from edgetool.pipeline.places import Placed, exactly_placed, in_places, with_placed
 from edgetool.pipeline.planning import (
     NO_PLAN,
     Deadline,
@@ -61,7 +64,7 @@ class Origin:
 class Destination:
     """The directory for NAME.tflite, NAME.json and the files that the firmware request selects.
 
-    force: replace existing files, but never one of the inputs.
+    force: replace existing files, but never one of the inputs. with_places: whether the model's parts are placed.
     """
 
     name: str
@@ -69,10 +72,15 @@ class Destination:
     firmware: FirmwareRequest = field(default_factory=FirmwareRequest)
     force: bool = False
     inputs: tuple[Path, ...] = ()
+    with_places: bool = False
 
     def check(self) -> None:
         """Raise the OutputError that `write` would raise, before the long work starts."""
-        names = (f"{self.name}.tflite", f"{self.name}.json", *firmware_names(self.name, self.firmware))
+        names = (
+            f"{self.name}.tflite",
+            f"{self.name}.json",
+            *firmware_names(self.name, self.firmware, with_places=self.with_places),
+        )
         check_writable(self.directory, names, force=self.force, inputs=self.inputs)
 
     def write(self, files: Mapping[str, bytes]) -> tuple[Path, ...]:
@@ -107,6 +115,7 @@ def deliver(
     options: Mapping[str, object],
     renumber: bool,
     request: PlanRequest | None = None,
+    place: str | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
     strict: bool = False,
     progress: Progress | None = None,
@@ -124,6 +133,8 @@ def deliver(
         renumber: Whether the report numbers operators and tensors as in the planned file. This is for a converted
             model: the user has never seen the numbers of the .tflite before its plan.
         request: How to plan.
+        place: The memories of head, tail and model (target/places.py), or "auto"; by default, head and tail are one
+            arena.
         custom: Operators that the user describes, by custom code.
         strict: Whether to write nothing if any finding is an error.
         progress: Called with each step.
@@ -144,12 +155,17 @@ def deliver(
     on_plan = plan_findings(source.model, plan, target) if plan.offsets or compared else ()
     on_search = search_findings(plan, deadline, "see --plan-time-limit") if compared else ()
     uncalibrated = origin.quantization is not None and not origin.quantization.calibrated
-    files, on_firmware = _firmware(name, planned_source, plan, target, destination.firmware, uncalibrated, custom)
+    analysis, placed = planned.analysis, None
+    if place is not None:
+        placed = exactly_placed(in_places(planned_source, analysis, target, place, custom), planned_source)
+        analysis = placed.judged(analyse(planned_source, placed.target, plan=plan, custom=custom))
+    firmware = destination.firmware
+    files, on_firmware = _firmware(name, planned_source, plan, target, firmware, uncalibrated, custom, placed)
     on_arena = _other_arena_findings(plan, origin.arena_bytes)
     findings = (*origin.findings, *striped.findings, *planned.unwritten, *on_plan, *on_search, *on_arena, *on_firmware)
     delivery_report = report(
         planned_source,
-        planned.analysis,
+        analysis,
         options=dict(options),
         original=replace(origin.original, output=OutputInfo(planned_source.sha256, len(planned_source.blob))),
         quantization=origin.quantization,
@@ -157,9 +173,10 @@ def deliver(
         versions=dict(origin.versions),
         trust_model_code=origin.trust_model_code,
     )
+    delivery_report = with_placed(delivery_report, placed)
     report_text = to_json(document(delivery_report))
     files = {f"{name}.tflite": planned_source.blob, **files, f"{name}.json": report_text.encode("ascii")}
-    described = Described(planned_source, planned.analysis, delivery_report)
+    described = Described(planned_source, analysis, delivery_report)
     if strict and any(finding.level == "error" for finding in delivery_report.findings):
         return Converted(delivery_report, (), described)
     report_step("writing")
@@ -186,12 +203,15 @@ def _firmware(
     request: FirmwareRequest,
     uncalibrated: bool,
     custom: Mapping[str, OperatorEntry] | None,
+    placed: Placed | None,
 ) -> tuple[dict[str, bytes], tuple[Finding, ...]]:
     """Return the files besides model and report; if TFLM cannot run the model, only header and data, with a finding."""
+    write = partial(
+        firmware_files, name, planned, plan, target, uncalibrated=uncalibrated, placed=placed, custom=custom
+    )
     try:
-        files = firmware_files(name, planned, plan, target, request=request, uncalibrated=uncalibrated, custom=custom)
+        files = write(request=request)
     except UnsupportedModelError as error:
-        without = replace(request, project="header", profile=False)
-        files = firmware_files(name, planned, plan, target, request=without, uncalibrated=uncalibrated, custom=custom)
+        files = write(request=replace(request, project="header", profile=False))
         return files, (Finding("program-not-written", f"no TFLM program was written: {error.what}"),)
     return files, unknown_arena_findings(name, plan) if request.has_program else ()

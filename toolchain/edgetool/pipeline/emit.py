@@ -42,10 +42,12 @@ from edgetool.pipeline.firmware import (
     with_same_kernels,
 )
 from edgetool.pipeline.output import check_writable, write_files
+from edgetool.pipeline.places import check_places, exactly_placed, in_places, with_placed
 from edgetool.pipeline.planning import NO_PLAN, interruptible, plan_findings
 from edgetool.pipeline.reporting import finding_infos, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import Report, SharedArenaInfo, SharedModelInfo
+from edgetool.target.places import OPTION
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
@@ -286,6 +288,7 @@ def emit_files(
     request: FirmwareRequest | None = None,
     arena_style: ArenaStyle = "offsets",
     sharing: Algorithm | None = None,
+    place: str | None = None,
     custom_operators: Path | None = None,
     force: bool = False,
 ) -> Emitted:
@@ -300,6 +303,8 @@ def emit_files(
         arena_style: "offsets" of tensors in an arena, as in the file's memory plan; or whole "buffers" that tensors
             share, for runtimes without an arena.
         sharing: The algorithm for shared buffers; by default "dynamic-programming".
+        place: The memories of head, tail and model (target/places.py), or "auto"; by default, head and tail are one
+            arena.
         custom_operators: The user's description of custom operators.
         force: Whether to replace existing files.
 
@@ -317,13 +322,16 @@ def emit_files(
             f"shared buffers are for runtimes without an arena: --project {request.project} generates a TFLM program",
             fix="use --project header",
         )
+    if with_buffers and place is not None:
+        raise UsageError("shared buffers have no head and no tail", fix=f"omit --arena-style buffers or {OPTION}")
+    check_places(place, target, PlanRequest())
     on_name = name_findings(path, name)
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
     custom = read_custom_operators(custom_operators)
     inputs = (path,) if custom_operators is None else (path, custom_operators)
     source = open_tflite(path)
-    names = firmware_names(name, request, with_buffers=with_buffers)
+    names = firmware_names(name, request, with_buffers=with_buffers, with_places=place is not None)
     check_writable(directory, _except_model(directory, names, path), force=force, inputs=inputs)
     analysis = analyse(source, target, PlanRequest(file_plan="only"), custom=custom)
     shared, interrupted = None, False
@@ -334,7 +342,13 @@ def emit_files(
                 problem, shared_offsets(problem, sharing or "dynamic-programming", deadline.effort())
             )
         interrupted = deadline.interrupted
-    contents = firmware_files(name, source, analysis.plan, target, request=request, shared=shared, custom=custom)
+    placed = None
+    if target is not None and place is not None:
+        placed = exactly_placed(in_places(source, analysis, target, place, custom), source)
+        analysis = placed.judged(analyse(source, placed.target, plan=analysis.plan, custom=custom))
+    contents = firmware_files(
+        name, source, analysis.plan, target, request=request, shared=shared, placed=placed, custom=custom
+    )
     written = {file: contents[file] for file in _except_model(directory, tuple(contents), path)}
     files = write_files(directory, written, force=force, inputs=inputs)
     if shared is not None:
@@ -351,9 +365,10 @@ def emit_files(
         "arena_style": arena_style,
         "sharing": sharing or "dynamic-programming" if with_buffers else None,
         "custom_operators": file_name(custom_operators),
+        "place": place,
     }
     return Emitted(
-        report(source, analysis, options=options, findings=findings),
+        with_placed(report(source, analysis, options=options, findings=findings), placed),
         files,
         shared.layout if shared else None,
         interrupted,

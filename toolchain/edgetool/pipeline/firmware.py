@@ -13,12 +13,14 @@ from edgetool import __version__
 from edgetool.codegen.c_names import MAX_LENGTH, is_portable, is_system_name, model_identifier, model_macro
 from edgetool.codegen.cmake.project import cmake_lists
 from edgetool.codegen.header import buffers_source, header, incbin_source, model_data
+from edgetool.codegen.memories import linker_script, model_section
 from edgetool.codegen.spec import (
     BuffersSpec,
     Data,
     HeaderSpec,
     HeaderTarget,
     IoSpec,
+    PlacedSpec,
     ProgramSpec,
     TensorSpec,
 )
@@ -37,6 +39,7 @@ from edgetool.operators.control import resource_variables
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import format_counts
 from edgetool.pipeline.code import code_of
+from edgetool.pipeline.places import Placed
 from edgetool.pipeline.registrations import registrations_of
 from edgetool.pipeline.source import Source, absolute_path
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
@@ -246,11 +249,14 @@ def name_findings(path: Path, name: str | None, *, fix: str = "choose one with -
     return (Finding("name-changed", f"the name {shown!r} is {what} in files and in C; {fix}"),)
 
 
-def firmware_names(name: str, request: FirmwareRequest, *, with_buffers: bool = False) -> tuple[str, ...]:
-    """Return the names of a model's files, including that of the shared buffers if requested."""
+def firmware_names(
+    name: str, request: FirmwareRequest, *, with_buffers: bool = False, with_places: bool = False
+) -> tuple[str, ...]:
+    """Return the names of a model's files, including those of shared buffers and of placed parts if requested."""
     names = [f"{name}.h", f"{name}_model.h"]
     names += [f"{name}_model.c"] if request.data == "array" else [f"{name}_model.S", f"{name}.tflite"]
     names += [f"{name}_buffers.c"] if with_buffers else []
+    names += [f"{name}_memories.ld"] if with_places else []
     if request.has_program:
         names += [f"{name}_ops.h", f"{name}_runner.h", f"{name}_runner.cc", "main.cc"]
         names += [f"{name}_profile.cc"] if request.profile else []
@@ -266,6 +272,7 @@ def firmware_files(
     request: FirmwareRequest = HEADER_ONLY,
     uncalibrated: bool = False,
     shared: SharedBuffers | None = None,
+    placed: Placed | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
 ) -> dict[str, bytes]:
     """Return the contents of the files by name.
@@ -278,6 +285,7 @@ def firmware_files(
         request: Which files to generate.
         uncalibrated: Whether the quantization is uncalibrated, which the header then states.
         shared: The shared buffers that hold the tensors instead of an arena.
+        placed: The memories of head, tail and model, instead of an arena.
         custom: Operators that the user describes, by custom code.
 
     Raises:
@@ -286,9 +294,13 @@ def firmware_files(
     spec = header_spec(name, source, plan, target, uncalibrated=uncalibrated)
     if shared is not None:
         spec = _with_buffers(spec, shared)
+    if placed is not None:
+        spec = replace(spec, places=_placed_specs(placed))
     files = model_files(spec, source.blob, request)
     if shared is not None:
         files[f"{name}_buffers.c"] = buffers_source(spec).encode("ascii")
+    if placed is not None:
+        files[f"{name}_memories.ld"] = linker_script(spec).encode("ascii")
     if not request.has_program:
         return files
     program = program_spec(source, spec, target, custom)
@@ -310,12 +322,12 @@ def unknown_arena_findings(name: str, plan: Plan) -> tuple[Finding, ...]:
 
 def model_files(spec: HeaderSpec, blob: bytes, request: FirmwareRequest) -> dict[str, bytes]:
     """Return the header and the data files of a model, by name."""
-    name = spec.name
-    array, declaration = model_data(name, blob)
+    name, section = spec.name, model_section(spec)
+    array, declaration = model_data(name, blob, section)
     files = {f"{name}.h": header(spec).encode("ascii"), f"{name}_model.h": declaration.encode("ascii")}
     if request.data == "array":
         return files | {f"{name}_model.c": array.encode("ascii")}
-    return files | {f"{name}_model.S": incbin_source(name).encode("ascii"), f"{name}.tflite": blob}
+    return files | {f"{name}_model.S": incbin_source(name, section).encode("ascii"), f"{name}.tflite": blob}
 
 
 def program_files(program: ProgramSpec, request: FirmwareRequest) -> dict[str, bytes]:
@@ -413,6 +425,24 @@ def _with_buffers(spec: HeaderSpec, buffers: SharedBuffers) -> HeaderSpec:
         inputs=in_buffers(spec.inputs),
         outputs=in_buffers(spec.outputs),
         buffers=BuffersSpec(shared.sizes, shared.baseline_bytes, shared.lower_bound),
+    )
+
+
+def _placed_specs(placed: Placed) -> tuple[PlacedSpec, ...]:
+    """Return the parts of the model for its firmware; code is where the user's build puts it."""
+    regions = {region.name: region for region in placed.target.regions}
+    code = placed.target.code_region
+    return tuple(
+        PlacedSpec(
+            part=item.part,
+            memory=item.memory,
+            memory_bytes=item.memory_bytes,
+            size_bytes=item.bytes,
+            base_address=regions[item.memory].base_address,
+            is_default=item.part == "model" and code is not None and item.memory == code.name,
+        )
+        for item in placed.parts
+        if item.part != "code"
     )
 
 

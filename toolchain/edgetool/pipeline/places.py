@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgetool.errors import TargetError, UsageError
+from edgetool.errors import TargetError, UnsupportedModelError, UsageError
 from edgetool.figure import Figure
 from edgetool.finding import Finding
 from edgetool.memory.account import SeparateAccount, account_separate
 from edgetool.memory.planner import PlanRequest
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import operator_costs
-from edgetool.pipeline.analysis import Analysis, analyse
-from edgetool.pipeline.planning import planned_for
+from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.source import Source
 from edgetool.report.document import Band, PlacedInfo, PlacementInfo, Report
 from edgetool.target.places import AUTO, OPTION, Places, possible_places, read_places
@@ -36,23 +35,41 @@ class Placed:
     Attributes:
         places: The memories.
         target: The target with its arena and its model there.
-        separate: The account of the two arenas.
-        analysis: The analysis on that target, with the fit of each memory.
         parts: The bytes of each part.
+        missing: The bytes that memories lack, by name.
+        is_lower_bound: Whether the sizes of head and tail are lower bounds.
         placements: These places, and the best others in which everything fits.
     """
 
     places: Places
     target: Target
-    separate: SeparateAccount
-    analysis: Analysis
     parts: tuple[PlacedInfo, ...]
+    missing: Mapping[str, int]
+    is_lower_bound: bool
     placements: tuple[PlacementInfo, ...]
+
+    def judged(self, analysis: Analysis) -> Analysis:
+        """Return an analysis on this target with the fit and the findings for these places."""
+        fit = analysis.fit
+        assert fit is not None
+        by_part = {item.part: item.fits for item in self.parts}
+        arenas = (by_part["head"], by_part["tail"])
+        in_flash = [by_part[part] for part in ("model copy", "model", "code") if part in by_part]
+        findings = [finding for finding in analysis.findings if finding.rule not in REPLACED_RULES]
+        judged = replace(
+            fit,
+            region=self.places.head.name,
+            sram_bytes=self.places.head.size_bytes,
+            flash_bytes=next((item.memory_bytes for item in self.parts if item.part == "model"), None),
+            arena_fits=False if False in arenas else None if None in arenas else True,
+            model_fits=None if self.places.model is None else False not in in_flash,
+        )
+        return replace(analysis, fit=judged, findings=(*findings, *_findings(self, analysis)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Places, the bytes of each part, the bytes that each memory lacks, and the estimated time if it is known."""
+    """Places, the bytes of each part, the bytes that memories lack, and the estimated time if it is known."""
 
     places: Places
     parts: tuple[PlacedInfo, ...]
@@ -61,16 +78,17 @@ class _Candidate:
     rank: tuple[float, ...]
 
     @property
-    def fits(self) -> bool | None:
-        """Whether every memory has room; None if that is unknown."""
-        fits = [item.fits for item in self.parts]
-        return False if False in fits else None if None in fits else True
-
-    @property
     def info(self) -> PlacementInfo:
         names = {part: region.name for part, region in self.places.by_part.items()}
+        fits = [item.fits for item in self.parts]
         time = None if self.time is None else Band(self.time.value, self.time.low, self.time.high)
-        return PlacementInfo(names["head"], names["tail"], names.get("model"), self.fits, time)
+        return PlacementInfo(
+            names["head"],
+            names["tail"],
+            names.get("model"),
+            False if False in fits else None if None in fits else True,
+            time,
+        )
 
 
 def in_places(
@@ -79,20 +97,17 @@ def in_places(
     target: Target,
     place: str,
     custom: Mapping[str, OperatorEntry] | None = None,
-    *,
-    with_estimate: bool = False,
 ) -> Placed:
-    """Return a planned model with its parts in these memories, judged there.
+    """Return the parts of a planned model in their memories.
 
     A memory that holds several parts must have room for their sum.
 
     Args:
-        source: The model.
+        source: The model, with its plan.
         analysis: Its analysis with a single arena.
         target: The target.
         place: The places (target/places.py), or "auto" for those with the shortest estimated time of all that fit.
         custom: Operators that the user describes, by custom code.
-        with_estimate: Whether the analysis has an estimate.
 
     Raises:
         UsageError: The text is not a placement.
@@ -100,33 +115,30 @@ def in_places(
     """
     from edgetool.estimate.latency import count_operators  # not needed by most plans
 
-    planned = planned_for(source, target, plan=analysis.plan, custom=custom)
-    model = planned.source.model
-    separate = account_separate(model, platform_of(target), offsets=planned.analysis.plan.offsets, custom=custom)
-    chosen = None if place == AUTO else read_places(place, target)
+    model = source.model
+    separate = account_separate(model, platform_of(target), offsets=analysis.plan.offsets, custom=custom)
     counted = count_operators(model, target, operator_costs(model, custom), custom)
-    others = [_candidate(planned.source, analysis, target, each, separate, counted) for each in possible_places(target)]
-    others = sorted((item for item in others if item.fits is not False), key=lambda item: item.rank)
-    if chosen is not None:
-        best = _candidate(planned.source, analysis, target, chosen, separate, counted)
+    others = [_candidate(source, analysis, target, each, separate, counted) for each in possible_places(target)]
+    others = sorted((item for item in others if not item.missing), key=lambda item: item.rank)
+    if place != AUTO:
+        best = _candidate(source, analysis, target, read_places(place, target), separate, counted)
     elif others:
         best = others[0]
     else:
+        one_fits = analysis.fit is not None and analysis.fit.arena_fits and analysis.fit.model_fits
         raise TargetError(
             f"no placement has room for a head of {separate.head_arena_bytes:,} bytes, a tail of "
-            f"{separate.tail_arena_bytes:,} and a model of {len(planned.source.blob):,}",
+            f"{separate.tail_arena_bytes:,} and a model of {len(source.blob):,}",
             where=f"{OPTION} {AUTO}, {target.name}",
-            fix="use a smaller model, or see 'edgetool fit' for other boards",
+            fix=f"omit {OPTION}: a single arena fits" if one_fits else "see 'edgetool fit' for other boards",
         )
-    on_target = best.places.on(target)
-    placed = analyse(source, on_target, plan=analysis.plan, with_estimate=with_estimate, custom=custom)
     infos = [best.info, *(item.info for item in others if item.places != best.places)]
     return Placed(
         best.places,
-        on_target,
-        separate,
-        _judged(placed, best, on_target),
+        best.places.on(target),
         best.parts,
+        best.missing,
+        separate.account.is_lower_bound,
         tuple(infos[: 1 + OTHERS_SHOWN]),
     )
 
@@ -144,6 +156,17 @@ def check_places(place: str | None, target: Target | None, request: PlanRequest)
         )
     if place != AUTO:
         read_places(place, target)
+
+
+def exactly_placed(placed: Placed, source: Source) -> Placed:
+    """Return the places for a firmware, whose arenas need exact sizes. Raises UnsupportedModelError without these."""
+    if placed.is_lower_bound:
+        raise UnsupportedModelError(
+            "the exact sizes of head and tail are unknown, so that they cannot be arenas of their own",
+            where=source.name,
+            fix=f"omit {OPTION}; 'edgetool plan' says what is unknown",
+        )
+    return placed
 
 
 def with_placed(report: Report, placed: Placed | None) -> Report:
@@ -192,13 +215,13 @@ def _items(
     """Yield each part of PlacedInfo with its memory and its bytes."""
     yield "head", places.head, separate.head_arena_bytes
     yield "tail", places.tail, separate.tail_arena_bytes
-    if places.model is not None:
-        yield "model", places.model, len(source.blob)
-    if target.code_region is not None:
-        if places.copies_model:
-            yield "stored model", target.code_region, len(source.blob)
-        if analysis.fit is not None and analysis.fit.exact_code_bytes:
-            yield "code", target.code_region, analysis.fit.exact_code_bytes
+    stored = target.code_region if places.copies_model else places.model
+    if places.copies_model and places.model is not None:
+        yield "model copy", places.model, len(source.blob)
+    if stored is not None:
+        yield "model", stored, len(source.blob)
+    if target.code_region is not None and analysis.fit is not None and analysis.fit.exact_code_bytes:
+        yield "code", target.code_region, analysis.fit.exact_code_bytes
 
 
 def _time(source: Source, target: Target, counted: Sequence[CountedOperator]) -> Figure | None:
@@ -222,52 +245,37 @@ def _rank(places: Places, time: Figure | None) -> tuple[float, ...]:
     return (uncounted, 0.0 if time is None else time.value, len(outside))
 
 
-def _judged(analysis: Analysis, best: _Candidate, target: Target) -> Analysis:
-    """Return the analysis with the fit and the findings for its places."""
-    places, fit = best.places, analysis.fit
-    assert fit is not None
-    findings = [finding for finding in analysis.findings if finding.rule not in REPLACED_RULES]
-    regions = {region.name: region for region in (*places.by_part.values(), target.code_region) if region is not None}
-    for name, count in best.missing.items():
-        parts = [item for item in best.parts if item.memory == name]
-        at_least = ", at least" if analysis.plan.account is None or analysis.plan.account.is_lower_bound else ""
-        listed = " + ".join(f"{item.part} {item.bytes:,}" for item in parts)
+def _findings(placed: Placed, analysis: Analysis) -> Iterator[Finding]:
+    """Yield the findings on memories that are too small, and on what the estimate lacks."""
+    target = placed.target
+    sizes = {item.memory: item.memory_bytes for item in placed.parts}
+    for name, count in placed.missing.items():
+        parts = [item for item in placed.parts if item.memory == name]
         has_arena = any(item.part in ("head", "tail") for item in parts)
         text = (
-            f"{name} has {regions[name].size_bytes:,} bytes, {count:,} fewer than are placed there "
-            f"({listed}{at_least if has_arena else ''})"
+            f"{name} has {sizes[name]:,} bytes, {count:,} fewer than are placed there "
+            f"({' + '.join(f'{item.part} {item.bytes:,}' for item in parts)}"
+            f"{', at least' if has_arena and placed.is_lower_bound else ''})"
         )
-        findings.append(Finding("memory-too-small", text, where=target.name))
-    findings += _code_findings(analysis, best, target)
-    if places.tail.kind == "external-ram":
+        yield Finding("memory-too-small", text, where=target.name)
+    yield from _code_findings(placed, analysis)
+    if placed.places.tail.kind == "external-ram":
         text = (
-            f"the tail is in {places.tail.name}: kernels read the multipliers of their channels there, and the "
+            f"the tail is in {placed.places.tail.name}: kernels read the multipliers of their channels there, and the "
             "estimate does not include the time that the core waits for them"
         )
-        findings.append(Finding("tail-in-external-ram", text, where=target.name))
-    by_part = {item.part: item.fits for item in best.parts}
-    arenas = (by_part["head"], by_part["tail"])
-    in_flash = [by_part[part] for part in ("model", "stored model", "code") if part in by_part]
-    judged = replace(
-        fit,
-        region=places.head.name,
-        sram_bytes=places.head.size_bytes,
-        flash_bytes=None if places.model is None else places.model.size_bytes,
-        arena_fits=False if False in arenas else None if None in arenas else True,
-        model_fits=None if places.model is None else False not in in_flash,
-    )
-    return replace(analysis, fit=judged, findings=tuple(findings))
+        yield Finding("tail-in-external-ram", text, where=target.name)
 
 
-def _code_findings(analysis: Analysis, best: _Candidate, target: Target) -> Iterator[Finding]:
+def _code_findings(placed: Placed, analysis: Analysis) -> Iterator[Finding]:
     """Yield a warning if the estimated code does not fit beside what is placed in its flash."""
-    code, region = analysis.code, target.code_region
-    if code is None or code.is_exact or region is None or region.name in best.missing:
+    code, region = analysis.code, placed.target.code_region
+    if code is None or code.is_exact or region is None or region.name in placed.missing:
         return
-    placed = sum(item.bytes for item in best.parts if item.memory == region.name)
-    if placed + code.figure.low > region.size_bytes:
+    size_bytes = sum(item.bytes for item in placed.parts if item.memory == region.name)
+    if size_bytes + code.figure.low > region.size_bytes:
         text = (
-            f"{placed:,} bytes are placed in {region.name}, and the code takes at least {round(code.figure.low):,}; it "
-            f"has {region.size_bytes:,}"
+            f"{size_bytes:,} bytes are placed in {region.name}, and the code takes at least "
+            f"{round(code.figure.low):,}; it has {region.size_bytes:,}"
         )
-        yield Finding("code-too-large", text, where=target.name)
+        yield Finding("code-too-large", text, where=placed.target.name)

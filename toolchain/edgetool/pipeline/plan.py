@@ -18,6 +18,7 @@ from edgetool.pipeline.planning import (
     Deadline,
     check_applies,
     plan_findings,
+    planned_for,
     planned_source,
     search_findings,
     with_stripes,
@@ -90,8 +91,9 @@ def plan_model(
     )
     placed = None
     if target is not None and place is not None:
-        placed = in_places(source, analysis, target, place, custom)
-        analysis = placed.analysis
+        planned_file = planned_for(source, target, plan=analysis.plan, custom=custom)
+        placed = in_places(planned_file.source, planned_file.analysis, target, place, custom)
+        analysis = placed.judged(analyse(source, placed.target, plan=analysis.plan, with_estimate=False, custom=custom))
     elif target is not None and analysis.fit is not None and analysis.fit.arena_fits is False:
         from edgetool.pipeline.native import smaller_findings  # imports numpy, which most plans do not need
 
@@ -111,9 +113,8 @@ def plan_model(
     }
     planned = with_placed(report(source, analysis, options=options, findings=findings), placed)
     if described is not None:
-        full = analyse(source, target, plan=analysis.plan, custom=custom)
-        if target is not None and place is not None:
-            full = in_places(source, full, target, place, custom, with_estimate=True).analysis
+        full = analyse(source, analysis.target, plan=analysis.plan, custom=custom)
+        full = full if placed is None else placed.judged(full)
         full_report = report(source, full, options=options, findings=findings)
         described.append(Described(source, full, with_placed(full_report, placed)))
     return planned

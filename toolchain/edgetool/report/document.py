@@ -591,9 +591,9 @@ class MemoryInfo:
 class PlacedInfo:
     """A part of the model in the memory that was chosen for it.
 
-    part is "head", "tail", "model", "code" (of the user's own library) or, if the model is a copy in RAM, "stored
-    model" for the flash that it is copied from; head and tail are separate arenas, and bytes is the size to declare.
-    fits: whether the memory has room for all parts in it; null if a size is a lower bound.
+    part is "head", "tail", "model", "model copy" if TFLM reads a copy in RAM, or "code" (of the user's own library);
+    head and tail are separate arenas, and bytes is the size to declare. fits: whether the memory has room for all parts
+    in it; null if a size is a lower bound.
     """
 
     part: str

@@ -1,8 +1,9 @@
 /*
  * Compilation fails here if a limit is exceeded.
  * To set your own limits, define the following before including this header:
- *   MY_MODEL_SRAM_LIMIT_BYTES   memory available for the my_ram
- *   MY_MODEL_FLASH_LIMIT_BYTES  memory available for the my_flash
+#if MY_MEMORIES
+ *   my_padded  memory available for the my_contents
+#endif
  */
 #if MY_MEMORIES
 #if MY_KNOWN

@@ -20,7 +20,7 @@
 
 /* Define MY_MODEL_MODEL_SECTION to place the model in its own read-only section. */
 #ifndef MY_MODEL_MODEL_SECTION
-#define MY_MODEL_MODEL_SECTION .rodata.my_model_model
+#define MY_MODEL_MODEL_SECTION my_section
 #endif
 
     .section MY_MODEL_MODEL_SECTION, "a"

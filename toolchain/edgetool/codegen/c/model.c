@@ -23,6 +23,18 @@
 #endif
 #endif
 
+#if MY_PLACED
+/* Define MY_MODEL_MODEL_ATTRIBUTE to place the array in another section. */
+#ifndef MY_MODEL_MODEL_ATTRIBUTE
+#ifndef __ELF__
+#error "define MY_MODEL_MODEL_ATTRIBUTE as this compiler's attribute for a section"
+#endif
+#define MY_MODEL_MODEL_ATTRIBUTE __attribute__((section("my_section")))
+#endif
+
+MY_MODEL_MODEL_ALIGNED MY_MODEL_MODEL_ATTRIBUTE const unsigned char my_model_model[MY_MODEL_MODEL_BYTES] = {
+#else
 MY_MODEL_MODEL_ALIGNED const unsigned char my_model_model[MY_MODEL_MODEL_BYTES] = {
+#endif
 // MY_ROWS
 };

@@ -278,6 +278,7 @@ def _header(
             for item in handed
         ]
 
+    memories = header.limited(spec.target, ("arena", "ARENA_BYTES"), ("constants", "CONSTANTS_BYTES"))
     return fill(
         "native/model/model.h",
         **c_names.model_names(spec.name),
@@ -286,7 +287,7 @@ def _header(
         my_sha256=spec.model_sha256,
         MY_UNCALIBRATED=int(spec.uncalibrated),
         MY_LIMITMACROS=header.limit_macros(macro),
-        MY_MEMORY=header.target_memory(macro, spec.target, "arena", "constants"),
+        MY_MEMORY=header.target_memory(macro, memories),
         MY_ARENA="\n".join(
             [
                 _arena(macro, arena, constants),
@@ -294,7 +295,7 @@ def _header(
                 _stack(program, spec.target.core, row_wise=tables is not None),
             ]
         ),
-        MY_LIMITS=header.limits(name, macro, spec.target, ("arena", "ARENA_BYTES"), ("constants", "CONSTANTS_BYTES")),
+        MY_LIMITS=header.limits(name, macro, memories),
         MY_INPUTCOUNT=len(spec.inputs),
         MY_OUTPUTCOUNT=len(spec.outputs),
         MY_SECTIONS=[{"MY_SECTION": section} for section in header.io_sections(spec, name, macro)],

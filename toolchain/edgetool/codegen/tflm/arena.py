@@ -1,4 +1,4 @@
-"""The array that is an arena; and GROUP_arena.h and GROUP_arena.cc, the arena that several models share.
+"""The arrays that are arenas; and GROUP_arena.h and GROUP_arena.cc, the arena that several models share.
 
 The models of a shared arena have an interpreter each, and all use the same MicroAllocator, as TFLM's documentation of
 several models in one arena describes.
@@ -7,11 +7,13 @@ several models in one arena describes.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from edgetool.codegen import c_names
 from edgetool.codegen.c_names import comment, comment_text, defines
-from edgetool.codegen.header import COMMENT_WIDTH, limit_macros, limits, target_memory
-from edgetool.codegen.spec import ARENA_ALIGNMENT, HeaderTarget, SharedArenaSpec
+from edgetool.codegen.header import COMMENT_WIDTH, limit_macros, limited, limits, target_memory
+from edgetool.codegen.memories import memories_of
+from edgetool.codegen.spec import ARENA_ALIGNMENT, HeaderTarget, PlacedSpec, SharedArenaSpec
 from edgetool.codegen.templates import fill
 
 
@@ -40,9 +42,69 @@ def options(file: str, macro: str, *, exact: bool) -> list[str]:
     ]
 
 
+def placed_options(file: str, macro: str, places: Sequence[PlacedSpec]) -> list[str]:
+    """Return the same lines for arrays in memories of their own; file: the name of the file with the arrays."""
+    words = [item.word.upper() for item in places if item.part != "model"]
+    width = max(len(word) for word in words) + len("_EXTRA_BYTES")
+    sections = [
+        f"  {macro}_{f'{word}_SECTION'.ljust(width)}  the attribute that puts it in its section; by default, one of"
+        f" {c_names.model_identifier(file.removesuffix('_runner.cc'))}_memories.ld"
+        for word in words
+    ]
+    extras = [
+        f"  {macro}_{f'{word}_EXTRA_BYTES'.ljust(width)}  bytes to add to its size, for another version of TFLM"
+        for word in words
+        if word != "MODEL_COPY"
+    ]
+    return [
+        f"The arenas are in {file}. The following macros may be defined when that file is compiled:",
+        *sections,
+        *extras,
+    ]
+
+
 def array(name: str, macro: str, *, exact: bool) -> str:
     """Return the definition of the array NAME_arena; its size or lower bound is a macro in a header."""
-    return fill("tflm/arena_array.cc", my_model=name, MY_MODEL=macro, MY_EXACT=exact)
+    return _array(name, macro, "arena", "SRAM", exact=exact)
+
+
+def placed_arrays(name: str, macro: str, places: Sequence[PlacedSpec]) -> str:
+    """Return the definitions of the arrays NAME_head, NAME_tail and, if it is copied to RAM, NAME_model_copy."""
+    texts = []
+    for memory in memories_of(places):
+        words = [item.word for item in memory.parts if item.part != "model"]
+        texts += [
+            _array(name, macro, word, memory.word, exact=True, section=memory.section, before=words[:position])
+            for position, word in enumerate(words)
+        ]
+    return "\n".join(texts)
+
+
+def _array(
+    name: str,
+    macro: str,
+    word: str,
+    memory: str,
+    *,
+    exact: bool,
+    section: str | None = None,
+    before: Sequence[str] = (),
+) -> str:
+    """Return the definition of an array; `before` are others in the same memory, which must fit together with it."""
+    others = [f"{name}_{other}" for other in before]
+    return fill(
+        "tflm/arena_array.cc",
+        my_model=name,
+        MY_MODEL=macro,
+        my_array=word,
+        MY_ARRAY=word.upper(),
+        MY_MEMORY=memory,
+        MY_EXACT=exact,
+        MY_PLACED=section is not None,
+        my_section=section or "",
+        my_sum=" + ".join(f"sizeof({each})" for each in (*others, f"{name}_{word}")),
+        my_bytes=f"bytes beside {' and '.join(others)}" if others else "bytes",
+    )
 
 
 def arena_header(spec: SharedArenaSpec, *, with_source: bool = True) -> str:
@@ -54,15 +116,16 @@ def arena_header(spec: SharedArenaSpec, *, with_source: bool = True) -> str:
     """
     name, macro = c_names.model_identifier(spec.name), c_names.model_macro(spec.name)
     target = spec.programs[0].header.target  # that of all models
+    memories = limited(target, ("arena", _size_macro(spec)), ("models", "MODELS_BYTES"))
     return fill(
         "tflm/arena.h",
         my_arena=name,
         MY_ARENA=macro,
         MY_BANNER=_banner(spec, macro, target),
         MY_LIMITMACROS=limit_macros(macro),
-        MY_MEMORY=target_memory(macro, target, "arena", "models"),
+        MY_MEMORY=target_memory(macro, memories),
         MY_SIZES=_sizes(spec, name, macro, target, with_source=with_source),
-        MY_LIMITS=limits(name, macro, target, ("arena", _size_macro(spec)), ("models", "MODELS_BYTES")),
+        MY_LIMITS=limits(name, macro, memories),
         MY_SOURCE=with_source,
     )
 

@@ -6,6 +6,10 @@
 
 #include "my_model_runner.h"
 
+#if MY_COPY
+#include <string.h>
+
+#endif
 #include <new>
 
 #include "my_model_model.h"
@@ -88,7 +92,12 @@ my_model_status my_model_runner::init(tflite::MicroProfilerInterface *profiler)
     if (my_model_interpreter != nullptr) {
         return my_model_error_order;
     }
+#if MY_COPY
+    memcpy(my_model_model_copy, my_model_model, sizeof(my_model_model));
+    const tflite::Model *const model = tflite::GetModel(my_model_model_copy);
+#else
     const tflite::Model *const model = tflite::GetModel(my_model_model);
+#endif
     if (model->version() != TFLITE_SCHEMA_VERSION) {
         return my_model_error_version;
     }
@@ -103,10 +112,18 @@ my_model_status my_model_runner::init(tflite::MicroProfilerInterface *profiler)
     }
 #else
     /* Create does not report an arena that is too small for the allocator: it writes to address 0. */
+#if MY_SEPARATE
+    if (sizeof(my_model_tail) < tflite::MicroAllocator::GetDefaultTailUsage(false)) {
+        return my_model_error_arena;
+    }
+    tflite::MicroAllocator *const allocator =
+        tflite::MicroAllocator::Create(my_model_tail, sizeof(my_model_tail), my_model_head, sizeof(my_model_head));
+#else
     if (sizeof(my_model_arena) < tflite::MicroAllocator::GetDefaultTailUsage(false)) {
         return my_model_error_arena;
     }
     tflite::MicroAllocator *const allocator = tflite::MicroAllocator::Create(my_model_arena, sizeof(my_model_arena));
+#endif
 #endif
 #if MY_VARIABLES
     tflite::MicroResourceVariables *const variables =

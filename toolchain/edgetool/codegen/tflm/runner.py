@@ -95,6 +95,7 @@ def runner_source(spec: ProgramSpec) -> str:
         ValueError: As for runner_header.
     """
     names, inputs, outputs = _names(spec), spec.header.inputs, spec.header.outputs
+    places = spec.header.places
     name, macro = names["my_model"], names["MY_MODEL"]
     return fill(
         "tflm/runner.cc",
@@ -102,7 +103,11 @@ def runner_source(spec: ProgramSpec) -> str:
         my_label=comment_text(spec.header.name),
         my_version=comment_text(spec.header.tool_version),
         my_arena="" if spec.shared_arena is None else c_names.model_identifier(spec.shared_arena),
-        MY_ARENA=arena.array(name, macro, exact=spec.header.exact_arena_bytes is not None),
+        MY_ARENA=arena.placed_arrays(name, macro, places)
+        if places
+        else arena.array(name, macro, exact=spec.header.exact_arena_bytes is not None),
+        MY_SEPARATE=bool(places),
+        MY_COPY=any(item.part == "model copy" for item in places),
         MY_SHARED=spec.shared_arena is not None,
         MY_VARIABLES=spec.resource_variables,
         MY_RESET=can_reset(spec),
@@ -159,6 +164,8 @@ def _banner(spec: ProgramSpec, name: str, macro: str) -> str:
             f"The arena is the one in {group}_arena.h, shared with other models: initialise them in the order given in",
             "that file; fill the inputs, invoke and read the outputs of one model before using the next.",
         ]
+    elif spec.header.places:
+        lines += arena.placed_options(f"{name}_runner.cc", macro, spec.header.places)
     else:
         lines += arena.options(f"{name}_runner.cc", macro, exact=spec.header.exact_arena_bytes is not None)
     return comment(lines)
