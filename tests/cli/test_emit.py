@@ -47,6 +47,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("--data", "incbin"), INCBIN | PROGRAM),
         (("--data", "incbin", "--project", "header"), INCBIN),
         (("--arena-style", "buffers"), C_FILES | {"my_model_buffers.c"}),
+        (("--place", "auto", "--sram", "1MiB"), C_FILES | PROGRAM | {"my_model_memories.ld"}),
     ],
 )
 def test_each_project_has_its_files(tflite: Path, tmp_path: Path, options: tuple[str, ...], files: set[str]) -> None:

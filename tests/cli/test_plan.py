@@ -244,6 +244,23 @@ def test_places_are_shown_with_their_memories(tflite: Path) -> None:
         ]
 
 
+def test_auto_names_the_next_best_places(tflite: Path) -> None:
+    shown = " ".join(captured("plan", tflite, "-t", "nucleo-h743zi2", "--place", "auto").stdout.split())
+    assert "times are not compared: the profile lacks the speeds of these memories" in shown
+    assert "next best: head in axi-sram, tail in dtcm" in shown
+
+
+def test_places_that_are_too_small_are_named(tflite: Path) -> None:
+    place = ("--place", "head=dtcm,tail=dtcm,model=d3-sram")
+    result = captured("plan", tflite, "-t", "nucleo-h743zi2", *place, "--json")
+    size = json.loads(result.stdout)["places"][0]["bytes"]
+    assert size > 0
+    profile = ("-t", "nucleo-h743zi2", "--arena-region", "dtcm", "--sram", "16")
+    shown = captured("plan", tflite, *profile, *place).stdout
+    assert "no: dtcm is too small" in " ".join(shown.split())
+    assert "Does not fit: dtcm has 16 bytes" in " ".join(shown.split())
+
+
 def test_places_are_refused_for_native_code(tflite: Path) -> None:
     result = captured("plan", tflite, "-t", "nucleo-h743zi2", "--runtime", "native", "--place", "head=dtcm,tail=dtcm")
     assert (result.returncode, "--place does not apply to native code" in result.stderr) == (2, True)

@@ -11,6 +11,7 @@ import pytest
 
 from edgetool.codegen import c_names
 from edgetool.codegen.header import header, model_data
+from edgetool.codegen.memories import linker_script, model_section
 from edgetool.codegen.spec import ProgramSpec
 from edgetool.codegen.tflm.runner import main_source, ops_header, runner_header, runner_source
 from tests.codegen.c_compilers import TFLM_API, compile_in
@@ -43,7 +44,7 @@ def write(directory: Path, *programs: ProgramSpec) -> list[str]:
     """Write the files of these programs, without a main.cc; returns their names in C."""
     names = [c_names.model_identifier(spec.header.name) for spec in programs]
     for spec, name in zip(programs, names, strict=True):
-        source, interface = model_data(spec.header.name, BLOB)
+        source, interface = model_data(spec.header.name, BLOB, model_section(spec.header))
         texts = {
             f"{name}.h": header(spec.header),
             f"{name}_model.c": source,
@@ -52,6 +53,8 @@ def write(directory: Path, *programs: ProgramSpec) -> list[str]:
             f"{name}_runner.h": runner_header(spec),
             f"{name}_runner.cc": runner_source(spec),
         }
+        if spec.header.places:
+            texts[f"{name}_memories.ld"] = linker_script(spec.header)
         for file, text in texts.items():
             (directory / file).write_text(text, encoding="ascii", newline="")
     if any(spec.shared_arena == "joint" for spec in programs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from edgetool.codegen.spec import BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, TensorSpec
+from edgetool.codegen.spec import BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, PlacedSpec, TensorSpec
 from edgetool.model.types import DType
 
 BLOB = bytes(range(256)) + b"TFL3 tail"
@@ -145,4 +145,33 @@ HOSTILE_SHARED = replace(
     buffers=BuffersSpec((32, 16, 16), baseline_bytes=1024, lower_bound_bytes=48),
 )
 
-ALL = {"kws": KWS, "sequence": SEQUENCE, "hostile": HOSTILE, "shared": SHARED, "hostile_shared": HOSTILE_SHARED}
+# The parts of a model in memories of their own: each in another, and together with a copy of the model.
+PLACED = replace(
+    KWS,
+    name="placed",
+    places=(
+        PlacedSpec("head", "dtcm", 131072, 16000, 0x20000000),
+        PlacedSpec("tail", "d3-sram", 65536, 7472, 0x38000000),
+        PlacedSpec("model", "qspi", 1 << 24, len(BLOB)),
+    ),
+)
+COPIED = replace(
+    KWS,
+    name="copied",
+    places=(
+        PlacedSpec("head", "AXI SRAM", 524288, 16000),
+        PlacedSpec("tail", "AXI SRAM", 524288, 7472),
+        PlacedSpec("model copy", "AXI SRAM", 524288, len(BLOB)),
+        PlacedSpec("model", "flash", 2097152, len(BLOB), is_default=True),
+    ),
+)
+
+ALL = {
+    "kws": KWS,
+    "sequence": SEQUENCE,
+    "hostile": HOSTILE,
+    "shared": SHARED,
+    "hostile_shared": HOSTILE_SHARED,
+    "placed": PLACED,
+    "copied": COPIED,
+}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from edgetool.codegen.spec import IoSpec, ProgramSpec, Registration
 from edgetool.model.types import DType
-from tests.codegen.header_specs import HOSTILE, HOSTILE_NAMES, KWS, SEQUENCE
+from tests.codegen.header_specs import COPIED, HOSTILE, HOSTILE_NAMES, KWS, PLACED, SEQUENCE
 
 COMMIT = "90b983c2b3f1480642e040bbd2ddb37b998f3424"
 KERNELS = "tensorflow/lite/micro/kernels"
@@ -70,10 +70,15 @@ EVERY_TYPE_PROGRAM = replace(
     KWS_PROGRAM, header=replace(KWS, name="every", tensors=(), inputs=_EVERY_TYPE, outputs=_EVERY_TYPE)
 )
 
+PLACED_PROGRAM = replace(KWS_PROGRAM, header=PLACED)
+COPIED_PROGRAM = replace(KWS_PROGRAM, header=COPIED)
+
 ALL_PROGRAMS = {
     "kws": KWS_PROGRAM,
     "sequence": SEQUENCE_PROGRAM,
     "hostile": HOSTILE_PROGRAM,
     "empty": EMPTY_PROGRAM,
     "state": STATE_PROGRAM,
+    "placed": PLACED_PROGRAM,
+    "copied": COPIED_PROGRAM,
 }

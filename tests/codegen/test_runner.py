@@ -41,7 +41,7 @@ SEQUENCE_MACRO = c_names.model_macro(SEQUENCE_PROGRAM.header.name)
 SEQUENCE_BYTES = f"-D{SEQUENCE_MACRO}_ARENA_BYTES=8192"
 
 
-@pytest.mark.parametrize("name", ["kws", "sequence", "state"])
+@pytest.mark.parametrize("name", ["kws", "sequence", "state", "placed", "copied"])
 @pytest.mark.parametrize(("suffix", "emit"), [("h", runner_header), ("cc", runner_source)], ids=["h", "cc"])
 def test_golden(name: str, suffix: str, emit: Callable[[ProgramSpec], str]) -> None:
     check_golden(f"{name}_runner.{suffix}", emit(ALL_PROGRAMS[name]))

@@ -15,6 +15,7 @@ import pytest
 from edgetool.codegen import templates
 from edgetool.codegen.cmake.project import cmake_lists
 from edgetool.codegen.header import buffers_source, header, incbin_source, model_data
+from edgetool.codegen.memories import linker_script, model_section
 from edgetool.codegen.spec import SharedArenaSpec
 from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.codegen.tflm.arena import arena_header, arena_source
@@ -57,6 +58,7 @@ OPERANDS = {
     "my_model_tables": "(*(const edgetool_row_tables *)NULL)",
     "MY_UNIT": "uint32_t",
     "my_array": "NULL",
+    "my_sum": "1",
     "my_initial": '""',
     "MY_MODEL_BUFFER_my_number_BYTES": "MY_SIZE",
     "my_calls": "true",
@@ -82,7 +84,8 @@ BEFORE = {
     "c/quantize.h": '#include "to_quantized.h"\n',
     **dict.fromkeys((f"native/model/{name}" for name in ("model.h", "model.c", "main.c", "run.c")), NATIVE),
     "tflm/runner.h": QUANTIZERS,
-    "tflm/runner.cc": f"{QUANTIZERS}static uint8_t my_model_arena[64];\n",
+    "tflm/runner.cc": f"{QUANTIZERS}static uint8_t my_model_arena[64], my_model_head[64], my_model_tail[64];\n"
+    "static uint8_t my_model_model_copy[16];\n",
     "tflm/main.cc": QUANTIZERS,
     "tflm/profile.cc": f"{QUANTIZERS}void my_fill(void *input, size_t bytes);\n"
     "#define MY_MODEL_PROFILE_TICKS() 1\n#define MY_MODEL_PROFILE_TICKS_HZ 1\n",
@@ -93,6 +96,7 @@ BEFORE = {
     "#else\nextern const edgetool_program my_model_tables;\n#endif\n",
     "tflm/arena.cc": "static uint8_t my_arena_arena[64];\n",
     "tflm/arena_array.cc": '#include "limit_macros.h"\n#define MY_MODEL_ARENA_BYTES 64\n'
+    "#define MY_MODEL_MY_ARRAY_BYTES 64\n"
     "#define MY_MODEL_ARENA_LOWER_BOUND_BYTES 64\n#define MY_MODEL_ARENA_ALIGNMENT 16\n",
     "counters/dwt.c": "#define __arm__\n",
     "counters/systick.c": "#define __arm__\n",
@@ -131,7 +135,7 @@ def includes(directory: Path, file: str) -> list[str]:
 
 def test_every_template_has_a_compiler() -> None:
     assert len(TEMPLATES) > 20
-    assert {Path(file).suffix for file in SOURCES} == {*COMPILERS, ".S", ".cmake"}
+    assert {Path(file).suffix for file in SOURCES} == {*COMPILERS, ".S", ".cmake", ".ld"}
     assert set(BEFORE) | set(FILES.values()) <= set(TEMPLATES)
 
 
@@ -204,6 +208,9 @@ def generated() -> Iterator[str]:
         yield from (*model_data(name, BLOB), incbin_source(name))
     for head in ALL.values():
         yield header(head)
+        if head.places:
+            yield linker_script(head)
+            yield model_data(head.name, BLOB, model_section(head))[0]
         if head.buffers is not None:
             yield buffers_source(head)
     for spec in (*ALL_PROGRAMS.values(), EVERY_TYPE_PROGRAM):

@@ -1,4 +1,4 @@
-"""Plans whose head, tail and model are in memories that the user chose."""
+"""Plans and firmware whose head, tail and model are in memories of their own."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.errors import UsageError
+from edgetool.convert.request import ConvertRequest
+from edgetool.errors import TargetError, UnsupportedModelError, UsageError
 from edgetool.memory.account import account_separate
 from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
+from edgetool.pipeline.convert import convert_file
+from edgetool.pipeline.emit import emit_files
+from edgetool.pipeline.firmware import FirmwareRequest, Project
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.reporting import Described
 from edgetool.report.document import Report
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
-from edgetool.target.types import Target
+from edgetool.target.types import MemoryRegion, Target
 from tests.memory.account_models import MODELS
+from tests.model.builders import Builder, unary_model
 
 BOARD = load_target("nucleo-h743zi2")
 # Its order and layout cannot be improved, so that its plan is TFLM's.
@@ -52,23 +57,24 @@ def errors(report: Report) -> list[str]:
     return [finding.message for finding in report.findings if finding.level == "error"]
 
 
-def test_each_part_has_its_size_and_its_memory(path: Path) -> None:
+def test_each_part_has_its_size_and_its_memory(path: Path, tmp_path: Path) -> None:
     separate = account_separate(read_model(path.read_bytes()), platform_of(BOARD))
     report = planned(path, "head=dtcm,tail=d3-sram")
+    plan_model(path, BOARD, request=STOCK, output=tmp_path / "planned.tflite")
     assert [(item.part, item.memory, item.bytes, item.fits) for item in report.places] == [
         ("head", "dtcm", separate.head_arena_bytes, True),
         ("tail", "d3-sram", separate.tail_arena_bytes, True),
-        ("model", "flash", path.stat().st_size, True),
+        ("model", "flash", (tmp_path / "planned.tflite").stat().st_size, True),
     ]
     assert report.memory is not None
     assert (report.memory.region, report.memory.arena_fits, report.memory.model_fits) == ("dtcm", True, True)
     assert errors(report) == []
 
 
-@pytest.mark.parametrize("part", ["head", "tail", "model"])
+@pytest.mark.parametrize("part", ["head", "tail", "model copy"])
 def test_a_memory_fits_exactly_or_is_refused_with_its_missing_bytes(path: Path, part: str) -> None:
     place = "head=dtcm,tail=d3-sram,model=d2-sram"
-    memory = {"head": "dtcm", "tail": "d3_sram", "model": "d2_sram"}[part]
+    memory = {"head": "dtcm", "tail": "d3_sram", "model copy": "d2_sram"}[part]
     size = next(item.bytes for item in planned(path, place).places if item.part == part)
     assert errors(planned(path, place, board_with(**{memory: size}))) == []
     report = planned(path, place, board_with(**{memory: size - 1}))
@@ -76,7 +82,7 @@ def test_a_memory_fits_exactly_or_is_refused_with_its_missing_bytes(path: Path, 
     assert errors(report) == [f"{name} has {size - 1:,} bytes, 1 fewer than are placed there ({part} {size:,})"]
     assert [item.part for item in report.places if item.fits is False] == [part]
     assert report.memory is not None
-    assert (report.memory.arena_fits, report.memory.model_fits) == (part == "model", part != "model")
+    assert (report.memory.arena_fits, report.memory.model_fits) == (part == "model copy", part != "model copy")
 
 
 def test_parts_in_one_memory_need_room_for_their_sum(path: Path) -> None:
@@ -105,6 +111,140 @@ def test_the_page_judges_the_same_places(path: Path) -> None:
     assert page.report.places == report.places
     assert page.report.memory == report.memory
     assert errors(page.report) == errors(report) != []
+
+
+def test_a_copy_of_the_model_needs_room_in_ram_and_in_flash(path: Path) -> None:
+    place = "head=dtcm,tail=dtcm,model=d2-sram"
+    report = planned(path, place)
+    size = report.places[2].bytes
+    parts = [(item.part, item.memory, item.bytes) for item in report.places[2:]]
+    assert parts == [("model copy", "d2-sram", size), ("model", "flash", size)]
+    (error,) = errors(planned(path, place, board_with(flash=size - 16)))
+    assert error == f"flash has {size - 16:,} bytes, 16 fewer than are placed there (model {size:,})"
+    (error,) = errors(planned(path, place, board_with(d2_sram=size - 16)))
+    assert error == f"d2-sram has {size - 16:,} bytes, 16 fewer than are placed there (model copy {size:,})"
+
+
+def with_speeds(target: Target, **wait_states: float) -> Target:
+    """Return the target with accesses of 4 bytes after these wait states; "_" in a name stands for "-"."""
+    figures = {name.replace("_", "-"): value for name, value in wait_states.items()}
+    return replace(
+        target,
+        regions=tuple(
+            replace(region, wait_states=figures.get(region.name, region.wait_states), access_bytes=4)
+            for region in target.regions
+        ),
+    )
+
+
+SPEEDS = {"axi_sram": 3.0, "dtcm": 0.0, "d2_sram": 5.0, "d3_sram": 7.0}
+
+
+def placements(report: Report) -> list[tuple[str, str]]:
+    return [(item.head, item.tail) for item in report.placements]
+
+
+def test_auto_takes_the_fastest_places_that_have_room(tmp_path: Path) -> None:
+    board = replace(
+        BOARD, regions=(*BOARD.regions, MemoryRegion("psram", "external-ram", 1 << 23, wait_states=30, access_bytes=4))
+    )
+    wide = tmp_path / "wide.tflite"
+    build = Builder(seed=1)
+    image = build.activation([1, 32, 32, 8])
+    wide.write_bytes(write_model(build.model([image], [build.conv(image, 8, stride=1)])))
+    head, tail, _ = (item.bytes for item in planned(wide, "head=dtcm,tail=dtcm").places)
+    report = planned(wide, "auto", with_speeds(board, **SPEEDS))
+    assert all(item.fits for item in report.placements)
+    times = [item.latency_ms.value for item in report.placements if item.latency_ms is not None]
+    assert len(times) == len(report.placements)
+    assert times == sorted(times)
+    # Without room on the chip for the head, it goes to the external RAM; the tail never has to.
+    sizes = dict.fromkeys(("axi_sram", "dtcm", "d2_sram", "d3_sram"), tail)
+    assert head > tail
+    small = replace(
+        board_with(**sizes), regions=(*board_with(**sizes).regions, board.regions[-1]), arena_region_name="axi-sram"
+    )
+    report = planned(wide, "auto", with_speeds(small, **SPEEDS))
+    assert placements(report)[0] == ("psram", "axi-sram")
+    assert {tail for _, tail in placements(report)} <= {"axi-sram", "dtcm", "d2-sram", "d3-sram"}
+
+
+def test_a_slow_head_costs_time(path: Path) -> None:
+    board = replace(
+        BOARD,
+        regions=(
+            *BOARD.regions,
+            MemoryRegion("psram", "external-ram", 1 << 23, wait_states=0, access_bytes=4, stall_cycles_per_byte=4.0),
+        ),
+    )
+    fast, slow = (
+        planned(path, f"head={head},tail=dtcm", with_speeds(board, **SPEEDS)).placements[0].latency_ms
+        for head in ("dtcm", "psram")
+    )
+    assert fast is not None
+    assert slow is not None
+    assert slow.value > fast.value
+
+
+def test_without_speeds_no_times_are_claimed_and_the_usual_places_are_kept(path: Path) -> None:
+    report = planned(path, "auto")
+    assert placements(report)[0] == ("axi-sram", "axi-sram")
+    assert all(item.latency_ms is None for item in report.placements)
+
+
+def test_auto_fails_if_nothing_fits(path: Path) -> None:
+    tiny = board_with(axi_sram=16, dtcm=16, d2_sram=16, d3_sram=16)
+    with pytest.raises(TargetError, match="no placement has room for a head of"):
+        planned(path, "auto", tiny)
+    assert planned(path, "auto", board_with(axi_sram=16)).placements[0].head == "d2-sram"
+
+
+def test_an_external_tail_is_reported(path: Path) -> None:
+    board = replace(BOARD, regions=(*BOARD.regions, MemoryRegion("sdram", "external-ram", 1 << 23)))
+    rules = [finding.rule for finding in planned(path, "head=dtcm,tail=sdram", board).findings]
+    assert "tail-in-external-ram" in rules
+    assert "tail-in-external-ram" not in [finding.rule for finding in planned(path, "head=dtcm,tail=dtcm").findings]
+
+
+@pytest.mark.parametrize("project", ["header", "plain", "cmake"])
+def test_emitted_files_state_the_planned_sizes(path: Path, tmp_path: Path, project: Project) -> None:
+    report = planned(path, "head=dtcm,tail=d3-sram")
+    emitted = emit_files(
+        path, BOARD, output=tmp_path / "out", request=FirmwareRequest(project), place="head=dtcm,tail=d3-sram"
+    )
+    assert emitted.report.places[:2] == report.places[:2]
+    assert emitted.report.places[2].bytes == path.stat().st_size  # without the plan
+    assert {file.name for file in emitted.files} == {file.name for file in (tmp_path / "out").iterdir()}
+    text = (tmp_path / "out" / "model.h").read_text()
+    head, tail, _ = (item.bytes for item in report.places)
+    assert f"#define MODEL_HEAD_BYTES {head}\n" in text
+    assert f"#define MODEL_TAIL_BYTES {tail}\n" in text
+    assert "MODEL_ARENA_BYTES" not in text
+    assert "EDGETOOL_D3_SRAM" in (tmp_path / "out" / "model_memories.ld").read_text()
+    assert (tmp_path / "out" / "model_runner.cc").exists() == (project != "header")
+
+
+def test_converted_files_have_the_same_places(path: Path, tmp_path: Path) -> None:
+    converted = convert_file(ConvertRequest(path), BOARD, output=tmp_path / "out", place="head=dtcm,tail=dtcm")
+    sizes = {item.part: item.bytes for item in converted.report.places}
+    text = (tmp_path / "out" / "model.h").read_text()
+    assert f"#define MODEL_HEAD_BYTES {sizes['head']}\n" in text
+    assert sizes["model"] == (tmp_path / "out" / "model.tflite").stat().st_size
+    assert "model_memories.ld" in {file.name for file in converted.files}
+
+
+def test_unknown_sizes_are_not_emitted(tmp_path: Path) -> None:
+    file = tmp_path / "sign.tflite"
+    file.write_bytes(write_model(unary_model("SIGN")))
+    assert planned(file, "head=dtcm,tail=dtcm").places[0].fits is None
+    with pytest.raises(UnsupportedModelError, match="the exact sizes of head and tail are unknown"):
+        emit_files(file, BOARD, output=tmp_path / "out", place="head=dtcm,tail=dtcm")
+    assert not (tmp_path / "out").exists()
+
+
+def test_shared_buffers_have_no_places(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no head and no tail"):
+        emit_files(path, BOARD, output=tmp_path / "out", arena_style="buffers", place="auto")
 
 
 def test_places_need_a_target_and_an_arena(path: Path) -> None:

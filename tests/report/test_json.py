@@ -33,6 +33,7 @@ from edgetool.report.document import (
     OperatorInfo,
     OutputDistance,
     PlacedInfo,
+    PlacementInfo,
     PlanInfo,
     PlannedTensor,
     Provenance,
@@ -81,12 +82,13 @@ REPORT = Report(
     rows=RowsInfo(32, 30, 4, 9, ("x",), (RowSegment((0,), 0, 3),), (RowTensorInfo("x", 0, 4, 8, 2, (2, 1)),),
         stream=StreamInfo(1, 4, 4, 10, 10, 40, 24)),
     places=(PlacedInfo("head", "dtcm", 64, 128, True),),
+    placements=(PlacementInfo("dtcm", "sram", "flash", True, Band(1.0, 0.5, 2.0)),),
 )  # fmt: skip
 
 # The names that other programs build on.
 NAMES = {
     "": "schema provenance model quantization target arena plan memory estimate verify check findings runtime flash "
-    "stack kernel_choices rows places",
+    "stack kernel_choices rows places placements",
     "provenance": "tool versions options trust_model_code",
     "model": "name sha256 bytes operators tensors parameters output",
     "target": "name core board runtime kernels",
@@ -126,6 +128,7 @@ def test_operators_and_tensors_have_their_names() -> None:
         == "arena_bytes scratch_bytes instructions chosen rows row_input row_output extra_macs".split()
     )
     assert list(value["places"][0]) == "part memory bytes memory_bytes fits".split()
+    assert list(value["placements"][0]) == "head tail model fits latency_ms".split()
     assert list(value["rows"]["segments"][0]) == "operators first_step last_step".split()
     assert list(value["rows"]["tensors"][0]) == "name index rows row_bytes most_rows live".split()
     stream = "hop_rows window_rows window_hops step_macs touched_macs window_macs ring_bytes"

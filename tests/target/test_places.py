@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import TargetError, UsageError
 from edgetool.target.load import load_target
-from edgetool.target.places import KINDS, read_places
+from edgetool.target.places import KINDS, possible_places, read_places
 
 BOARD = load_target("nucleo-h743zi2")
 
@@ -56,3 +56,29 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except UsageError:
         return
     assert all(region.kind in KINDS[part] for part, region in places.by_part.items())
+
+
+def test_possible_places_begin_with_those_of_a_single_arena() -> None:
+    places = list(possible_places(BOARD))
+    assert {part: region.name for part, region in places[0].by_part.items()} == {
+        "head": "axi-sram",
+        "tail": "axi-sram",
+        "model": "flash",
+    }
+    arenas = {"axi-sram", "dtcm", "d2-sram", "d3-sram"}
+    assert {(item.head.name, item.tail.name) for item in places} == {(a, b) for a in arenas for b in arenas}
+    with pytest.raises(TargetError, match="no memory for the head"):
+        list(possible_places(load_target("cortex-m7")))
+
+
+def test_a_target_has_its_arena_and_its_model_in_the_places() -> None:
+    places = read_places("head=dtcm,tail=axi-sram,model=d2-sram", BOARD)
+    placed = places.on(BOARD)
+    assert placed.arena_region is not None
+    assert placed.flash_region is not None
+    assert (placed.arena_region.name, placed.flash_region.name) == ("dtcm", "d2-sram")
+    assert placed.code_region == BOARD.code_region == BOARD.flash_region
+    assert places.copies_model
+    assert BOARD.is_calibrated
+    assert not placed.is_calibrated  # the timing was measured with the model in flash
+    assert read_places("head=dtcm,tail=axi-sram", BOARD).on(BOARD).is_calibrated

@@ -43,6 +43,15 @@ MicroAllocator *MicroAllocator::Create(uint8_t *tensor_arena, size_t arena_size,
     return &allocator;
 }
 
+MicroAllocator *MicroAllocator::Create(uint8_t *persistent_tensor_arena, size_t persistent_arena_size,
+                                       uint8_t *non_persistent_tensor_arena, size_t non_persistent_arena_size,
+                                       MemoryPlannerType)
+{
+    fake.tail = persistent_tensor_arena;
+    fake.tail_bytes = persistent_arena_size;
+    return Create(non_persistent_tensor_arena, non_persistent_arena_size);
+}
+
 size_t MicroAllocator::GetDefaultTailUsage(bool) { return fake.least_arena; }
 
 size_t MicroAllocator::used_bytes() const { return 1234; }

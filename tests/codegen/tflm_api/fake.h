@@ -13,8 +13,8 @@ struct Fake {
     TfLiteTensor inputs[8], outputs[8];
     size_t input_count, output_count;
     /* What was asked. */
-    const void *model, *arena;
-    size_t arena_bytes;
+    const void *model, *arena, *tail;
+    size_t arena_bytes, tail_bytes;
     const tflite::MicroProfilerInterface *profiler;
     int variables, interpreters, destroyed, invoked, reset, targets;
 };

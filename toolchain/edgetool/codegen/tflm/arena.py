@@ -43,24 +43,25 @@ def options(file: str, macro: str, *, exact: bool) -> list[str]:
 
 
 def placed_options(file: str, macro: str, places: Sequence[PlacedSpec]) -> list[str]:
-    """Return the same lines for arrays in memories of their own; file: the name of the file with the arrays."""
-    words = [item.word.upper() for item in places if item.part != "model"]
+    """Return the same lines for arrays in memories of their own.
+
+    Args:
+        file: The name of the file with the arrays: NAME_runner.cc.
+        macro: The prefix of the arenas' macros.
+        places: The parts of the model.
+    """
+    name = c_names.model_identifier(file.removesuffix("_runner.cc"))
+    words = [item.word for item in places if item.part != "model"]
     width = max(len(word) for word in words) + len("_EXTRA_BYTES")
-    sections = [
-        f"  {macro}_{f'{word}_SECTION'.ljust(width)}  the attribute that puts it in its section; by default, one of"
-        f" {c_names.model_identifier(file.removesuffix('_runner.cc'))}_memories.ld"
-        for word in words
-    ]
-    extras = [
-        f"  {macro}_{f'{word}_EXTRA_BYTES'.ljust(width)}  bytes to add to its size, for another version of TFLM"
-        for word in words
-        if word != "MODEL_COPY"
-    ]
-    return [
-        f"The arenas are in {file}. The following macros may be defined when that file is compiled:",
-        *sections,
-        *extras,
-    ]
+    lines = [f"The arenas are in {file}. The following macros may be defined when that file is compiled:"]
+    for word in words:
+        macros = f"{macro}_{f'{word.upper()}_SECTION'.ljust(width)}"
+        lines.append(f"  {macros}  the attribute that puts {name}_{word} in a section; by default in one of")
+        lines.append(f"  {' ' * len(macros)}  {name}_memories.ld")
+    for word in ("head", "tail"):
+        macros = f"{macro}_{f'{word.upper()}_EXTRA_BYTES'.ljust(width)}"
+        lines.append(f"  {macros}  bytes to add to {macro}_{word.upper()}_BYTES, for another version of TFLM")
+    return lines
 
 
 def array(name: str, macro: str, *, exact: bool) -> str:

@@ -19,7 +19,7 @@ alignas(MY_MODEL_ARENA_ALIGNMENT) MY_MODEL_MY_ARRAY_SECTION static uint8_t my_mo
 #error "the exact arena size is unknown: define MY_MODEL_ARENA_BYTES, larger than MY_MODEL_ARENA_LOWER_BOUND_BYTES"
 #endif
 
-alignas(MY_MODEL_ARENA_ALIGNMENT) MY_MODEL_ARENA_SECTION static uint8_t my_model_arena[MY_MODEL_ARENA_BYTES];
+alignas(MY_MODEL_ARENA_ALIGNMENT) MY_MODEL_MY_ARRAY_SECTION static uint8_t my_model_arena[MY_MODEL_ARENA_BYTES];
 static_assert(sizeof(my_model_arena) >= MY_MODEL_ARENA_LOWER_BOUND_BYTES,
               "my_model_arena needs at least " MY_MODEL_TEXT(MY_MODEL_ARENA_LOWER_BOUND_BYTES)
               " bytes, but MY_MODEL_ARENA_BYTES is " MY_MODEL_TEXT(MY_MODEL_ARENA_BYTES));
