@@ -9,10 +9,14 @@ import pytest
 
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import TargetError, UnsupportedModelError, UsageError
+from edgetool.gate.limits import ModelLimits
+from edgetool.gate.messages import usage
 from edgetool.memory.account import account_separate
 from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
+from edgetool.pipeline import fit
+from edgetool.pipeline.check import CheckRequest, check_models
 from edgetool.pipeline.convert import convert_file
 from edgetool.pipeline.emit import emit_files
 from edgetool.pipeline.firmware import FirmwareRequest, Project
@@ -252,3 +256,50 @@ def test_places_need_a_target_and_an_arena(path: Path) -> None:
         plan_model(path, None, place="head=dtcm,tail=dtcm")
     with pytest.raises(UsageError, match="neither constants nor shared buffers"):
         plan_model(path, BOARD, request=PlanRequest(constants_in_ram=True), place="head=dtcm,tail=dtcm")
+
+
+def checked(path: Path, place: str, target: Target = BOARD, limits: ModelLimits | None = None) -> Report:
+    request = CheckRequest(limits=limits or ModelLimits(), lock=path.parent / "edgetool.lock", place=place)
+    return check_models([path], [target], request).reports[0]
+
+
+def memory_judgements(report: Report) -> list[tuple[bool | None, float | None, float | None]]:
+    assert report.check is not None
+    return [(item.passed, item.value, item.limit) for item in report.check.judgements if item.rule == "memory"]
+
+
+def test_check_judges_each_memory_with_its_reserve(path: Path) -> None:
+    limits = ModelLimits(reserve_bytes=1000, reserve_flash_bytes=2000)
+    report = checked(path, "head=dtcm,tail=d3-sram", limits=limits)
+    head, tail, model = (item.bytes for item in report.places)
+    assert memory_judgements(report) == [
+        (True, head, 131072 - 1000),
+        (True, tail, 65536),
+        (True, model, 2**21 - 2000),
+    ]
+    assert report.check is not None
+    assert report.check.passed
+    assert {item.rule for item in report.check.judgements}.isdisjoint({"arena", "flash"})
+
+
+def test_check_fails_for_the_memory_that_is_too_small(path: Path) -> None:
+    head, tail, _ = (item.bytes for item in checked(path, "head=dtcm,tail=dtcm").places)
+    report = checked(path, "head=dtcm,tail=dtcm", board_with(dtcm=head + tail - 16))
+    assert report.check is not None
+    failed = [item for item in report.check.judgements if item.passed is False]
+    assert [(item.rule, item.over) for item in failed] == [("memory", 16)]
+    assert usage(report).arena == ">100 %"
+    assert usage(checked(path, "head=dtcm,tail=dtcm", board_with(dtcm=2 * (head + tail)))).arena == "50 %"
+
+
+def test_fit_names_the_places_of_an_arena_that_fits_only_in_two(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head, tail, _ = (item.bytes for item in planned(path, "head=dtcm,tail=dtcm").places)
+    size = max(head, tail)
+    small = board_with(axi_sram=size, dtcm=size, d2_sram=16, d3_sram=16)
+    tiny = board_with(axi_sram=size, dtcm=16, d2_sram=16, d3_sram=16)
+    monkeypatch.setattr(fit, "all_targets", lambda: [small, replace(tiny, name="tiny")])
+    boards = {row.target.name: row for row in fit.fit_model(path).fit.boards}
+    assert not boards[small.name].fits
+    assert boards[small.name].place == "head=axi-sram,tail=dtcm,model=flash"
+    assert "fits in several memories: head in axi-sram, tail in dtcm, model in flash" in boards[small.name].reasons
+    assert boards["tiny"].place is None

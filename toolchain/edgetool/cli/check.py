@@ -19,6 +19,7 @@ from edgetool.cli.options import (
     custom_operators_option,
     force_option,
     json_option,
+    place_option,
     quiet_options,
     stacked,
     target_options,
@@ -451,6 +452,7 @@ FORMS = {
 @target_options(required=True, multiple=True, runtimes=True)
 @limit_options
 @lock_options
+@place_option
 @custom_operators_option
 @option(
     "--format",
@@ -490,6 +492,7 @@ def command(
     locked: bool,
     allow_growth: tuple[Allowance, ...],
     custom_operators: Path | None,
+    place: str | None,
     format: str,  # named like the key in edgetool.toml
     as_json: bool,
     output: Path | None,
@@ -535,6 +538,7 @@ def command(
         locked=locked,
         reports=report,
         custom_operators=custom_operators,
+        place=place,
     )
     read = (*files, *report, lock, custom_operators, *implicit_inputs(*target))
     inputs = tuple(path for path in read if path is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from edgetool.figure import Figure
@@ -10,7 +10,16 @@ from edgetool.finding import Finding
 from edgetool.gate.limits import SUBJECTS, BudgetedMemory, ModelLimits, judge_budgets, memory_use, reported_budgets
 from edgetool.gate.messages import JUDGED_AS
 from edgetool.gate.text import as_given, duration, room
-from edgetool.report.document import Band, BudgetInfo, FindingInfo, JudgementInfo, MemoryInfo, QuantizationInfo, Report
+from edgetool.report.document import (
+    Band,
+    BudgetInfo,
+    FindingInfo,
+    JudgementInfo,
+    MemoryInfo,
+    PlacedInfo,
+    QuantizationInfo,
+    Report,
+)
 from edgetool.target.types import Target
 
 
@@ -97,7 +106,8 @@ class JudgedFigures:
 
     arena_bytes is None if no build of TFLM is known; then layout_bytes is the lower bound. latency_ms is None if no
     time is estimated. exact_code_bytes: what the code takes, if it was counted in the user's own library. code_bytes:
-    what it takes otherwise, which is stated but not judged.
+    what it takes otherwise, which is stated but not judged. places: the parts in memories of their own, which are then
+    judged instead of arena and flash.
     """
 
     arena_bytes: int | None
@@ -111,6 +121,7 @@ class JudgedFigures:
     findings: tuple[FindingInfo, ...]
     exact_code_bytes: int = 0
     code_bytes: Band | None = None
+    places: tuple[PlacedInfo, ...] = ()
 
     @property
     def flash_bytes(self) -> int:
@@ -135,6 +146,7 @@ def figures_of(report: Report) -> JudgedFigures:
         latency_ms=None if report.estimate is None else report.estimate.latency_ms,
         quantization=report.quantization,
         findings=report.findings,
+        places=report.places,
     )
 
 
@@ -147,6 +159,8 @@ def judge(
     """
     given = (_max_arena, _active, _latency, _accuracy)
     judgements = [_arena(figures, limits), _flash(figures, limits)]
+    if figures.places:
+        judgements = list(_memories(figures, limits))
     judgements += [item for item in (judged(figures, limits) for judged in given) if item is not None]
     failed = {item.rule for item in judgements if item.passed is False}
     operators = _operators(figures, unsupported or {})
@@ -201,6 +215,26 @@ def _flash(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo:
     elif figures.code_bytes is not None:
         takes += f", and its code about {round(figures.code_bytes.value):,} B"
     return _size("flash", takes, value, limit, available)
+
+
+def _memories(figures: JudgedFigures, limits: ModelLimits) -> Iterator[JudgementInfo]:
+    """Judge each memory with the parts in it; the reserves are kept free beside the head and beside the model."""
+    head = next(item.memory for item in figures.places if item.part == "head")
+    stored = next((item.memory for item in figures.places if item.part == "model"), None)
+    for memory in dict.fromkeys(item.memory for item in figures.places):
+        parts = [item for item in figures.places if item.memory == memory]
+        size_bytes, value = parts[0].memory_bytes, sum(item.bytes for item in parts)
+        reserve = (memory == head) * limits.reserve_bytes + (memory == stored) * limits.reserve_flash_bytes
+        has_arena = any(item.part in ("head", "tail") for item in parts)
+        what = f"{' and '.join(item.part for item in parts)} need{'s' * (len(parts) == 1)}"
+        yield _size(
+            "memory",
+            f"{what} {_at_least(figures) if has_arena else ''}{value:,} B",
+            value,
+            size_bytes - reserve,
+            room(memory, size_bytes, reserve),
+            exact=not (has_arena and figures.arena_is_lower_bound),
+        )
 
 
 def _max_arena(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | None:

@@ -6,6 +6,7 @@ Every form of the judgement (text, GitHub, JUnit, markdown, SARIF) prints these.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from edgetool.gate.text import NAME_LENGTH, duration, short_size, visible
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 JUDGED_AS = {
     "arena-too-large": "arena",
     "model-too-large": "flash",
+    "memory-too-small": "memory",
     "operator-not-in-runtime": "operators",
     "custom-operator": "operators",
     "arena-lower-bound": "arena-known",
@@ -39,6 +41,7 @@ REQUIREMENTS = {
     "kernel-refuses": "No kernel rejects the model in AllocateTensors.",
     "lock": "The lock file exists and is valid for this model and target.",
     "max-arena": "The arena is no larger than --max-arena.",
+    "memory": "Each memory has room for what is placed in it, after subtracting the reserve.",
     "max-latency": "An inference takes no longer than --max-latency.",
     "operator-limit-in-runtime": "No operator exceeds its kernel's limits.",
     "operator-scales-in-runtime": "No kernel treats different quantization parameters as equal.",
@@ -213,8 +216,21 @@ class Matrix:
 
 
 def usage(report: Report) -> Usage:
-    """Return the shares of the limits that were checked, which are the memories minus the reserves."""
-    return Usage(_share(report, "arena"), _share(report, "flash"), gate_of(report).passed)
+    """Return the shares of the limits that were checked, which are the memories minus the reserves.
+
+    With head and tail in memories of their own, the arena's share is that of the fuller one.
+    """
+    judgements = gate_of(report).judgements
+    arena: JudgementInfo | None
+    if report.places:
+        memories = dict.fromkeys(item.memory for item in report.places)
+        judged = dict(zip(memories, (item for item in judgements if item.rule == "memory"), strict=True))
+        in_memory = {item.part: judged[item.memory] for item in report.places}
+        arena, flash = max(in_memory["head"], in_memory["tail"], key=_ratio), in_memory.get("model")
+    else:
+        arena, flash = (next((item for item in judgements if item.rule == rule), None) for rule in ("arena", "flash"))
+    is_lower_bound = report.arena is not None and report.arena.is_lower_bound
+    return Usage(_share(arena, is_lower_bound=is_lower_bound), _share(flash), gate_of(report).passed)
 
 
 def usage_matrix(reports: Sequence[Report]) -> Matrix:
@@ -231,14 +247,16 @@ def usage_matrix(reports: Sequence[Report]) -> Matrix:
     return Matrix(tuple(rows), tuple(name for name, _ in columns), cells)
 
 
-def _share(report: Report, rule: str) -> str:
+def _ratio(item: JudgementInfo) -> float:
+    return (item.value or 0) / item.limit if item.limit else inf
+
+
+def _share(item: JudgementInfo | None, *, is_lower_bound: bool = False) -> str:
     """Return whole percent; nothing is rounded to 100 %."""
-    item = next((item for item in gate_of(report).judgements if item.rule == rule), None)
     if item is None or item.value is None or item.limit is None:
         return NO_LIMIT
     if (item.value > item.limit and 200 * item.value < 201 * item.limit) or item.limit <= 0:
         return ">100 %"
-    is_lower_bound = rule == "arena" and report.arena is not None and report.arena.is_lower_bound
     bound = ">=" if is_lower_bound else ""
     share = 100 * item.value / item.limit
     if 0 < share < 0.5 and not bound:

@@ -29,13 +29,15 @@ from edgetool.memory.account import ArenaAccount
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.model.metadata import converter_of, keeps_own_plan
 from edgetool.operators.entry import OperatorEntry
-from edgetool.pipeline.analysis import Analysis, SharedAnalysis, unsupported_operators
+from edgetool.pipeline.analysis import Analysis, SharedAnalysis, analyse, unsupported_operators
 from edgetool.pipeline.output import read_file, write_file, writing_in
+from edgetool.pipeline.places import Placed, check_places, in_places, with_placed
 from edgetool.pipeline.planning import Deadline, plan_findings
 from edgetool.pipeline.report_file import quantizations
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import QuantizationInfo, Report
+from edgetool.target.places import OPTION
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
@@ -56,11 +58,14 @@ class CheckRequest(CheckRules):
         lock: The lock file.
         reports: The reports of `convert` that state the accuracy; if empty, NAME.json beside each model is read.
         custom_operators: The user's description of custom operators.
+        place: The memories of head, tail and model (target/places.py), or "auto"; by default, head and tail are one
+            arena.
     """
 
     lock: Path = Path(LOCK_NAME)
     reports: tuple[Path, ...] = ()
     custom_operators: Path | None = None
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,11 @@ def check_models(
         for target in targets:
             native = _native(source, target)
             analysis = shared.on(target) if native is None else native.analysis
-            checked = _CheckedModel(path, source, analysis, target, request, custom, quantization, native)
+            placed = None
+            if request.place is not None:
+                placed = in_places(source, analysis, target, request.place, custom)
+                analysis = placed.judged(analyse(source, placed.target, plan=analysis.plan, custom=custom))
+            checked = _CheckedModel(path, source, analysis, target, request, custom, quantization, native, placed)
             base = bases.get(target.name)
             judged, entry = checked.judged(store, base)
             reports.append(judged)
@@ -156,6 +165,9 @@ def _check_request(paths: Sequence[Path], targets: Sequence[Target], request: Ch
         raise TargetError("is specified twice", where=twice[0], fix="specify each target and each runtime once")
     for target in targets:
         check_reserves(target, request.limits)
+        if request.place is not None and target.runtime.is_native:
+            raise UsageError(f"{OPTION} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
+        check_places(request.place, target, PlanRequest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +182,7 @@ class _CheckedModel:
     custom: Mapping[str, OperatorEntry]
     quantization: QuantizationInfo | None
     native: NativeModel | None = None
+    placed: Placed | None = None
 
     def judged(self, store: LockStore, base: OnRuntime | None) -> tuple[Report, LockEntry]:
         """Return the report with its judgement, and the model's entry for the lock file.
@@ -189,6 +202,7 @@ class _CheckedModel:
             from edgetool.pipeline.native import native_report
 
             unjudged = native_report(self.native, unjudged)
+        unjudged = with_placed(unjudged, self.placed)
         entry = lock_entry(source, analysis, unjudged, target)
         judged = judge_model(
             unjudged,
@@ -248,6 +262,7 @@ class _CheckedModel:
             "locked": self.request.locked,
             "update": self.request.update,
             "custom_operators": file_name(self.request.custom_operators),
+            "place": self.request.place,
         }
 
 

@@ -5,24 +5,26 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
 from edgetool import __version__
-from edgetool.errors import UsageError
+from edgetool.errors import TargetError, UsageError
 from edgetool.gate.judge import JudgedFigures, judge, passes
 from edgetool.gate.limits import ModelLimits
 from edgetool.gate.messages import short_reasons
 from edgetool.operators.entry import OperatorEntry
-from edgetool.pipeline.analysis import Analysis, SharedAnalysis, unsupported_operators
+from edgetool.pipeline.analysis import Analysis, SharedAnalysis, analyse, unsupported_operators
+from edgetool.pipeline.places import in_places
 from edgetool.pipeline.reporting import code_band, finding_infos, model_info, target_info
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.pipeline.targets import all_targets
 from edgetool.report.document import Band, MemoryInfo, Provenance
 from edgetool.report.fit import BoardFit, FitInfo, FitReport
 from edgetool.target.load import load_core
+from edgetool.target.places import AUTO, KINDS
 from edgetool.target.types import Target
 
 Sort = Literal["memory", "latency", "name"]
@@ -152,6 +154,7 @@ def _board_fit(
     figures = _figures(source, analysis, target)
     judgements = judge(figures, limits)
     failed = tuple(item for item in judgements if item.passed is False)
+    place = _place(source, analysis, target, limits, custom) if {item.rule for item in failed} == {"arena"} else None
     info = target_info(target)
     assert info is not None
     memory = figures.memory
@@ -161,10 +164,13 @@ def _board_fit(
         mcu=target.mcu,
         clock_hz=target.clock_hz,
         fits=passes(judgements),
-        reasons=short_reasons(
-            failed,
-            is_lower_bound=figures.arena_is_lower_bound,
-            unsupported=_unsupported(source, target, custom),
+        reasons=(
+            *short_reasons(
+                failed,
+                is_lower_bound=figures.arena_is_lower_bound,
+                unsupported=_unsupported(source, target, custom),
+            ),
+            *([] if place is None else [f"fits in several memories: {place.replace('=', ' in ').replace(',', ', ')}"]),
         ),
         failed=failed,
         arena_bytes=figures.arena_bytes,
@@ -178,7 +184,24 @@ def _board_fit(
         validation=None if analysis.estimate is None else str(analysis.estimate.validation),
         usual_kernels=target.usual_kernels,
         code_bytes=None if analysis.code is None else code_band(analysis.code),
+        place=place,
     )
+
+
+def _place(
+    source: Source, analysis: Analysis, target: Target, limits: ModelLimits, custom: Mapping[str, OperatorEntry]
+) -> str | None:
+    """Return the fastest places in which the model passes on TFLM; None if there are none."""
+    regions = [region for region in target.regions if region.kind in KINDS["head"]]
+    if target.runtime.is_native or len(regions) < 2:
+        return None
+    try:
+        placed = in_places(source, analysis, target, AUTO, custom)
+    except TargetError:
+        return None
+    on_places = placed.judged(analyse(source, placed.target, plan=analysis.plan, custom=custom))
+    figures = replace(_figures(source, on_places, placed.target), places=placed.parts)
+    return placed.places.text if passes(judge(figures, limits)) else None
 
 
 def _figures(source: Source, analysis: Analysis, target: Target) -> JudgedFigures:

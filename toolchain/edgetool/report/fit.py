@@ -18,7 +18,8 @@ class BoardFit:
     for each reason why it does not; failed: the failed judgements. sram_share and flash_share: arena and model relative
     to the memories minus --reserve and --reserve-flash; null if nothing remains. usual_kernels: the kernels that the
     board usually uses, if they are others; then arena and latency are for the target's `kernels`. code_bytes: the flash
-    of the code that the firmware links.
+    of the code that the firmware links. place: for a board whose memories are too small for the arena only as a whole,
+    what to pass to --place, so that it fits in two.
     """
 
     target: TargetInfo
@@ -39,6 +40,7 @@ class BoardFit:
     validation: str | None
     usual_kernels: str | None
     code_bytes: Band | None = None
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

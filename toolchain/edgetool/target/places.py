@@ -42,6 +42,11 @@ class Places:
         return {"head": self.head, "tail": self.tail, **({} if self.model is None else {"model": self.model})}
 
     @property
+    def text(self) -> str:
+        """The form that read_places accepts."""
+        return ",".join(f"{part}={region.name}" for part, region in self.by_part.items())
+
+    @property
     def copies_model(self) -> bool:
         """Whether the model is a copy in RAM of the one in flash."""
         return self.model is not None and self.model.kind in ARENA_KINDS
