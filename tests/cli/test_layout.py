@@ -184,3 +184,37 @@ def test_layout_starts_without_heavy_libraries() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_several_memories_are_shown_and_written(tmp_path: Path) -> None:
+    output = tmp_path / "placed.csv"
+    memories = ("--memory", "dtcm=800", "--memory", "sram=2KiB:2")
+    result = edgetool("layout", AUDIO, *memories, "-o", output)
+    assert result.returncode == 0
+    shown = " ".join(result.stdout.split())
+    assert "9 buffers in several memories" in shown
+    assert "optimal: no placement that fits waits less" in shown
+    assert output.read_text().splitlines()[0].endswith("offset,memory")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--memory", "dtcm"), "use NAME=SIZE or NAME=SIZE:CYCLES"),
+        (("--memory", "dtcm=1KiB:x"), "use NAME=SIZE or NAME=SIZE:CYCLES"),
+        (("--memory", "dtcm=1KiB:-1"), "use NAME=SIZE or NAME=SIZE:CYCLES"),
+        (("--memory", "dtcm=-5"), "'-5' is not a size"),
+        (("--memory", "a=1KiB", "--memory", "a=2KiB"), "is specified twice"),
+        (("--memory", "a=1KiB", "--capacity", "1KiB"), "--capacity applies to one memory"),
+        (("--memory", "a=1KiB", "--sharing", "greedy"), "--sharing applies to one memory"),
+    ],
+)
+def test_wrong_memories_are_refused(options: tuple[str, ...], said: str) -> None:
+    result = edgetool("layout", AUDIO, *options)
+    assert result.returncode == 2
+    assert said in result.stderr
+
+
+def test_memories_that_are_too_small_fail() -> None:
+    result = edgetool("layout", AUDIO, "--memory", "a=256", "--memory", "b=256:1")
+    assert (result.returncode, "no placement fits in these memories" in result.stderr) == (1, True)

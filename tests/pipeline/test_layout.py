@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import EdgetoolError, FailedCheckError, InvalidModelError, OutputError, UsageError
-from edgetool.pipeline.layout import MAX_INSTANCE_BYTES, layout_instance, open_instance
+from edgetool.memory.problem import Memory
+from edgetool.pipeline.layout import MAX_INSTANCE_BYTES, TimedMemory, layout_instance, open_instance, place_instance
 from edgetool.report.json import to_json
 from edgetool.report.layout import LayoutReport, layout_document
 
@@ -198,3 +199,56 @@ def test_progress_shows_peaks() -> None:
     reported: list[str] = []
     layout_instance(AUDIO, progress=reported.append)
     assert reported[-1] == "height 1,120 B, lower bound 1,120 B"
+
+
+SEVERAL = "id,lower,upper,size,memory,traffic\na,0,2,64,,\nb,1,3,64,,1000\nc,2,4,32,slow,\n"
+FAST, SLOW = TimedMemory(Memory("fast", 64), 0.0), TimedMemory(Memory("slow", 256), 1.5)
+
+
+def test_buffers_are_placed_for_the_fewest_cycles(tmp_path: Path) -> None:
+    path, answer = tmp_path / "several.csv", tmp_path / "answer.csv"
+    path.write_text(SEVERAL)
+    report = place_instance(path, [FAST, SLOW], output=answer)
+    placement = report.placement
+    assert [(b.id, b.memory) for b in placement.buffers] == [("a", "slow"), ("b", "fast"), ("c", "slow")]
+    # a is written and read once, and so is c.
+    assert placement.cycles == placement.lower_bound_cycles == 1.5 * (2 * 64 + 2 * 32)
+    assert [(item.name, item.traffic) for item in placement.memories] == [("fast", 1000), ("slow", 192)]
+    assert layout_document(report)["placement"]["proof"] == "bound met"
+    assert answer.read_text().splitlines()[:2] == ["id,lower,upper,size,memory,traffic,offset", "a,0,2,64,slow,,0"]
+
+
+def test_the_traffic_of_a_graph_follows_from_its_operators(tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    tensors = [{"name": "x", "size": 10}, {"name": "y", "size": 8, "memory": ["slow"]}, {"name": "z", "size": 6}]
+    operators = [{"inputs": ["x"], "outputs": ["y"]}, {"inputs": ["x", "y"], "outputs": ["z"]}]
+    path.write_text(json.dumps({"tensors": tensors, "operators": operators}))
+    output = tmp_path / "out.json"
+    report = place_instance(path, [TimedMemory(Memory("fast", 10), 0.0), SLOW], output=output)
+    assert [(b.id, b.memory) for b in report.placement.buffers] == [("x", "fast"), ("y", "slow"), ("z", "slow")]
+    assert [item.traffic for item in report.placement.memories] == [3 * 10, 2 * 8 + 6]
+    assert [tensor["memory"] for tensor in json.loads(output.read_text())["tensors"]] == ["fast", "slow", "slow"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("id,lower,upper,size,memory\na,0,1,8,sram\n", UsageError, "can be in 'sram', which is no --memory"),
+        ("id,lower,upper,size,offset\na,0,1,8,0\n", UsageError, "has an offset, which several memories"),
+        ("id,lower,upper,size,alias\na,0,1,8,x\n", UsageError, "has an alias, which several memories"),
+        ("id,lower,upper,size\na,0,1,1000\n", FailedCheckError, "no placement fits in these memories"),
+        ("id,lower,upper,size,traffic\na,0,1,8,-1\n", InvalidModelError, "traffic"),
+    ],
+)
+def test_what_cannot_be_placed_is_refused(tmp_path: Path, text: str, error: type[EdgetoolError], said: str) -> None:
+    path = tmp_path / "several.csv"
+    path.write_text(text)
+    with pytest.raises(error, match=said):
+        place_instance(path, [FAST, SLOW])
+
+
+def test_an_instance_that_names_memories_needs_them(tmp_path: Path) -> None:
+    path = tmp_path / "several.csv"
+    path.write_text(SEVERAL)
+    with pytest.raises(UsageError, match="the instance names memories"):
+        layout_instance(path)

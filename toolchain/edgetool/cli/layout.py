@@ -8,7 +8,7 @@ import click
 
 from edgetool.cli.command import Command, option
 from edgetool.cli.errors import INTERRUPTED
-from edgetool.cli.options import PATH, SIZE, force_option, json_option, quiet_options
+from edgetool.cli.options import PATH, SIZE, TimedSize, force_option, json_option, quiet_options
 from edgetool.cli.output import (
     ProgressLine,
     deliver,
@@ -21,13 +21,13 @@ from edgetool.cli.output import (
     width,
 )
 from edgetool.cli.view import PROOFS, Summary, closing, finding_lines
-from edgetool.errors import FailedCheckError
+from edgetool.errors import FailedCheckError, UsageError
 from edgetool.figure import significant
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer
+    from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer, PlacedReport
 
 SHOWN = 40
 MIN_NAME_COLUMNS = 12
@@ -94,6 +94,7 @@ def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
         "edgetool layout buffers.csv",
         "edgetool layout buffers.csv --capacity 64KiB -o placed.csv",
         "edgetool layout graph.json --constants-in-ram",
+        "edgetool layout buffers.csv --memory dtcm=64KiB --memory sdram=8MiB:1.5",
     ),
 )
 @click.argument("instance", type=PATH)
@@ -103,6 +104,17 @@ def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
     type=SIZE,
     metavar="SIZE",
     help="Size of the memory, e.g. 1MiB: accept the first layout that fits.",
+)
+@option(
+    "--memory",
+    "memories",
+    group="Limits",
+    type=TimedSize(),
+    multiple=True,
+    default=None,
+    metavar="NAME=SIZE[:CYCLES]",
+    help="One of several memories, and the cycles that the core waits for each byte; repeatable. Buffers are placed "
+    "for the fewest cycles.",
 )
 @option("--output", "-o", group="Output", type=PATH, metavar="FILE", help="Write the instance with offsets to FILE.")
 @option(
@@ -145,18 +157,28 @@ def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
 @force_option
 @quiet_options
 def command(
-    instance: Path, output: Path | None, as_json: bool, force: bool, quiet: bool, verbose: int, **options: Any
+    instance: Path,
+    memories: tuple[tuple[str, int, float], ...] | None,
+    output: Path | None,
+    as_json: bool,
+    force: bool,
+    quiet: bool,
+    verbose: int,
+    **options: Any,
 ) -> None:
-    """Find the smallest memory layout of the buffers in INSTANCE.
+    """Find the smallest memory layout of the buffers in INSTANCE, or their fastest placement in several memories.
 
     INSTANCE is a CSV file with the columns id, lower, upper and size (as for MiniMalloc), or a graph as JSON. The
     result states whether the layout is proven optimal. Ctrl-C ends the search with the best layout so far. Exits with 1
-    if the layout does not fit the capacity.
+    if the layout does not fit the capacity or the memories.
     """
     from edgetool.pipeline.layout import layout_instance
     from edgetool.report.json import to_json
     from edgetool.report.layout import layout_document
 
+    if memories:
+        _place(instance, memories, output, as_json=as_json, force=force, quiet=quiet, verbose=verbose, options=options)
+        return
     with ProgressLine(quiet=quiet or as_json) as progress:
         report = layout_instance(instance, output=output, force=force, progress=progress, **options)
     if as_json:
@@ -171,3 +193,75 @@ def command(
     failed = [finding.message for finding in report.findings if finding.level == "error"]
     if failed:
         raise FailedCheckError(failed[0], where=report.instance.name)
+
+
+def _place(
+    instance: Path,
+    memories: tuple[tuple[str, int, float], ...],
+    output: Path | None,
+    *,
+    as_json: bool,
+    force: bool,
+    quiet: bool,
+    verbose: int,
+    options: dict[str, Any],
+) -> None:
+    from edgetool.memory.problem import Memory
+    from edgetool.pipeline.layout import TimedMemory, place_instance
+    from edgetool.report.json import to_json
+    from edgetool.report.layout import layout_document
+
+    for name in ("capacity", "strategy", "sharing"):
+        if options.pop(name) is not None:
+            raise UsageError(f"--{name} applies to one memory", fix=f"omit --{name} or --memory")
+    names = [name for name, _, _ in memories]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"the memory {twice[:40]!a} is specified twice", where="--memory", fix="use distinct names")
+    timed = [TimedMemory(Memory(name, size), cycles) for name, size, cycles in memories]
+    report = place_instance(instance, timed, output=output, force=force, **options)
+    if as_json:
+        deliver(to_json(layout_document(report)), None)
+    elif not quiet:
+        print_lines(placement_view(report, everything=verbose > 0))
+    if output is not None and not quiet:
+        notice(f"wrote {printable(str(output), 400)}")
+    if report.interrupted:
+        notice("interrupted: the best placement so far")
+        click.get_current_context().exit(INTERRUPTED)
+
+
+def placement_view(report: PlacedReport, *, everything: bool) -> list[str]:
+    """Show the cycles, the proof or gap, what each memory holds, and the memory and offset of each buffer."""
+    placement = report.placement
+    count = f"{len(placement.buffers):,} buffer{'' if len(placement.buffers) == 1 else 's'}"
+    lines = [f"{click.style(printable(report.instance.name), bold=True)}: {count} in several memories", ""]
+    lines += fact("Waiting", f"{significant(placement.cycles)} cycles for memory per inference")
+    if placement.optimal:
+        lines += fact("Proof", "optimal: no placement that fits waits less")
+    else:
+        bound = significant(placement.lower_bound_cycles)
+        lines += fact("Proof", f"none: no placement waits less than {bound} cycles")
+    rows = [
+        (
+            printable(item.name, 24),
+            f"{item.height:,}",
+            f"{item.bytes:,}",
+            significant(item.cycles_per_byte) if item.cycles_per_byte else "0",
+            f"{item.traffic:,}",
+        )
+        for item in placement.memories
+    ]
+    header = ("memory", "height", "of bytes", "cycles/B", "bytes moved")
+    lines += ["", *(f"  {line}" for line in table(header, rows, "<>>>>"))]
+    shown = placement.buffers if everything else placement.buffers[:SHOWN]
+    if shown:
+        placed = [
+            (printable(b.memory, 24), f"{b.offset:,}", f"{b.size:,}", str(b.lower), str(b.upper), printable(b.id, 40))
+            for b in shown
+        ]
+        columns = ("memory", "start", "size", "lower", "upper", "id")
+        lines += ["", *(f"  {line}" for line in table(columns, placed, "<>>>><"))]
+    if len(shown) < len(placement.buffers):
+        lines.append(f"  ... and {len(placement.buffers) - len(shown):,} more (-v shows all)")
+    return lines

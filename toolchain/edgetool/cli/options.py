@@ -37,6 +37,27 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
             self.fail(str(error), param, ctx)
 
 
+class TimedSize(click.ParamType):  # type: ignore[type-arg]  # the stubs make it generic, click does not
+    """A memory: its name, its size in bytes, and the cycles that the core waits for each byte, 0 by default."""
+
+    name = "name=size[:cycles]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int, float]:
+        """Return the three, or fail with a usage error."""
+        if isinstance(value, tuple):
+            return value
+        name, separator, rest = str(value).partition("=")
+        size, colon, cycles = rest.partition(":")
+        try:
+            per_byte = float(cycles) if colon else 0.0
+        except ValueError:
+            per_byte = -1.0
+        if not name.strip() or not separator or not 0 <= per_byte <= MAX_CYCLES_PER_BYTE:
+            self.fail(f"{value!r} is not a memory: use NAME=SIZE or NAME=SIZE:CYCLES, as in sdram=8MiB:1.5", param, ctx)
+        return name.strip(), SIZE.convert(size, param, ctx), per_byte
+
+
+MAX_CYCLES_PER_BYTE = 1e6
 SIZE = Quantity("size")
 CLOCK = Quantity("clock")
 PATH = click.Path(path_type=Path)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from edgetool.errors import InternalError
-from edgetool.memory.problem import Buffer, Layout, LayoutProblem
+from edgetool.memory.problem import Buffer, Layout, LayoutProblem, SeveralLayout, SeveralProblem
 
 MAX_NAME_SHOWN = 60
 # Pairs grow with the square of the buffers: after this number, the list ends with a message.
@@ -88,6 +88,37 @@ def require_valid(problem: LayoutProblem, layout: Layout) -> Layout:
             details=tuple(violation.message for violation in violations[1:6]),
         )
     return layout
+
+
+def require_valid_choice(problem: SeveralProblem, placed: SeveralLayout) -> SeveralLayout:
+    """Return the placement in several memories itself; raise InternalError if it breaks a rule.
+
+    The rules: each buffer is in a memory that can hold it; the layout of each memory is valid and no higher than the
+    memory; and the cost is the sum of the buffers' costs and not below the bound.
+    """
+    buffers, found = problem.buffers.buffers, []
+    if len(placed.memories) != len(buffers):
+        found.append(f"{len(placed.memories)} memories for {len(buffers)} buffers")
+    costs = [costs[memory] for costs, memory in zip(problem.costs, placed.memories, strict=False)]
+    found += [f"{_describe(buffers[i])} cannot be in its memory" for i, cost in enumerate(costs) if cost is None]
+    cost = sum(cost or 0 for cost in costs)
+    if cost != placed.cost or cost < placed.lower_bound or (placed.optimal and cost != placed.lower_bound):
+        found.append(f"the cost is {cost}, not {placed.cost}, with the bound {placed.lower_bound}")
+    for number, memory in enumerate(problem.memories):
+        members = [index for index, chosen in enumerate(placed.memories) if chosen == number]
+        part = LayoutProblem(tuple(buffers[index] for index in members))
+        offsets = tuple(placed.offsets[index] for index in members)
+        violations = check_layout(part, Layout(offsets, placed.heights[number], 0, "none"))
+        found += [f"in {memory.name}, {violation.message}" for violation in violations]
+        if placed.heights[number] > memory.size_bytes:
+            found.append(f"{memory.name} is too small")
+    if found:
+        raise InternalError(
+            f"the placement is invalid: {found[0]}",
+            fix="please report this and attach the instance; no file was written",
+            details=tuple(found[1:6]),
+        )
+    return placed
 
 
 def _describe(buffer: Buffer) -> str:

@@ -2,9 +2,10 @@
 
 Pins and capacity are checked by functions of their own.
 
-MiniMalloc's CSV has the columns id, lower, upper and size, and optionally alignment, offset (a pin), and alias, which
-is our extension. Its lifetimes are half-open: a buffer with lower 3 and upper 5 is live at the times 3 and 4. Columns
-may be in any order; cells of optional columns may be empty. The answer is the same text with every offset filled in.
+MiniMalloc's CSV has the columns id, lower, upper and size, and optionally alignment, offset (a pin), and our extensions
+alias, memory (the names of the memories that can hold the buffer) and traffic (the bytes that an inference moves). Its
+lifetimes are half-open: a buffer with lower 3 and upper 5 is live at the times 3 and 4. Columns may be in any order;
+cells of optional columns may be empty. The answer is the same text with every offset filled in.
 
 An instance is impossible if its pins conflict, or if the capacity is less than the live bytes of some moment.
 
@@ -14,9 +15,9 @@ A graph as JSON has tensors with sizes, and the operators that read and write th
      "operators": [{"name": "conv", "inputs": ["x", "w"], "outputs": ["y"]}, ...],
      "inputs": ["x"], "outputs": ["y"], "order": ["conv", ...], "alignment": 4}
 
-Tensors may also be an object of name: size or name: entry. An entry may have alignment, offset (a pin), constant and
-alias. Tensors and operators are referred to by name, or by index from 0. Any other key is an error, so that misspelled
-keys are detected.
+Tensors may also be an object of name: size or name: entry. An entry may have alignment, offset (a pin), constant,
+alias, memory and traffic. Tensors and operators are referred to by name, or by index from 0. Any other key is an error,
+so that misspelled keys are detected.
 
 The lifetimes follow from the execution order: that of "order", or else of the list, sorted topologically.
 """
@@ -37,7 +38,7 @@ from msgspec import Meta
 from edgetool.errors import MAX_PROBLEMS, FailedCheckError, InvalidModelError, UsageError
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.checker import Violation, check_layout
-from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, aligned
+from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, SeveralLayout, aligned
 from edgetool.structure import Object, StructureError, shown, strict_json, structured
 
 # The limits of one row, and of all rows together: sums of sizes are below 2**63, as in CP-SAT and in C.
@@ -59,7 +60,11 @@ class CsvTable:
 
 @dataclass(frozen=True, slots=True)
 class GraphTensor:
-    """A tensor of a graph. offsets: its pin; for a constant, one per use, or one for all uses."""
+    """A tensor of a graph. offsets: its pin; for a constant, one per use, or one for all uses.
+
+    memories: the names of those that can hold it; empty for any. traffic: the bytes that an inference moves; None for
+    its size times the number of its readers and writers.
+    """
 
     name: str
     size: int
@@ -67,6 +72,8 @@ class GraphTensor:
     offsets: tuple[int, ...] = ()
     constant: bool = False
     alias: str | None = None
+    memories: tuple[str, ...] = ()
+    traffic: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +104,16 @@ class TensorGraph:
 
 @dataclass(frozen=True, slots=True)
 class InstanceFile:
-    """A layout problem and its source; the buffers of a graph contain the index of their tensor."""
+    """A layout problem and its source; the buffers of a graph contain the index of their tensor.
+
+    memories: for each buffer, the names of the memories that can hold it; empty for any. traffic: the bytes of each
+    buffer that an inference moves.
+    """
 
     problem: LayoutProblem
     source: CsvTable | TensorGraph
+    memories: tuple[tuple[str, ...], ...]
+    traffic: tuple[int, ...]
 
     def describe(self, index: int) -> str:
         """Return the row or tensor of a buffer in the file, and its name."""
@@ -285,7 +298,8 @@ def _describe(instance: InstanceFile, item: MergedBuffer) -> str:
 
 
 REQUIRED = ("id", "lower", "upper", "size")
-OPTIONAL = ("alignment", "offset", "alias")
+OPTIONAL = ("alignment", "offset", "alias", "memory", "traffic")
+MOVES = 2  # a buffer is written and read once unless its traffic is stated
 CSV_EXAMPLE = "start with the header id,lower,upper,size"
 MAX_SHOWN = 40
 
@@ -298,10 +312,12 @@ def read_csv(text: str) -> InstanceFile:
     at = {name: column for column, name in enumerate(table.header)}
     where = [at.get(name, -1) for name in (*REQUIRED, *OPTIONAL)]
     buffers = []
+    memories: list[tuple[str, ...]] = []
+    traffic: list[int] = []
     first_row: dict[str, int] = {}
     for row, cells in zip(table.rows, table.cells, strict=True):
         # An absent column reads as the empty cell that ends each row.
-        name, lower, upper, size, alignment, offset, alias = [(*cells, "")[column] for column in where]
+        name, lower, upper, size, alignment, offset, alias, memory, moved = [(*cells, "")[column] for column in where]
         if not name or (earlier := first_row.setdefault(name, row)) != row:
             problem = f"has the id {name[:MAX_NAME_SHOWN]!a} of row {earlier}" if name else "has no id"
             raise invalid(f"row {row} {problem}", "use a unique id for every buffer")
@@ -325,20 +341,27 @@ def read_csv(text: str) -> InstanceFile:
                 alias=alias.strip() or None,
             )
         )
-    return InstanceFile(LayoutProblem(tuple(buffers)), table)
+        memories.append(tuple(memory.split()))
+        moved_bytes = _number(moved, row, "traffic", 0, MAX_NUMBER) if moved.strip() else MOVES * buffers[-1].size_bytes
+        traffic.append(moved_bytes)
+    return InstanceFile(LayoutProblem(tuple(buffers)), table, tuple(memories), tuple(traffic))
 
 
-def write_csv(table: CsvTable, layout: Layout) -> str:
-    """Return the table's text with the layout's offset in every row, in a new last column if there was none."""
-    header = table.header
-    if "offset" not in header:
-        header = (*header, "offset")
-    column = header.index("offset")
+def write_csv(table: CsvTable, offsets: Sequence[int], memories: Sequence[str] | None = None) -> str:
+    """Return the table's text with the offset, and the memory if there are several, in every row.
+
+    A column that the table does not have comes last.
+    """
+    columns: dict[str, Sequence[object]] = {"offset": offsets}
+    if memories is not None:
+        columns["memory"] = memories
+    header = (*table.header, *(name for name in columns if name not in table.header))
     lines = _LineBuffer()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(header)
-    for cells, offset in zip(table.cells, layout.offsets, strict=True):
-        writer.writerow((*cells[:column], offset, *cells[column + 1 :]))
+    for row, cells in enumerate(table.cells):
+        given = dict(zip(table.header, cells, strict=True))
+        writer.writerow([columns[name][row] if name in columns else given[name] for name in header])
     return "".join(lines.written)
 
 
@@ -439,33 +462,39 @@ def read_instance(text: str, *, constants_in_ram: bool = False) -> InstanceFile:
     return read_csv(text)
 
 
-def write_answer(instance: InstanceFile, layout: Layout) -> str:
+def write_answer(instance: InstanceFile, layout: Layout | SeveralLayout, memories: Sequence[str] | None = None) -> str:
     """Return the instance's text with the layout's offsets: if it is read again, every buffer is pinned to its offset.
 
-    A constant of a graph gets the offset of each of its uses, as a list if there are several.
+    A constant of a graph gets the offset of each of its uses, as a list if there are several. memories: the memory of
+    each buffer, if there are several.
     """
     if isinstance(instance.source, CsvTable):
-        return write_csv(instance.source, layout)
-    return json.dumps(_with_offsets(instance.source, instance, layout), indent=2) + "\n"
+        return write_csv(instance.source, layout.offsets, memories)
+    return json.dumps(_with_answers(instance.source, instance, layout.offsets, memories), indent=2) + "\n"
 
 
-def _with_offsets(graph: TensorGraph, instance: InstanceFile, layout: Layout) -> dict[str, object]:
-    offsets: dict[int, list[int]] = {}
-    for buffer, offset in zip(instance.problem.buffers, layout.offsets, strict=True):
-        offsets.setdefault(buffer.tensor, []).append(offset)
+def _with_answers(
+    graph: TensorGraph, instance: InstanceFile, offsets: Sequence[int], memories: Sequence[str] | None
+) -> dict[str, object]:
+    answers: dict[int, dict[str, list[Any]]] = {}
+    for index, buffer in enumerate(instance.problem.buffers):
+        answer = answers.setdefault(buffer.tensor, {"offset": []} if memories is None else {"offset": [], "memory": []})
+        answer["offset"].append(offsets[index])
+        if memories is not None:
+            answer["memory"].append(memories[index])
     value: Any = graph.document["tensors"]
     if isinstance(value, dict):
-        tensors: object = {name: _entry(value[name], offsets.get(i)) for i, name in enumerate(value)}
+        tensors: object = {name: _entry(value[name], answers.get(i)) for i, name in enumerate(value)}
     else:
-        tensors = [_entry(entry, offsets.get(i)) for i, entry in enumerate(value)]
+        tensors = [_entry(entry, answers.get(i)) for i, entry in enumerate(value)]
     return {**graph.document, "tensors": tensors}
 
 
-def _entry(value: Any, offsets: list[int] | None) -> object:
-    if offsets is None:
+def _entry(value: Any, answers: dict[str, list[Any]] | None) -> object:
+    if answers is None:
         return value
     entry = value if isinstance(value, dict) else {"size": value}
-    return {**entry, "offset": offsets[0] if len(offsets) == 1 else offsets}
+    return {**entry, **{key: items[0] if len(items) == 1 else items for key, items in answers.items()}}
 
 
 MAX_CYCLE_SHOWN = 20
@@ -496,7 +525,16 @@ def graph_instance(graph: TensorGraph, *, constants_in_ram: bool = False) -> Ins
             last = max([writer[i], *readers[i][-1:], *([end] if i in outputs else [])])
             pin = tensor.offsets[0] if tensor.offsets else None
             buffers.append(_buffer(tensor, i, tensor.name, Lifetime(writer[i], last), pin))
-    return InstanceFile(LayoutProblem(tuple(buffers)), graph)
+    tensors = [graph.tensors[buffer.tensor] for buffer in buffers]
+    # A use of a constant is loaded and read once.
+    moves = [
+        MOVES if tensor.constant else 1 + len(readers[b.tensor]) for tensor, b in zip(tensors, buffers, strict=True)
+    ]
+    traffic = tuple(
+        tensor.size * times if tensor.traffic is None else tensor.traffic
+        for tensor, times in zip(tensors, moves, strict=True)
+    )
+    return InstanceFile(LayoutProblem(tuple(buffers)), graph, tuple(tensor.memories for tensor in tensors), traffic)
 
 
 def _constant_uses(graph: TensorGraph, index: int, readers: list[int]) -> list[Buffer]:
@@ -661,6 +699,8 @@ class TensorObject(Object):
     offset: Size | tuple[Size, ...] | None = None
     constant: bool = False
     alias: Name | None = None
+    memory: Name | tuple[Name, ...] | None = None
+    traffic: Size | None = None
 
 
 class OperatorObject(Object):
@@ -738,7 +778,17 @@ def _tensor(tensor: TensorObject, name: str | None, index: int, alignment: int) 
     if isinstance(tensor.offset, tuple) and not tensor.constant:
         raise invalid(f"tensor {index} ({_short(name)}): offset is a list", "use one offset: it is not constant")
     offsets = (tensor.offset,) if isinstance(tensor.offset, int) else tensor.offset or ()
-    return GraphTensor(name, tensor.size, tensor.alignment or alignment, offsets, tensor.constant, tensor.alias)
+    memories = (tensor.memory,) if isinstance(tensor.memory, str) else tensor.memory or ()
+    return GraphTensor(
+        name,
+        tensor.size,
+        tensor.alignment or alignment,
+        offsets,
+        tensor.constant,
+        tensor.alias,
+        tuple(dict.fromkeys(memories)),
+        tensor.traffic,
+    )
 
 
 def _operators(graph: GraphObject, names: dict[str, int]) -> tuple[GraphOperator, ...]:

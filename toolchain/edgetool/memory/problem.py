@@ -111,6 +111,47 @@ class Layout:
         return self.proof != "none"
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory with a number of bytes."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralProblem:
+    """Buffers, memories, and the cost of each buffer in each memory; None if the buffer cannot be there.
+
+    The buffers have neither pins nor aliases, and may not overlap.
+    """
+
+    buffers: LayoutProblem
+    memories: tuple[Memory, ...]
+    costs: tuple[tuple[int | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralLayout:
+    """The memory of each buffer by index, its offset there, and the layout's height in each memory.
+
+    lower_bound: of the cost, for every choice. proof: "bound met" if the relaxation has that cost, "search exhausted"
+    if every cheaper choice was excluded.
+    """
+
+    memories: tuple[int, ...]
+    offsets: tuple[int, ...]
+    heights: tuple[int, ...]
+    cost: int
+    lower_bound: int
+    proof: Proof
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no choice is cheaper."""
+        return self.proof != "none"
+
+
 def never() -> bool:
     """Never stop."""
     return False

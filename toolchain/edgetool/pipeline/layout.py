@@ -1,19 +1,19 @@
-"""Find the smallest layout of the buffers in an instance file, which need not come from a model."""
+"""Find the smallest layout of the buffers in an instance file, or their fastest placement in several memories."""
 
 from __future__ import annotations
 
 import importlib.util
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetool import __version__
-from edgetool.errors import EdgetoolError, InvalidModelError, UsageError
+from edgetool.errors import EdgetoolError, FailedCheckError, InvalidModelError, UsageError, did_you_mean
 from edgetool.finding import Finding
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.checker import require_valid
+from edgetool.memory.checker import require_valid, require_valid_choice
 from edgetool.memory.instances import (
     InstanceFile,
     check_capacity,
@@ -23,7 +23,8 @@ from edgetool.memory.instances import (
     write_answer,
 )
 from edgetool.memory.layout.solve import LayoutStrategy, solve
-from edgetool.memory.problem import Effort, Layout, LayoutProblem
+from edgetool.memory.problem import Effort, Layout, LayoutProblem, Memory, SeveralLayout, SeveralProblem
+from edgetool.memory.several import NoChoice, solve_several
 from edgetool.memory.sharing.assign import shared_offsets
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.pipeline.output import check_writable, read_file, write_file
@@ -31,10 +32,21 @@ from edgetool.pipeline.planning import interruptible
 from edgetool.pipeline.reporting import finding_infos
 from edgetool.pipeline.source import sha256_of
 from edgetool.report.document import Provenance
-from edgetool.report.layout import InstanceInfo, LayoutInfo, LayoutReport, PlacedBuffer, SharedLayoutBuffer
+from edgetool.report.layout import (
+    BufferInMemory,
+    InstanceInfo,
+    LayoutInfo,
+    LayoutReport,
+    PlacedBuffer,
+    PlacedReport,
+    PlacementOfBuffers,
+    SharedLayoutBuffer,
+    UsedMemory,
+)
 
 MAX_INSTANCE_BYTES = 2**27
 DEFAULT_SECONDS = 60.0
+STEPS_PER_CYCLE = 1000  # costs are integers, so that the search is exact
 FORMATS = "a CSV (id,lower,upper,size) or a graph as JSON"
 
 
@@ -85,6 +97,8 @@ def layout_instance(
     blob = _read_bytes(path)
     instance = _parse(path, blob, constants_in_ram=constants_in_ram)
     with _located(path):
+        if any(instance.memories):
+            raise UsageError("the instance names memories", fix="specify each of them with --memory NAME=SIZE")
         check_pins(instance, capacity)
         if capacity is not None:
             check_capacity(instance, capacity)
@@ -108,6 +122,136 @@ def layout_instance(
         layout=_info(instance, result, method, capacity),
         interrupted=result.interrupted,
         findings=finding_infos((*_findings(result, method, capacity), *_pin_findings(instance.problem, layout))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TimedMemory:
+    """A memory of a board, and the cycles that the core waits for each byte that is read from or written to it."""
+
+    memory: Memory
+    cycles_per_byte: float
+
+
+def place_instance(
+    path: Path,
+    memories: Sequence[TimedMemory],
+    *,
+    output: Path | None = None,
+    time_limit: float | None = DEFAULT_SECONDS,
+    seed: int = 0,
+    constants_in_ram: bool = False,
+    force: bool = False,
+) -> PlacedReport:
+    """Place the buffers of an instance file in several memories with the fewest cycles, and write that to `output`.
+
+    Args:
+        path: The instance file.
+        memories: The memories.
+        output: The file to write.
+        time_limit: The time limit in seconds. The first Ctrl-C ends the search, too; the best placement so far is
+            returned.
+        seed: The seed of the search for layouts.
+        constants_in_ram: Whether constants of a graph are placed, too.
+        force: Whether to replace an existing file.
+
+    Raises:
+        UsageError: The file cannot be read, a buffer names an unknown memory, or a buffer has a pin or an alias.
+        InvalidModelError: The instance is not valid.
+        FailedCheckError: No placement fits, or none was found.
+    """
+    if output is not None:
+        check_writable(output.parent, (output.name,), force=force, inputs=(path,))
+    blob = _read_bytes(path)
+    instance = _parse(path, blob, constants_in_ram=constants_in_ram)
+    with _located(path):
+        problem = _several_problem(instance, memories)
+    with interruptible(time_limit) as deadline:
+        placed = solve_several(problem, deadline.effort(seed))
+        interrupted = deadline.interrupted
+    if isinstance(placed, NoChoice):
+        what = "no placement fits in these memories" if placed.proven else "no placement was found that fits"
+        raise FailedCheckError(what, where=str(path), fix="use larger memories, or let buffers be in more of them")
+    require_valid_choice(problem, placed)
+    names = [item.memory.name for item in memories]
+    if output is not None:
+        text = write_answer(instance, placed, [names[memory] for memory in placed.memories])
+        write_file(output, text.encode("utf-8"), force=force, inputs=(path,))
+    options: dict[str, object] = {
+        "command": "layout",
+        "memory": [[item.memory.name, item.memory.size_bytes, item.cycles_per_byte] for item in memories],
+        "time_limit": time_limit,
+        "seed": seed,
+        "constants_in_ram": constants_in_ram,
+    }
+    return PlacedReport(
+        provenance=Provenance(f"edgetool {__version__}", {"python": platform.python_version()}, options, False),
+        instance=InstanceInfo(path.name, sha256_of(blob), len(blob), len(instance.problem.buffers)),
+        placement=_placement_info(instance, placed, memories),
+        interrupted=interrupted,
+    )
+
+
+def _several_problem(instance: InstanceFile, memories: Sequence[TimedMemory]) -> SeveralProblem:
+    """Return the problem with costs in STEPS_PER_CYCLE parts of a cycle."""
+    names = [item.memory.name for item in memories]
+    costs = []
+    for index, buffer in enumerate(instance.problem.buffers):
+        if buffer.pinned is not None or buffer.alias is not None:
+            what = "offset" if buffer.pinned is not None else "alias"
+            raise UsageError(
+                f"{instance.describe(index)} has an {what}, which several memories do not support",
+                fix=f"remove the {what}s, or --memory",
+            )
+        allowed = instance.memories[index]
+        unknown = [name for name in allowed if name not in names]
+        if unknown:
+            raise UsageError(
+                f"{instance.describe(index)} can be in {unknown[0][:40]!a}, which is no --memory",
+                fix=did_you_mean(unknown[0], names) or f"the memories are {', '.join(names)}",
+            )
+        costs.append(
+            tuple(
+                round(instance.traffic[index] * item.cycles_per_byte * STEPS_PER_CYCLE)
+                if not allowed or item.memory.name in allowed
+                else None
+                for item in memories
+            )
+        )
+    return SeveralProblem(instance.problem, tuple(item.memory for item in memories), tuple(costs))
+
+
+def _placement_info(
+    instance: InstanceFile, placed: SeveralLayout, memories: Sequence[TimedMemory]
+) -> PlacementOfBuffers:
+    buffers = instance.problem.buffers
+    traffic = [
+        sum(instance.traffic[i] for i, memory in enumerate(placed.memories) if memory == number)
+        for number in range(len(memories))
+    ]
+    return PlacementOfBuffers(
+        cycles=placed.cost / STEPS_PER_CYCLE,
+        lower_bound_cycles=placed.lower_bound / STEPS_PER_CYCLE,
+        optimal=placed.optimal,
+        proof=placed.proof,
+        memories=tuple(
+            UsedMemory(
+                item.memory.name, item.memory.size_bytes, item.cycles_per_byte, placed.heights[number], traffic[number]
+            )
+            for number, item in enumerate(memories)
+        ),
+        buffers=tuple(
+            BufferInMemory(
+                b.name,
+                b.lifetime.first,
+                b.lifetime.last + 1,
+                b.size_bytes,
+                b.alignment,
+                memories[memory].memory.name,
+                offset,
+            )
+            for b, memory, offset in zip(buffers, placed.memories, placed.offsets, strict=True)
+        ),
     )
 
 

@@ -72,6 +72,52 @@ class LayoutReport:
     findings: tuple[FindingInfo, ...] = ()
 
 
-def layout_document(report: LayoutReport) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class UsedMemory:
+    """A memory, the height of the buffers in it, and the bytes that an inference moves there."""
+
+    name: str
+    bytes: int
+    cycles_per_byte: float
+    height: int
+    traffic: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferInMemory:
+    """A buffer that is live from lower (inclusive) to upper (exclusive), at offset in its memory."""
+
+    id: str
+    lower: int
+    upper: int
+    size: int
+    alignment: int
+    memory: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementOfBuffers:
+    """The cycles that the core waits for memory, a bound on them for every placement, and the placement."""
+
+    cycles: float
+    lower_bound_cycles: float
+    optimal: bool
+    proof: str
+    memories: tuple[UsedMemory, ...]
+    buffers: tuple[BufferInMemory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedReport:
+    """The whole document for several memories. interrupted: Ctrl-C ended the search."""
+
+    provenance: Provenance
+    instance: InstanceInfo
+    placement: PlacementOfBuffers
+    interrupted: bool
+
+
+def layout_document(report: LayoutReport | PlacedReport) -> dict[str, Any]:
     """Return the document as a JSON value."""
     return {"schema": SCHEMA, **plain(report)}

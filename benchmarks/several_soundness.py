@@ -1,0 +1,143 @@
+"""Check whether placements in several memories are the cheapest: random problems, compared with a CP-SAT model.
+
+    python -m benchmarks.several_soundness [--count 2000] [--seed 0]
+
+This needs OR-Tools (the extra cp-sat). Problems have up to 12 buffers with mixed alignments in up to 3 memories; in
+some, buffers cannot be in every memory, and some are variations of problems without a layout as low as the peak of live
+bytes. The reference model states the memory of a buffer as a choice between optional rectangles, and shares no code
+with the solver. Prints how many problems have a placement and how its cost was proven, and every disagreement, also
+with what fits in a single memory; the exit status is 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from random import Random
+
+from benchmarks.layout_soundness import KNOTS
+from ortools.sat.python import cp_model
+
+from edgetool.memory.checker import require_valid_choice
+from edgetool.memory.layout.solve import solve
+from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime, Memory, SeveralProblem
+from edgetool.memory.several import NoChoice, solve_several
+
+
+def random_problem(seed: int) -> SeveralProblem:
+    """Return the problem of a seed."""
+    random = Random(seed)
+    moments, count = random.randint(2, 10), random.randint(1, 12)
+    buffers, alignments = [], (1, 1, 1, 2, 4)
+    for index in range(count):
+        first = random.randrange(moments)
+        last = min(moments - 1, first + random.choice((0, 0, 1, 1, 2, 3, 5)))
+        size = random.randint(0, 12)
+        buffers.append(_buffer(index, first, last, size, random.choice(alignments)))
+    memories = tuple(Memory(f"m{index}", random.randint(6, 30)) for index in range(random.randint(1, 3)))
+    if seed % 4 == 0:
+        knot = random.choice(KNOTS)
+        buffers = [_buffer(index, first, last, size, 1) for index, (first, last, size) in enumerate(knot)]
+        live = max(sum(size for first, last, size in knot if first <= t <= last) for t in range(6))
+        memories = (Memory("m0", live), *memories[1:])
+    costs = tuple(
+        tuple(
+            None if random.random() < 0.1 else random.randint(0, 3 + 9 * index) * max(1, buffer.size_bytes)
+            for index in range(len(memories))
+        )
+        for buffer in buffers
+    )
+    return SeveralProblem(LayoutProblem(tuple(buffers)), memories, costs)
+
+
+def _buffer(index: int, first: int, last: int, size: int, alignment: int) -> Buffer:
+    return Buffer(0, -1, f"b{index}", size, Lifetime(first, last), alignment=alignment, granule=1)
+
+
+def least_cost(problem: SeveralProblem) -> int | None:
+    """Return the cost of the cheapest placement by the reference model; None if none fits.
+
+    Raises RuntimeError if CP-SAT does not decide it.
+    """
+    model = cp_model.CpModel()
+    rectangles: list[list[tuple[cp_model.IntervalVar, cp_model.IntervalVar]]] = [[] for _ in problem.memories]
+    total: list[cp_model.LinearExpr] = []
+    for buffer, costs in zip(problem.buffers.buffers, problem.costs, strict=True):
+        choices = []
+        for memory, cost in enumerate(costs):
+            if cost is None or buffer.size_bytes > problem.memories[memory].size_bytes:
+                continue
+            chosen = model.new_bool_var("")
+            choices.append(chosen)
+            total.append(cost * chosen)
+            if buffer.size_bytes:
+                room = (problem.memories[memory].size_bytes - buffer.size_bytes) // buffer.alignment
+                start = model.new_int_var(0, room, "") * buffer.alignment
+                time = buffer.lifetime.last + 1 - buffer.lifetime.first
+                rectangles[memory].append(
+                    (
+                        model.new_optional_fixed_size_interval_var(buffer.lifetime.first, time, chosen, ""),
+                        model.new_optional_fixed_size_interval_var(start, buffer.size_bytes, chosen, ""),
+                    )
+                )
+        if not choices:
+            return None
+        model.add_exactly_one(choices)
+    for pairs in rectangles:
+        model.add_no_overlap_2d([time for time, _ in pairs], [place for _, place in pairs])
+    model.minimize(sum(total))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = 20.0
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.INFEASIBLE):
+        raise RuntimeError("the reference model is undecided")
+    return round(solver.objective_value) if status == cp_model.OPTIMAL else None
+
+
+def least_together(problem: SeveralProblem) -> int | None:
+    """Return the cost of all buffers in the cheapest single memory that has room for them; None if none has."""
+    costs = []
+    for index, memory in enumerate(problem.memories):
+        own = [costs[index] for costs in problem.costs]
+        if None not in own and solve(problem.buffers, capacity=memory.size_bytes).height <= memory.size_bytes:
+            costs.append(sum(cost or 0 for cost in own))
+    return min(costs, default=None)
+
+
+def compare(seed: int) -> tuple[str, str | None]:
+    """Return how the result of a seed was proven, and a disagreement if there is one."""
+    problem = random_problem(seed)
+    result, expected = solve_several(problem), least_cost(problem)
+    if isinstance(result, NoChoice):
+        agrees = result.proven and expected is None
+        return "nothing fits", None if agrees else f"seed {seed}: nothing found, {expected} expected"
+    require_valid_choice(problem, result)
+    together = least_together(problem)
+    if result.cost != expected or not result.optimal:
+        return result.proof, f"seed {seed}: cost {result.cost} ({result.proof}), {expected} expected"
+    if together is not None and together < result.cost:
+        return result.proof, f"seed {seed}: cost {result.cost}, {together} in a single memory"
+    return result.proof, None
+
+
+def main() -> int:
+    """Print the counts and the disagreements."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    proofs: Counter[str] = Counter()
+    disagreements = []
+    for seed in range(given.seed, given.seed + given.count):
+        proof, disagreement = compare(seed)
+        proofs[proof] += 1
+        disagreements += [] if disagreement is None else [disagreement]
+    print(f"{given.count} problems: {', '.join(f'{count} {proof}' for proof, count in sorted(proofs.items()))}")
+    print(*disagreements or ["no disagreement"], sep="\n")
+    return 1 if disagreements else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

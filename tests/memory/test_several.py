@@ -1,0 +1,136 @@
+"""Buffers in several memories: the cheapest choice that has layouts, and what the checker accepts."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetool.errors import InternalError
+from edgetool.memory.checker import require_valid_choice
+from edgetool.memory.layout.solve import solve
+from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime, Memory, SeveralLayout, SeveralProblem
+from edgetool.memory.several import NoChoice, relax, solve_several
+
+# At most 4 units are live at once, and no layout is lower than 5.
+KNOT = ((0, 0, 3), (0, 2, 1), (1, 1, 2), (1, 3, 1), (2, 4, 1), (3, 3, 2), (4, 4, 3))
+
+
+def buffer(first: int, last: int, size: int, alignment: int = 1) -> Buffer:
+    return Buffer(0, -1, f"{first}-{last}", size, Lifetime(first, last), alignment=alignment, granule=1)
+
+
+def problem(sizes: dict[str, int], *rows: tuple[tuple[int, int, int], tuple[int | None, ...]]) -> SeveralProblem:
+    """A problem with memories of these sizes, and rows of a buffer and its costs."""
+    memories = tuple(Memory(name, size) for name, size in sizes.items())
+    buffers = LayoutProblem(tuple(buffer(*what) for what, _ in rows))
+    return SeveralProblem(buffers, memories, tuple(costs for _, costs in rows))
+
+
+def solved(given: SeveralProblem) -> SeveralLayout:
+    result = solve_several(given)
+    assert isinstance(result, SeveralLayout)
+    return require_valid_choice(given, result)
+
+
+def test_what_saves_most_is_in_the_fast_memory() -> None:
+    rows = (((0, 1, 8), (0, 80)), ((1, 2, 8), (0, 20)), ((2, 3, 8), (0, 50)))
+    result = solved(problem({"fast": 8, "slow": 100}, *rows))
+    assert (result.memories, result.cost, result.proof) == ((0, 1, 0), 20, "bound met")
+
+
+def test_a_buffer_stays_where_it_can_be() -> None:
+    result = solved(problem({"fast": 8, "slow": 8}, ((0, 0, 4), (None, 7)), ((0, 0, 4), (1, None))))
+    assert (result.memories, result.cost) == ((1, 0), 8)
+    nowhere = solve_several(problem({"fast": 8}, ((0, 0, 4), (None,))))
+    assert nowhere == NoChoice(proven=True)
+
+
+def test_sums_that_fit_without_a_layout_that_does_are_excluded_with_a_proof() -> None:
+    rows = tuple((what, (0, what[2])) for what in KNOT)
+    result = solved(problem({"fast": 4, "slow": 100}, *rows))
+    assert (result.cost, result.lower_bound, result.proof) == (1, 1, "search exhausted")
+    assert relax(problem({"fast": 4, "slow": 100}, *rows), [4, 100]).bound == 0
+    assert solve_several(problem({"fast": 4}, *((what, (0,)) for what in KNOT))) == NoChoice(proven=True)
+    assert solved(problem({"fast": 5, "slow": 100}, *rows)).cost == 0
+
+
+def test_a_stopped_search_returns_what_fits_with_its_gap() -> None:
+    rows = tuple((what, (0, what[2])) for what in KNOT)
+    several = problem({"fast": 4, "slow": 100}, *rows)
+    result = solve_several(several, Effort(stop=lambda: True))
+    assert isinstance(result, SeveralLayout)
+    require_valid_choice(several, result)
+    assert result.cost >= 1 > result.lower_bound == 0
+    assert result.proof == "none"
+
+
+def brute_force(given: SeveralProblem) -> int | None:
+    """The cost of the cheapest choice, of all."""
+    costs = []
+    for choice in product(range(len(given.memories)), repeat=len(given.costs)):
+        own = [costs[memory] for costs, memory in zip(given.costs, choice, strict=True)]
+        if None in own:
+            continue
+        parts = [
+            LayoutProblem(tuple(b for b, memory in zip(given.buffers.buffers, choice, strict=True) if memory == number))
+            for number in range(len(given.memories))
+        ]
+        heights = [solve(part).height for part in parts]
+        if all(height <= memory.size_bytes for height, memory in zip(heights, given.memories, strict=True)):
+            costs.append(sum(cost or 0 for cost in own))
+    return min(costs, default=None)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> SeveralProblem:
+    count, memories = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    rows = []
+    for _ in range(count):
+        first = draw(st.integers(0, 4))
+        last = min(4, first + draw(st.integers(0, 3)))
+        size, alignment = draw(st.integers(0, 8)), draw(st.sampled_from((1, 1, 2, 4)))
+        costs = tuple(draw(st.one_of(st.none(), st.integers(0, 30))) for _ in range(memories))
+        rows.append((buffer(first, last, size, alignment), costs))
+    sizes = tuple(Memory(f"m{number}", draw(st.integers(0, 16))) for number in range(memories))
+    return SeveralProblem(LayoutProblem(tuple(item for item, _ in rows)), sizes, tuple(costs for _, costs in rows))
+
+
+@given(problems())
+def test_no_choice_is_cheaper(given: SeveralProblem) -> None:
+    result, expected = solve_several(given), brute_force(given)
+    if isinstance(result, NoChoice):
+        assert (result.proven, expected) == (True, None)
+    else:
+        require_valid_choice(given, result)
+        assert (result.cost, result.optimal) == (expected, True)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="needs the extra 'cp-sat'")
+@pytest.mark.parametrize("start", range(0, 60, 20))
+def test_cp_sat_agrees(start: int) -> None:
+    from benchmarks.several_soundness import compare
+
+    assert [what for _, what in map(compare, range(start, start + 20)) if what is not None] == []
+
+
+def test_the_checker_refuses_wrong_placements() -> None:
+    several = problem({"fast": 8, "slow": 8}, ((0, 0, 4), (0, 7)), ((0, 0, 4), (1, None)))
+    right = solved(several)
+    assert right.memories == (0, 0)
+    for wrong, reported in (
+        (replace(right, memories=(0, 1)), "cannot be in its memory"),
+        (replace(right, cost=2), "the cost is 1, not 2"),
+        (replace(right, lower_bound=2), "with the bound 2"),
+        (replace(right, offsets=(0, 0)), "overlap"),
+        (replace(right, heights=(4, 0)), "height"),
+    ):
+        with pytest.raises(InternalError, match=reported):
+            require_valid_choice(several, wrong)
+    small = replace(several, memories=(Memory("fast", 4), Memory("slow", 8)))
+    with pytest.raises(InternalError, match="fast is too small"):
+        require_valid_choice(small, right)
