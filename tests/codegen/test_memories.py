@@ -5,6 +5,8 @@ To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/codegen
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import re
 import shutil
 import subprocess
@@ -17,6 +19,11 @@ from edgetool.codegen.header import header, incbin_source, model_data
 from edgetool.codegen.memories import linker_script, memories_of, model_section
 from edgetool.codegen.spec import PlacedSpec
 from edgetool.execute.cores import MACHINES
+from edgetool.memory.account import account_separate
+from edgetool.memory.planner import PlanRequest, plan_memory
+from edgetool.pipeline.source import open_tflite
+from edgetool.target.load import load_target
+from edgetool.target.platform import platform_of
 from tests.codegen.boards import EXAMPLE
 from tests.codegen.c_compilers import TFLM_API, compile_in
 from tests.codegen.emitted import build, compile_cpp, write
@@ -174,3 +181,35 @@ def test_a_linker_puts_each_part_into_its_memory(tmp_path: Path) -> None:
     # What the firmware's file contains does not grow by the arenas.
     subprocess.run(["arm-none-eabi-objcopy", "-O", "ihex", "program.elf", "program.hex"], cwd=tmp_path, check=True)
     assert ":020000042100" not in (tmp_path / "program.hex").read_text()
+
+
+# Emitted firmware that ran on an emulated board; the first lines of the file state how.
+MEASURED = Path(__file__).with_name("placed_runners.csv")
+
+
+def measured() -> list[dict[str, str]]:
+    lines = [line for line in MEASURED.read_text(encoding="ascii").splitlines() if not line.startswith("#")]
+    return list(csv.DictReader(lines))
+
+
+def test_emitted_firmware_ran_with_its_sizes_and_not_with_less() -> None:
+    rows = measured()
+    assert len(rows) >= 150
+    assert {(row["runs"], row["head_16_less"], row["tail_16_less"]) for row in rows} == {("yes", "no", "no")}
+
+
+@pytest.mark.parametrize("kernels", ["reference", "cmsis-nn"])
+def test_todays_sizes_are_those_that_ran(kernels: str, shared: Path) -> None:
+    target = load_target("cortex-m7").with_overrides(kernels=kernels)
+    for row in measured():
+        path = shared / "data" / "models" / row["model"]
+        if row["kernels"] != kernels or path.stat().st_size > 200_000:
+            continue
+        source = open_tflite(path)
+        assert source.sha256 == row["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        offsets = plan_memory(source.model, platform_of(target), PlanRequest(file_plan="only")).offsets
+        separate = account_separate(source.model, platform_of(target), offsets=offsets)
+        assert (str(separate.head_arena_bytes), str(separate.tail_arena_bytes)) == (
+            row["head_bytes"],
+            row["tail_bytes"],
+        ), row["model"]
