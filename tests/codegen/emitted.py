@@ -44,7 +44,7 @@ def write(directory: Path, *programs: ProgramSpec) -> list[str]:
     """Write the files of these programs, without a main.cc; returns their names in C."""
     names = [c_names.model_identifier(spec.header.name) for spec in programs]
     for spec, name in zip(programs, names, strict=True):
-        source, interface = model_data(spec.header.name, BLOB, model_section(spec.header))
+        source, interface = model_data(spec.header.name, BLOB, model_section(spec.header.places))
         texts = {
             f"{name}.h": header(spec.header),
             f"{name}_model.c": source,
@@ -54,7 +54,7 @@ def write(directory: Path, *programs: ProgramSpec) -> list[str]:
             f"{name}_runner.cc": runner_source(spec),
         }
         if spec.header.places:
-            texts[f"{name}_memories.ld"] = linker_script(spec.header)
+            texts[f"{name}_memories.ld"] = linker_script(spec.header.name, spec.header.tool_version, spec.header.places)
         for file, text in texts.items():
             (directory / file).write_text(text, encoding="ascii", newline="")
     if any(spec.shared_arena == "joint" for spec in programs):

@@ -35,7 +35,7 @@ from tests.codegen.program_specs import COPIED_PROGRAM, PLACED_PROGRAM
 @pytest.mark.parametrize("spec", [PLACED, COPIED], ids=lambda spec: spec.name)
 def test_golden(spec: object) -> None:
     assert isinstance(spec, type(PLACED))
-    check_golden(f"{spec.name}_memories.ld", linker_script(spec))
+    check_golden(f"{spec.name}_memories.ld", linker_script(spec.name, spec.tool_version, spec.places))
 
 
 def test_memories_have_distinct_words() -> None:
@@ -47,9 +47,9 @@ def test_memories_have_distinct_words() -> None:
 
 
 def test_only_a_model_outside_the_default_flash_has_a_section() -> None:
-    assert model_section(KWS) is None
-    assert model_section(COPIED) is None
-    section = model_section(PLACED)
+    assert model_section(KWS.places) is None
+    assert model_section(COPIED.places) is None
+    section = model_section(PLACED.places)
     assert section == ".rodata.edgetool_qspi"
     assert section not in model_data("placed", BLOB)[0]
     assert f'section("{section}")' in model_data("placed", BLOB, section)[0]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.codegen import c_names
-from edgetool.codegen.spec import SharedArenaSpec
+from edgetool.codegen.spec import PlacedSpec, SharedArenaSpec
 from edgetool.codegen.tflm.arena import arena_header, arena_source
 from tests.codegen.c_compilers import CPP_MATRIX, MATRIX, compile_in, over_compilers
 from tests.codegen.emitted import build, compile_cpp, write
@@ -42,7 +42,16 @@ OPEN = replace(
 HOSTILE = replace(
     JOINT, name="*/\n#error ??/ \\", tool_version='0"; int x; //', programs=(HOSTILE_PROGRAM, STATE_PROGRAM)
 )
-ALL = {"joint": JOINT, "open": OPEN, "hostile": HOSTILE}
+SPLIT = replace(
+    JOINT,
+    name="split",
+    places=(
+        PlacedSpec("head", "dtcm", 131072, 16000),
+        PlacedSpec("tail", "sdram", 1 << 23, 14000, 0xC0000000),
+        PlacedSpec("models", "qspi", 1 << 24, 530),
+    ),
+)
+ALL = {"joint": JOINT, "open": OPEN, "hostile": HOSTILE, "split": SPLIT}
 
 
 def put(directory: Path, spec: SharedArenaSpec) -> str:
@@ -53,7 +62,7 @@ def put(directory: Path, spec: SharedArenaSpec) -> str:
     return name
 
 
-@pytest.mark.parametrize("name", ["joint", "open"])
+@pytest.mark.parametrize("name", ["joint", "open", "split"])
 @pytest.mark.parametrize(("suffix", "emit"), [("h", arena_header), ("cc", arena_source)], ids=["h", "cc"])
 def test_golden(name: str, suffix: str, emit: Callable[[SharedArenaSpec], str]) -> None:
     check_golden(f"{name}_arena.{suffix}", emit(ALL[name]))
@@ -100,6 +109,30 @@ int main()
 def test_there_is_one_allocator(tmp_path: Path) -> None:
     put(tmp_path, JOINT)
     (tmp_path / "test.cc").write_text(TEST)
+    assert subprocess.run([build(tmp_path, [], "test.cc")], check=False, timeout=60).returncode == 0
+
+
+SPLIT_TEST = """\
+#include "fake.h"
+#include "split_arena.h"
+
+int main()
+{
+    fake.least_arena = SPLIT_TAIL_BYTES + 1;
+    if (split_arena_allocator() != nullptr || fake.tail != nullptr) return 1;
+    fake.least_arena = SPLIT_TAIL_BYTES;
+    tflite::MicroAllocator *const allocator = split_arena_allocator();
+    if (allocator == nullptr || fake.arena_bytes != SPLIT_HEAD_BYTES || fake.tail_bytes != SPLIT_TAIL_BYTES) return 2;
+    return split_arena_allocator() == allocator ? 0 : 3;
+}
+"""
+
+
+def test_two_arenas_have_one_allocator(tmp_path: Path) -> None:
+    put(tmp_path, SPLIT)
+    (tmp_path / "joint_arena.h").write_text("")
+    (tmp_path / "joint_arena.cc").write_text('#include "split_arena.cc"\n')
+    (tmp_path / "test.cc").write_text(SPLIT_TEST)
     assert subprocess.run([build(tmp_path, [], "test.cc")], check=False, timeout=60).returncode == 0
 
 

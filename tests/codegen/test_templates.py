@@ -25,7 +25,7 @@ from edgetool.errors import InternalError
 from edgetool.execute.cores import BARE
 from edgetool.model.types import DType
 from tests.codegen.c_compilers import TFLM_API
-from tests.codegen.header_specs import ALL, BLOB
+from tests.codegen.header_specs import ALL, BLOB, PLACED
 from tests.codegen.native import models as native_models
 from tests.codegen.native.row_plans import row_texts, stream_texts
 from tests.codegen.native.stream_models import spotter
@@ -94,7 +94,7 @@ BEFORE = {
     '#include "edgetool_rows.h"\n#undef my_model_tables\n'
     "#if MY_ROWWISE\nextern const edgetool_row_tables my_model_tables;\n"
     "#else\nextern const edgetool_program my_model_tables;\n#endif\n",
-    "tflm/arena.cc": "static uint8_t my_arena_arena[64];\n",
+    "tflm/arena.cc": "static uint8_t my_arena_arena[64], my_arena_head[64], my_arena_tail[64];\n",
     "tflm/arena_array.cc": '#include "limit_macros.h"\n#define MY_MODEL_ARENA_BYTES 64\n'
     "#define MY_MODEL_MY_ARRAY_BYTES 64\n"
     "#define MY_MODEL_ARENA_LOWER_BOUND_BYTES 64\n#define MY_MODEL_ARENA_ALIGNMENT 16\n",
@@ -209,8 +209,8 @@ def generated() -> Iterator[str]:
     for head in ALL.values():
         yield header(head)
         if head.places:
-            yield linker_script(head)
-            yield model_data(head.name, BLOB, model_section(head))[0]
+            yield linker_script(head.name, head.tool_version, head.places)
+            yield model_data(head.name, BLOB, model_section(head.places))[0]
         if head.buffers is not None:
             yield buffers_source(head)
     for spec in (*ALL_PROGRAMS.values(), EVERY_TYPE_PROGRAM):
@@ -221,6 +221,7 @@ def generated() -> Iterator[str]:
             yield profile_source(replace(spec, header=replace(spec.header, target=target)))
     for bound in (False, True):
         arena = SharedArenaSpec("joint", "0.1.0", (STATE_PROGRAM,), 4096, bound, 4000, 96)
+        yield arena_source(replace(arena, places=PLACED.places[:2]))
         yield from (arena_header(arena), arena_source(arena), cmake_lists(arena))
     for name in native_models.MODELS:
         yield from native_models.texts(name).values()

@@ -91,7 +91,7 @@ def test_the_document_has_the_arena_beside_the_reports(tmp_path: Path) -> None:
         list(shared)
         == (
             "name bytes used_bytes head_bytes tail_bytes is_lower_bound fits separate_bytes order best_order "
-            "best_order_bytes models findings"
+            "best_order_bytes models findings places placements"
         ).split()
     )
     assert shared["name"] == "both"

@@ -11,14 +11,14 @@ from edgetool.convert.request import ConvertRequest
 from edgetool.errors import TargetError, UnsupportedModelError, UsageError
 from edgetool.gate.limits import ModelLimits
 from edgetool.gate.messages import usage
-from edgetool.memory.account import account_separate
+from edgetool.memory.account import Tenant, account_separate, account_shared_separate
 from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.pipeline import fit
 from edgetool.pipeline.check import CheckRequest, check_models
 from edgetool.pipeline.convert import convert_file
-from edgetool.pipeline.emit import emit_files
+from edgetool.pipeline.emit import emit_files, emit_shared
 from edgetool.pipeline.firmware import FirmwareRequest, Project
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.reporting import Described
@@ -303,3 +303,54 @@ def test_fit_names_the_places_of_an_arena_that_fits_only_in_two(path: Path, monk
     assert boards[small.name].place == "head=axi-sram,tail=dtcm,model=flash"
     assert "fits in several memories: head in axi-sram, tail in dtcm, model in flash" in boards[small.name].reasons
     assert boards["tiny"].place is None
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("pair")
+    paths = [folder / "one.tflite", folder / "two.tflite"]
+    for file, name in zip(paths, (NAME, "convolutions-int8"), strict=True):
+        file.write_bytes(write_model(MODELS[name]()))
+    return paths
+
+
+def test_models_share_two_arenas(pair: list[Path], tmp_path: Path) -> None:
+    emitted = emit_shared(pair, BOARD, output=tmp_path / "out", place="head=dtcm,tail=d3-sram")
+    models = [read_model(path.read_bytes()) for path in pair]
+    account = account_shared_separate([Tenant(model) for model in models], platform_of(BOARD))
+    sizes = {item.part: item.bytes for item in emitted.arena.places}
+    assert sizes == {
+        "head": account.head_arena_bytes,
+        "tail": account.tail_arena_bytes,
+        "model": sum(path.stat().st_size for path in pair),
+    }
+    text = (tmp_path / "out" / "shared_arena.h").read_text()
+    assert f"#define SHARED_HEAD_BYTES {sizes['head']}\n" in text
+    assert f"#define SHARED_TAIL_BYTES {sizes['tail']}\n" in text
+    assert "SHARED_ARENA_BYTES" not in text
+    assert {file.name for file in emitted.files} == {file.name for file in (tmp_path / "out").iterdir()}
+    assert "shared_memories.ld" in {file.name for file in emitted.files}
+    assert emitted.arena.fits
+
+
+def test_shared_arenas_are_as_large_as_the_largest_head_and_all_tails(pair: list[Path]) -> None:
+    tenants = [Tenant(read_model(path.read_bytes())) for path in pair]
+    one, two = (account_separate(tenant.model, platform_of(BOARD)) for tenant in tenants)
+    both = account_shared_separate(tenants, platform_of(BOARD))
+    assert both.head_arena_bytes == max(one.head_arena_bytes, two.head_arena_bytes)
+    # The allocators exist once.
+    assert one.tail_arena_bytes < both.tail_arena_bytes < one.tail_arena_bytes + two.tail_arena_bytes
+
+
+def test_shared_arenas_that_do_not_fit_are_reported(pair: list[Path], tmp_path: Path) -> None:
+    place = "head=dtcm,tail=d3-sram"
+    emitted = emit_shared(pair, board_with(d3_sram=16), output=tmp_path / "out", place=place)
+    assert emitted.arena.fits is False
+    assert [item.rule for item in emitted.arena.findings if item.level == "error"] == ["memory-too-small"]
+
+
+def test_shared_arenas_refuse_copies_and_a_place_without_a_target(pair: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not copied to RAM"):
+        emit_shared(pair, BOARD, output=tmp_path / "out", place="head=dtcm,tail=dtcm,model=axi-sram")
+    with pytest.raises(UsageError, match="memories of a target"):
+        emit_shared(pair, None, output=tmp_path / "out", place="auto")

@@ -25,7 +25,7 @@ from edgetool.cli.options import (
 )
 from edgetool.cli.output import deliver, duration, fact, grouped, notice, print_lines, printable, size_with_unit, table
 from edgetool.cli.settings import implicit_inputs
-from edgetool.cli.view import TOO_LARGE, Summary, finding_lines
+from edgetool.cli.view import TOO_LARGE, Summary, finding_lines, placed_facts
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def shared_arena_view(arena: SharedArenaInfo, reports: Sequence[Report]) -> list
     where = f" on {printable(target.board or target.core)} ({target.kernels} kernels)" if target is not None else ""
     title = f"{len(reports)} models in one arena, {arena.name}{where}"
     lines = [click.style(title, bold=True), "", *_fits(arena), *_size(arena, reports)]
+    lines += placed_facts(arena.places, arena.placements, is_lower_bound=arena.is_lower_bound)
     header = ("model", "head", "adds to the tail", "model size", "inference")
     rows = [
         (
@@ -86,7 +87,8 @@ def shared_verdict(arena: SharedArenaInfo, reports: Sequence[Report]) -> Summary
 def _fits(arena: SharedArenaInfo) -> list[str]:
     if arena.fits is None:
         return []
-    text, color = ("yes", "green") if arena.fits else ("no: the arena is too large", "red")
+    why = "a memory is too small" if arena.places else "the arena is too large"
+    text, color = ("yes", "green") if arena.fits else (f"no: {why}", "red")
     return fact("Fits", text, style={"fg": color, "bold": True})
 
 
@@ -95,7 +97,7 @@ def _size(arena: SharedArenaInfo, reports: Sequence[Report]) -> list[str]:
         return fact("Arena", "unknown without a target (--target)")
     memory = reports[0].memory
     region = ""
-    if memory is not None and memory.sram_bytes is not None:
+    if memory is not None and memory.sram_bytes is not None and not arena.places:
         region = f" of {size_with_unit(memory.sram_bytes)} in {printable(memory.region or 'SRAM')}"
     lines = fact("Arena", f"{'at least ' if arena.is_lower_bound else ''}{size_with_unit(arena.bytes)}{region}")
     text = f"largest head {grouped(arena.head_bytes, 'B')} + tails {grouped(arena.tail_bytes, 'B')}"
@@ -212,6 +214,7 @@ def command(
             name=name,
             request=request,
             arena_style=arena_style,
+            place=place,
             custom_operators=custom_operators,
             force=force,
         )

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
         MemoryInfo,
         OperatorInfo,
         OutputQuality,
+        PlacedInfo,
+        PlacementInfo,
         PlanInfo,
         QuantizationInfo,
         Report,
@@ -395,28 +397,31 @@ def arena_facts(
 
 
 def places_facts(report: Report) -> list[str]:
-    """Show the bytes of each part in the memory that the user chose, with the size of that memory."""
+    """Show the bytes of each part in its memory, and how the placement compares with others."""
+    is_lower_bound = report.arena is not None and report.arena.is_lower_bound
+    return placed_facts(report.places, report.placements, is_lower_bound=is_lower_bound)
+
+
+def placed_facts(
+    places: Sequence[PlacedInfo], placements: Sequence[PlacementInfo], *, is_lower_bound: bool
+) -> list[str]:
+    """Show the bytes of each part in its memory, the time there, and the best other placement."""
     lines: list[str] = []
-    for item in report.places:
-        bound = "at least " if item.part != "model" and report.arena is not None and report.arena.is_lower_bound else ""
+    for item in places:
+        bound = "at least " if item.part in ("head", "tail") and is_lower_bound else ""
         text = f"{item.part} {bound}{item.bytes:,} B of {item.memory_bytes:,} B in {printable(item.memory)}"
         lines += fact("" if lines else "Places", text, style={"fg": "red"} if item.fits is False else None)
-    return [*lines, *_placement_facts(report)]
-
-
-def _placement_facts(report: Report) -> list[str]:
-    """Show the time of the chosen places, and that of the best others."""
-    if not report.placements:
-        return []
-    chosen, *others = report.placements
-    lines = fact("", "times are not compared: the profile lacks the speeds of these memories")
-    if chosen.latency_ms is not None:
-        lines = fact("", f"time {duration(chosen.latency_ms.value)}")
-    for item in others[:1]:
-        time = "" if item.latency_ms is None else f", {duration(item.latency_ms.value)}"
-        model = "" if item.model in (None, chosen.model) else f", model in {printable(item.model or '')}"
-        text = f"next best: head in {printable(item.head)}, tail in {printable(item.tail)}{model}{time}"
-        lines += fact("", text)
+    if not placements:
+        return lines
+    chosen, *others = placements
+    if chosen.latency_ms is None:
+        lines += fact("", "times are not compared: the profile lacks the speeds of these memories")
+    else:
+        lines += fact("", f"time {duration(chosen.latency_ms.value)}")
+    for other in others[:1]:
+        time = "" if other.latency_ms is None else f", {duration(other.latency_ms.value)}"
+        model = "" if other.model in (None, chosen.model) else f", model in {printable(other.model or '')}"
+        lines += fact("", f"next best: head in {printable(other.head)}, tail in {printable(other.tail)}{model}{time}")
     return lines
 
 

@@ -21,7 +21,7 @@ from edgetool import errors
 from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.c_names import comment, comment_text, defines
 from edgetool.codegen.memories import memories_of
-from edgetool.codegen.spec import ARENA_ALIGNMENT, BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, TensorSpec
+from edgetool.codegen.spec import ARENA_ALIGNMENT, BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, PlacedSpec, TensorSpec
 from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.figure import Figure
 
@@ -120,6 +120,20 @@ def limited(target: HeaderTarget, in_sram: tuple[str, str], in_flash: tuple[str,
     )
 
 
+def limited_places(places: Sequence[PlacedSpec]) -> tuple[Limited, ...]:
+    """Return the memories of parts that are placed."""
+    return tuple(
+        Limited(memory.word, comment_text(memory.name), memory.size_bytes, memory.contents, memory.macro)
+        for memory in memories_of(places)
+    )
+
+
+def held_bytes(macro: str, places: Sequence[PlacedSpec]) -> str:
+    """Return a macro for what each memory holds."""
+    sums = defines(*((f"{macro}_{memory.macro}", memory.sum_of(macro)) for memory in memories_of(places)))
+    return comment(["What each memory holds, in bytes."]) + sums
+
+
 def target_memory(macro: str, memories: Sequence[Limited]) -> str:
     """Return the sizes of the target's memories."""
     if all(memory.size_bytes is None for memory in memories):
@@ -195,10 +209,7 @@ def _check(macro: str, subject: str, size: str, limit: str, limit_name: str) -> 
 def _memories(spec: HeaderSpec) -> tuple[Limited, ...]:
     """Return the memories that limit the model."""
     if spec.places:
-        return tuple(
-            Limited(memory.word, comment_text(memory.name), memory.size_bytes, memory.contents, memory.macro)
-            for memory in memories_of(spec.places)
-        )
+        return limited_places(spec.places)
     if spec.buffers is not None:
         in_sram = ("buffers", "BUFFERS_BYTES")
     else:
@@ -248,8 +259,7 @@ def _two_arenas(spec: HeaderSpec, macro: str) -> str:
             (f"{macro}_ARENA_CORE", f'"{comment_text(target.core)}"'),
             (f"{macro}_ARENA_KERNELS", f'"{comment_text(target.kernels)}"'),
         )
-        + comment(["What each memory holds, in bytes."])
-        + defines(*((f"{macro}_{memory.macro}", memory.sum_of(macro)) for memory in memories_of(spec.places)))
+        + held_bytes(macro, spec.places)
     )
 
 

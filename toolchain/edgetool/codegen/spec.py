@@ -189,7 +189,8 @@ class PlacedSpec:
     """A part of the model in a memory of its own: an arena, or the data of the model.
 
     Attributes:
-        part: "head", "tail", "model", or "model copy" if the firmware copies the model to RAM at its start.
+        part: "head", "tail", "model" ("models" of a shared arena), or "model copy" if the firmware copies the model to
+            RAM at its start.
         memory: The name of the memory, any text.
         memory_bytes: Its size.
         size_bytes: The bytes of the part.
@@ -345,6 +346,7 @@ class SharedArenaSpec:
         arena_is_lower_bound: As in HeaderSpec.
         head_bytes: The size of the largest head.
         tail_bytes: The size of the tails of all models together.
+        places: Head, tail and models in memories of their own, instead of an arena; or nothing.
     """
 
     name: str
@@ -354,6 +356,7 @@ class SharedArenaSpec:
     arena_is_lower_bound: bool
     head_bytes: int
     tail_bytes: int
+    places: tuple[PlacedSpec, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.programs:

@@ -794,12 +794,52 @@ def account_shared(
     return SharedAccount(parts, peak, peak_model, best, _stacked(account, best)[1].bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class SharedSeparateAccount:
+    """The two arenas of models that share them, initialized in the order of `parts`."""
+
+    parts: tuple[TenantUsage, ...]
+    head_arena_bytes: int
+    tail_arena_bytes: int
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether some operator of some model is not accounted for."""
+        return any(part.unaccounted for part in self.parts)
+
+
+def account_shared_separate(
+    tenants: Sequence[Tenant], platform: Platform, *, custom: Mapping[str, OperatorEntry] | None = None
+) -> SharedSeparateAccount:
+    """Return the account of these models, initialized in this order, with head and tail in separate arenas.
+
+    The head is that of the model with the highest moment, and the tails follow each other. custom, and the errors: as
+    for account_shared.
+    """
+    if not tenants:
+        raise ValueError("no model")
+    parts, head_bytes, preceding_bytes = [], 0, 0
+    for tenant in tenants:
+        shifted_bytes = _shifted(preceding_bytes)
+        prepared = prepare(tenant.model, platform, custom=custom, preceding_bytes=shifted_bytes, separate=True)
+        single = account_plan(prepared, tenant.offsets)
+        head_bytes = max(head_bytes, *(peak.head_bytes for peak in single.peaks))
+        parts.append(TenantUsage(single.head_bytes, single.tail_bytes - shifted_bytes, single.unaccounted))
+        preceding_bytes += single.tail_bytes - shifted_bytes
+    return SharedSeparateAccount(tuple(parts), aligned(head_bytes), aligned(preceding_bytes))
+
+
+def _shifted(preceding_bytes: int) -> int:
+    """Return a small tail after which everything is aligned as after this one."""
+    return preceding_bytes and ARENA_ALIGNMENT + preceding_bytes % ARENA_ALIGNMENT
+
+
 def _stacked(account: _AccountFunction, order: Sequence[int]) -> tuple[tuple[TenantUsage, ...], Peak, int | None]:
     """Return the usages in this order, the moment that determines the arena, and the model at that moment."""
     parts, moments, preceding_bytes = [], list[tuple[Peak, int | None]](), 0
     for position in order:
         # Everything in an account shifts with the preceding tail, except for alignment to 16.
-        shifted_bytes = preceding_bytes and ARENA_ALIGNMENT + preceding_bytes % ARENA_ALIGNMENT
+        shifted_bytes = _shifted(preceding_bytes)
         single = account(position, shifted_bytes)
         peak = _transient(single)
         moments.append((replace(peak, tail_bytes=peak.tail_bytes + preceding_bytes - shifted_bytes), position))

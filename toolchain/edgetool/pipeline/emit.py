@@ -14,7 +14,8 @@ from typing import Literal
 from edgetool import __version__
 from edgetool.codegen.c_names import model_macro
 from edgetool.codegen.cmake.project import cmake_lists
-from edgetool.codegen.spec import ProgramSpec, SharedArenaSpec
+from edgetool.codegen.memories import linker_script, model_section
+from edgetool.codegen.spec import PlacedSpec, ProgramSpec, SharedArenaSpec
 from edgetool.codegen.tflm.arena import arena_header, arena_source
 from edgetool.codegen.tflm.runner import main_source
 from edgetool.errors import UnsupportedModelError, UsageError
@@ -36,13 +37,23 @@ from edgetool.pipeline.firmware import (
     model_files,
     name_findings,
     output_name,
+    placed_specs,
     program_files,
     program_spec,
     unknown_arena_findings,
     with_same_kernels,
 )
 from edgetool.pipeline.output import check_writable, write_files
-from edgetool.pipeline.places import check_places, exactly_placed, in_places, with_placed
+from edgetool.pipeline.places import (
+    Placed,
+    check_places,
+    exactly_placed,
+    in_places,
+    missing_findings,
+    shared_in_places,
+    unknown_sizes,
+    with_placed,
+)
 from edgetool.pipeline.planning import NO_PLAN, interruptible, plan_findings
 from edgetool.pipeline.reporting import finding_infos, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
@@ -69,11 +80,13 @@ class SharedArena:
         account: The account of the arena; None without a target.
         min_head_bytes: A lower bound on the head, which is known without a target, too.
         info: The description of the arena in the report.
+        placed: The memories of head, tail and models, if they are two arenas.
     """
 
     account: SharedAccount | None
     min_head_bytes: int
     info: SharedArenaInfo
+    placed: Placed | None = None
 
 
 def shared_arena(
@@ -98,6 +111,25 @@ def shared_arena(
         account = account_shared(tenants, platform_of(target), custom=custom)
     height = max(model.plan.layout.height for model in models)
     return SharedArena(account, height, _info(name, models, target, account, height))
+
+
+# What is said of a single arena.
+SINGLE_ARENA = frozenset({"shared-arena-too-large", "shared-arena-order", "models-too-large"})
+
+
+def _in_places(arena: SharedArena, placed: Placed, group: str) -> SharedArena:
+    """Return the arena as two, in their memories. Raises UnsupportedModelError if their sizes are unknown."""
+    if placed.is_lower_bound:
+        raise unknown_sizes(group)
+    findings = [item for item in arena.info.findings if item.rule not in SINGLE_ARENA]
+    info = replace(
+        arena.info,
+        fits=all(item.fits for item in placed.parts),
+        findings=(*findings, *finding_infos(tuple(missing_findings(placed)))),
+        places=placed.parts,
+        placements=placed.placements,
+    )
+    return replace(arena, info=info, placed=placed)
 
 
 def _refuse_state_in_head(model: SharedModel) -> None:
@@ -188,7 +220,9 @@ def _judge_arena(
 COMMON_FILES = ("main.cc", "CMakeLists.txt")
 
 
-def shared_names(group: str, names: Sequence[str], request: FirmwareRequest) -> tuple[str, ...]:
+def shared_names(
+    group: str, names: Sequence[str], request: FirmwareRequest, *, with_places: bool = False
+) -> tuple[str, ...]:
     """Return the names of all files.
 
     Raises UsageError if two models, or a model and the arena, would write the same file.
@@ -196,6 +230,7 @@ def shared_names(group: str, names: Sequence[str], request: FirmwareRequest) -> 
     owners: dict[str, str] = {}
     names_in_order: list[str] = []
     arena_files = [f"{group}_arena.h", *([f"{group}_arena.cc"] if request.has_program else [])]
+    arena_files += [f"{group}_memories.ld"] if with_places else []
     by_model = [(name, [file for file in firmware_names(name, request) if file not in COMMON_FILES]) for name in names]
     for owner, files in [*by_model, (group, arena_files)]:
         for file in files:
@@ -221,17 +256,25 @@ def shared_files(
     """
     files: dict[str, bytes] = {}
     programs = with_same_kernels([_program(arena.info.name, model, target, request, custom) for model in models])
+    places = () if arena.placed is None else _shared_specs(arena.placed)
     for model, program in zip(models, programs, strict=True):
-        files |= model_files(program.header, model.source.blob, request)
+        files |= model_files(program.header, model.source.blob, request, model_section(places))
         if request.has_program:
             files |= program_files(program, request)
-    spec = _arena_spec(arena, programs)
+    spec = replace(_arena_spec(arena, programs), places=places)
+    if places:
+        files[f"{spec.name}_memories.ld"] = linker_script(spec.name, spec.tool_version, places).encode("ascii")
     texts = {f"{spec.name}_arena.h": arena_header(spec, with_source=request.has_program)}
     if request.has_program:
         texts |= {f"{spec.name}_arena.cc": arena_source(spec), "main.cc": main_source(programs)}
     if request.project == "cmake":
         texts["CMakeLists.txt"] = cmake_lists(spec, data=request.data, profile=request.profile)
     return files | {file: text.encode("ascii") for file, text in texts.items()}
+
+
+def _shared_specs(placed: Placed) -> tuple[PlacedSpec, ...]:
+    """Return the parts of models that share two arenas."""
+    return tuple(replace(item, part="models") if item.part == "model" else item for item in placed_specs(placed))
 
 
 def _program(
@@ -411,6 +454,7 @@ def emit_shared(
     request: FirmwareRequest | None = None,
     arena_style: ArenaStyle = "offsets",
     sharing: Algorithm | None = None,
+    place: str | None = None,
     custom_operators: Path | None = None,
     force: bool = False,
 ) -> EmittedShared:
@@ -424,6 +468,8 @@ def emit_shared(
         request: Which files to write; by default a plain project. With project "header", the arena is only a header.
         arena_style: Must be "offsets".
         sharing: Must be None.
+        place: The memories of head, tail and models (target/places.py), or "auto"; by default, head and tail are one
+            arena.
         custom_operators: The user's description of the custom operators of all models.
         force: Whether to replace existing files.
 
@@ -442,6 +488,7 @@ def emit_shared(
         )
     request = request or FirmwareRequest()
     request.require_tflm()
+    check_places(place, target, PlanRequest())
     group = output_name(Path(DEFAULT_GROUP), name or DEFAULT_GROUP)
     names = [output_name(path, None) for path in paths]
     _refuse_same_names(group, names, paths)
@@ -451,7 +498,7 @@ def emit_shared(
     sources = [open_tflite(path) for path in paths]
     _refuse_same_models(sources, paths)
     in_place = _models_in_place(directory, names, paths)
-    expected = shared_names(group, names, request)
+    expected = shared_names(group, names, request, with_places=place is not None)
     check_writable(directory, tuple(file for file in expected if file not in in_place), force=force, inputs=inputs)
     customs = [_custom_of_model(custom, sources, position) for position in range(len(sources))]
     analyses = [
@@ -463,6 +510,9 @@ def emit_shared(
         for each, source, analysis in zip(names, sources, analyses, strict=True)
     ]
     arena = shared_arena(group, models, target, custom)
+    if target is not None and place is not None:
+        pairs = list(zip(sources, analyses, strict=True))
+        arena = _in_places(arena, shared_in_places(pairs, target, place, custom), group)
     contents = shared_files(arena, models, target, request, custom)
     written = {file: content for file, content in contents.items() if file not in in_place}
     files = write_files(directory, written, force=force, inputs=inputs)
@@ -471,6 +521,7 @@ def emit_shared(
         **request.as_options(),
         "shared_arena": group,
         "custom_operators": file_name(custom_operators),
+        "place": place,
     }
     reports = tuple(
         report(

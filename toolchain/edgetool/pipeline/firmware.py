@@ -13,7 +13,7 @@ from edgetool import __version__
 from edgetool.codegen.c_names import MAX_LENGTH, is_portable, is_system_name, model_identifier, model_macro
 from edgetool.codegen.cmake.project import cmake_lists
 from edgetool.codegen.header import buffers_source, header, incbin_source, model_data
-from edgetool.codegen.memories import linker_script, model_section
+from edgetool.codegen.memories import MODELS, linker_script, model_section
 from edgetool.codegen.spec import (
     BuffersSpec,
     Data,
@@ -295,12 +295,12 @@ def firmware_files(
     if shared is not None:
         spec = _with_buffers(spec, shared)
     if placed is not None:
-        spec = replace(spec, places=_placed_specs(placed))
-    files = model_files(spec, source.blob, request)
+        spec = replace(spec, places=placed_specs(placed))
+    files = model_files(spec, source.blob, request, model_section(spec.places))
     if shared is not None:
         files[f"{name}_buffers.c"] = buffers_source(spec).encode("ascii")
     if placed is not None:
-        files[f"{name}_memories.ld"] = linker_script(spec).encode("ascii")
+        files[f"{name}_memories.ld"] = linker_script(spec.name, spec.tool_version, spec.places).encode("ascii")
     if not request.has_program:
         return files
     program = program_spec(source, spec, target, custom)
@@ -320,9 +320,11 @@ def unknown_arena_findings(name: str, plan: Plan) -> tuple[Finding, ...]:
     return (Finding("arena-to-define", text),)
 
 
-def model_files(spec: HeaderSpec, blob: bytes, request: FirmwareRequest) -> dict[str, bytes]:
-    """Return the header and the data files of a model, by name."""
-    name, section = spec.name, model_section(spec)
+def model_files(
+    spec: HeaderSpec, blob: bytes, request: FirmwareRequest, section: str | None = None
+) -> dict[str, bytes]:
+    """Return the header and the data files of a model, by name; section: that of the data, None for the usual one."""
+    name = spec.name
     array, declaration = model_data(name, blob, section)
     files = {f"{name}.h": header(spec).encode("ascii"), f"{name}_model.h": declaration.encode("ascii")}
     if request.data == "array":
@@ -428,7 +430,7 @@ def _with_buffers(spec: HeaderSpec, buffers: SharedBuffers) -> HeaderSpec:
     )
 
 
-def _placed_specs(placed: Placed) -> tuple[PlacedSpec, ...]:
+def placed_specs(placed: Placed) -> tuple[PlacedSpec, ...]:
     """Return the parts of the model for its firmware; code is where the user's build puts it."""
     regions = {region.name: region for region in placed.target.regions}
     code = placed.target.code_region
@@ -439,7 +441,7 @@ def _placed_specs(placed: Placed) -> tuple[PlacedSpec, ...]:
             memory_bytes=item.memory_bytes,
             size_bytes=item.bytes,
             base_address=regions[item.memory].base_address,
-            is_default=item.part == "model" and code is not None and item.memory == code.name,
+            is_default=item.part in MODELS and code is not None and item.memory == code.name,
         )
         for item in placed.parts
         if item.part != "code"

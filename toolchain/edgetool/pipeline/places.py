@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from edgetool.errors import TargetError, UnsupportedModelError, UsageError
 from edgetool.figure import Figure
 from edgetool.finding import Finding
-from edgetool.memory.account import SeparateAccount, account_separate
+from edgetool.memory.account import Tenant, account_separate, account_shared_separate
 from edgetool.memory.planner import PlanRequest
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import operator_costs
@@ -19,9 +18,6 @@ from edgetool.report.document import Band, PlacedInfo, PlacementInfo, Report
 from edgetool.target.places import AUTO, OPTION, Places, possible_places, read_places
 from edgetool.target.platform import platform_of
 from edgetool.target.types import MemoryRegion, Target
-
-if TYPE_CHECKING:
-    from edgetool.estimate.latency import CountedOperator
 
 # The findings on a single arena, and on a model in the board's usual flash.
 REPLACED_RULES = frozenset({"arena-too-large", "model-too-large", "code-too-large"})
@@ -113,34 +109,77 @@ def in_places(
         UsageError: The text is not a placement.
         TargetError: The target has no such memory; or, for "auto", nothing fits.
     """
-    from edgetool.estimate.latency import count_operators  # not needed by most plans
+    from edgetool.estimate.latency import count_operators, estimate_model  # not needed by most plans
 
     model = source.model
     separate = account_separate(model, platform_of(target), offsets=analysis.plan.offsets, custom=custom)
     counted = count_operators(model, target, operator_costs(model, custom), custom)
-    others = [_candidate(source, analysis, target, each, separate, counted) for each in possible_places(target)]
-    others = sorted((item for item in others if not item.missing), key=lambda item: item.rank)
-    if place != AUTO:
-        best = _candidate(source, analysis, target, read_places(place, target), separate, counted)
-    elif others:
-        best = others[0]
-    else:
-        one_fits = analysis.fit is not None and analysis.fit.arena_fits and analysis.fit.model_fits
-        raise TargetError(
-            f"no placement has room for a head of {separate.head_arena_bytes:,} bytes, a tail of "
-            f"{separate.tail_arena_bytes:,} and a model of {len(source.blob):,}",
-            where=f"{OPTION} {AUTO}, {target.name}",
-            fix=f"omit {OPTION}: a single arena fits" if one_fits else "see 'edgetool fit' for other boards",
-        )
-    infos = [best.info, *(item.info for item in others if item.places != best.places)]
-    return Placed(
-        best.places,
-        best.places.on(target),
-        best.parts,
-        best.missing,
-        separate.account.is_lower_bound,
-        tuple(infos[: 1 + OTHERS_SHOWN]),
+    fit = analysis.fit
+    sizes = _Sizes(
+        separate.head_arena_bytes,
+        separate.tail_arena_bytes,
+        len(source.blob),
+        0 if fit is None else fit.exact_code_bytes,
+        is_exact=not separate.account.is_lower_bound,
     )
+    best, others = _best(
+        sizes,
+        target,
+        place,
+        lambda placed: estimate_model(model, placed, counted=counted).latency_ms,
+        one_fits=bool(fit is not None and fit.arena_fits and fit.model_fits),
+    )
+    return _placed(best, others, target, sizes)
+
+
+def shared_in_places(
+    models: Sequence[tuple[Source, Analysis]],
+    target: Target,
+    place: str,
+    custom: Mapping[str, OperatorEntry] | None = None,
+) -> Placed:
+    """Return the parts of models that share two arenas, in this order; the time is that of all their inferences.
+
+    The arguments and errors are those of in_places. Raises UsageError for a place of the models in RAM.
+    """
+    from edgetool.estimate.latency import count_operators, estimate_model
+
+    if place != AUTO and read_places(place, target).copies_model:
+        raise UsageError(
+            "models that share arenas are not copied to RAM", where=OPTION, fix="place them in a flash, or omit model"
+        )
+    tenants = [Tenant(source.model, analysis.plan.offsets) for source, analysis in models]
+    account = account_shared_separate(tenants, platform_of(target), custom=custom)
+    counted = [
+        count_operators(source.model, target, operator_costs(source.model, custom), custom) for source, _ in models
+    ]
+
+    def time_on(placed: Target) -> Figure | None:
+        times = [
+            estimate_model(source.model, placed, counted=counts).latency_ms
+            for (source, _), counts in zip(models, counted, strict=True)
+        ]
+        known = [time for time in times if time is not None]
+        if len(known) < len(times):
+            return None
+        value, low, high = (sum(getattr(time, name) for time in known) for name in ("value", "low", "high"))
+        return Figure(value, low, high, known[0].unit, known[0].basis)
+
+    sizes = _Sizes(
+        account.head_arena_bytes,
+        account.tail_arena_bytes,
+        sum(len(source.blob) for source, _ in models),
+        0,
+        is_exact=not account.is_lower_bound,
+    )
+    best, others = _best(sizes, target, place, time_on, one_fits=False)
+    return _placed(best, others, target, sizes)
+
+
+def _placed(best: _Candidate, others: Sequence[_Candidate], target: Target, sizes: _Sizes) -> Placed:
+    infos = [best.info, *(item.info for item in others if item.places != best.places)]
+    shown = tuple(infos[: 1 + OTHERS_SHOWN])
+    return Placed(best.places, best.places.on(target), best.parts, best.missing, not sizes.is_exact, shown)
 
 
 def check_places(place: str | None, target: Target | None, request: PlanRequest) -> None:
@@ -161,12 +200,17 @@ def check_places(place: str | None, target: Target | None, request: PlanRequest)
 def exactly_placed(placed: Placed, source: Source) -> Placed:
     """Return the places for a firmware, whose arenas need exact sizes. Raises UnsupportedModelError without these."""
     if placed.is_lower_bound:
-        raise UnsupportedModelError(
-            "the exact sizes of head and tail are unknown, so that they cannot be arenas of their own",
-            where=source.name,
-            fix=f"omit {OPTION}; 'edgetool plan' says what is unknown",
-        )
+        raise unknown_sizes(source.name)
     return placed
+
+
+def unknown_sizes(where: str) -> UnsupportedModelError:
+    """Return the error for arenas whose sizes are only lower bounds."""
+    return UnsupportedModelError(
+        "the exact sizes of head and tail are unknown, so that they cannot be arenas of their own",
+        where=where,
+        fix=f"omit {OPTION}; 'edgetool plan' says what is unknown",
+    )
 
 
 def with_placed(report: Report, placed: Placed | None) -> Report:
@@ -174,16 +218,50 @@ def with_placed(report: Report, placed: Placed | None) -> Report:
     return report if placed is None else replace(report, places=placed.parts, placements=placed.placements)
 
 
-def _candidate(
-    source: Source,
-    analysis: Analysis,
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """The bytes of each part. is_exact: whether those of head and tail are no lower bounds."""
+
+    head_bytes: int
+    tail_bytes: int
+    model_bytes: int
+    code_bytes: int
+    is_exact: bool
+
+
+def _best(
+    sizes: _Sizes,
     target: Target,
-    places: Places,
-    separate: SeparateAccount,
-    counted: Sequence[CountedOperator],
-) -> _Candidate:
-    is_exact = not separate.account.is_lower_bound
-    items = list(_items(source, analysis, target, places, separate))
+    place: str,
+    time_on: Callable[[Target], Figure | None],
+    *,
+    one_fits: bool,
+) -> tuple[_Candidate, list[_Candidate]]:
+    """Return the places that were asked for, and all in which everything fits, the best first.
+
+    Args:
+        sizes: The sizes of the parts.
+        target: The target.
+        place: As for in_places.
+        time_on: Returns the estimated time on a target with these places.
+        one_fits: Whether a single arena fits.
+    """
+    others = [_candidate(sizes, target, each, time_on) for each in possible_places(target)]
+    others = sorted((item for item in others if not item.missing), key=lambda item: item.rank)
+    if place != AUTO:
+        return _candidate(sizes, target, read_places(place, target), time_on), others
+    if others:
+        return others[0], others
+    raise TargetError(
+        f"no placement has room for a head of {sizes.head_bytes:,} bytes, a tail of {sizes.tail_bytes:,} and "
+        f"{sizes.model_bytes:,} of the model",
+        where=f"{OPTION} {AUTO}, {target.name}",
+        fix=f"omit {OPTION}: a single arena fits" if one_fits else "see 'edgetool fit' for other boards",
+    )
+
+
+def _candidate(sizes: _Sizes, target: Target, places: Places, time_on: Callable[[Target], Figure | None]) -> _Candidate:
+    items = list(_items(sizes, target, places))
     used: dict[str, int] = {}
     for _, region, size_bytes in items:
         used[region.name] = used.get(region.name, 0) + size_bytes
@@ -195,11 +273,11 @@ def _candidate(
             region.name,
             size_bytes,
             region.size_bytes,
-            False if missing[region.name] > 0 else None if region.name in arenas and not is_exact else True,
+            False if missing[region.name] > 0 else None if region.name in arenas and not sizes.is_exact else True,
         )
         for part, region, size_bytes in items
     )
-    time = _time(source, places.on(target), counted)
+    time = time_on(places.on(target))
     return _Candidate(
         places,
         parts,
@@ -209,25 +287,17 @@ def _candidate(
     )
 
 
-def _items(
-    source: Source, analysis: Analysis, target: Target, places: Places, separate: SeparateAccount
-) -> Iterator[tuple[str, MemoryRegion, int]]:
+def _items(sizes: _Sizes, target: Target, places: Places) -> Iterator[tuple[str, MemoryRegion, int]]:
     """Yield each part of PlacedInfo with its memory and its bytes."""
-    yield "head", places.head, separate.head_arena_bytes
-    yield "tail", places.tail, separate.tail_arena_bytes
+    yield "head", places.head, sizes.head_bytes
+    yield "tail", places.tail, sizes.tail_bytes
     stored = target.code_region if places.copies_model else places.model
     if places.copies_model and places.model is not None:
-        yield "model copy", places.model, len(source.blob)
+        yield "model copy", places.model, sizes.model_bytes
     if stored is not None:
-        yield "model", stored, len(source.blob)
-    if target.code_region is not None and analysis.fit is not None and analysis.fit.exact_code_bytes:
-        yield "code", target.code_region, analysis.fit.exact_code_bytes
-
-
-def _time(source: Source, target: Target, counted: Sequence[CountedOperator]) -> Figure | None:
-    from edgetool.estimate.latency import estimate_model
-
-    return estimate_model(source.model, target, counted=counted).latency_ms
+        yield "model", stored, sizes.model_bytes
+    if target.code_region is not None and sizes.code_bytes:
+        yield "code", target.code_region, sizes.code_bytes
 
 
 def _is_known(region: MemoryRegion) -> bool:
@@ -247,7 +317,19 @@ def _rank(places: Places, time: Figure | None) -> tuple[float, ...]:
 
 def _findings(placed: Placed, analysis: Analysis) -> Iterator[Finding]:
     """Yield the findings on memories that are too small, and on what the estimate lacks."""
+    yield from missing_findings(placed)
     target = placed.target
+    yield from _code_findings(placed, analysis)
+    if placed.places.tail.kind == "external-ram":
+        text = (
+            f"the tail is in {placed.places.tail.name}: kernels read the multipliers of their channels there, and the "
+            "estimate does not include the time that the core waits for them"
+        )
+        yield Finding("tail-in-external-ram", text, where=target.name)
+
+
+def missing_findings(placed: Placed) -> Iterator[Finding]:
+    """Yield an error for each memory that is too small."""
     sizes = {item.memory: item.memory_bytes for item in placed.parts}
     for name, count in placed.missing.items():
         parts = [item for item in placed.parts if item.memory == name]
@@ -257,14 +339,7 @@ def _findings(placed: Placed, analysis: Analysis) -> Iterator[Finding]:
             f"({' + '.join(f'{item.part} {item.bytes:,}' for item in parts)}"
             f"{', at least' if has_arena and placed.is_lower_bound else ''})"
         )
-        yield Finding("memory-too-small", text, where=target.name)
-    yield from _code_findings(placed, analysis)
-    if placed.places.tail.kind == "external-ram":
-        text = (
-            f"the tail is in {placed.places.tail.name}: kernels read the multipliers of their channels there, and the "
-            "estimate does not include the time that the core waits for them"
-        )
-        yield Finding("tail-in-external-ram", text, where=target.name)
+        yield Finding("memory-too-small", text, where=placed.target.name)
 
 
 def _code_findings(placed: Placed, analysis: Analysis) -> Iterator[Finding]:

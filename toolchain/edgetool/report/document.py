@@ -827,7 +827,8 @@ class SharedArenaInfo:
 
     fits: whether it fits in the target's region. separate_bytes: the sum of the arenas of the models without sharing.
     best_order needs best_order_bytes, the minimum over the orders that were tried; up to five models, all orders are
-    tried.
+    tried. places and placements: as for Report, if head and tail are arenas of their own; bytes is then still that of
+    a single arena.
     """
 
     name: str
@@ -843,3 +844,5 @@ class SharedArenaInfo:
     best_order_bytes: int | None
     models: tuple[SharedModelInfo, ...]
     findings: tuple[FindingInfo, ...] = ()
+    places: tuple[PlacedInfo, ...] = ()
+    placements: tuple[PlacementInfo, ...] = ()

@@ -17,8 +17,15 @@ static tflite::MicroAllocator *my_arena_allocator = nullptr;
 tflite::MicroAllocator *my_arena_arena_allocator()
 {
     /* Create itself does not check whether there is enough space. */
+#if MY_SEPARATE
+    if (my_arena_allocator == nullptr && sizeof(my_arena_tail) >= tflite::MicroAllocator::GetDefaultTailUsage(false)) {
+        my_arena_allocator =
+            tflite::MicroAllocator::Create(my_arena_tail, sizeof(my_arena_tail), my_arena_head, sizeof(my_arena_head));
+    }
+#else
     if (my_arena_allocator == nullptr && sizeof(my_arena_arena) >= tflite::MicroAllocator::GetDefaultTailUsage(false)) {
         my_arena_allocator = tflite::MicroAllocator::Create(my_arena_arena, sizeof(my_arena_arena));
     }
+#endif
     return my_arena_allocator;
 }

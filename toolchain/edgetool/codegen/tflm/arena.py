@@ -11,8 +11,17 @@ from collections.abc import Sequence
 
 from edgetool.codegen import c_names
 from edgetool.codegen.c_names import comment, comment_text, defines
-from edgetool.codegen.header import COMMENT_WIDTH, limit_macros, limited, limits, target_memory
-from edgetool.codegen.memories import memories_of
+from edgetool.codegen.header import (
+    COMMENT_WIDTH,
+    Limited,
+    held_bytes,
+    limit_macros,
+    limited,
+    limited_places,
+    limits,
+    target_memory,
+)
+from edgetool.codegen.memories import MODELS, memories_of
 from edgetool.codegen.spec import ARENA_ALIGNMENT, HeaderTarget, PlacedSpec, SharedArenaSpec
 from edgetool.codegen.templates import fill
 
@@ -46,12 +55,12 @@ def placed_options(file: str, macro: str, places: Sequence[PlacedSpec]) -> list[
     """Return the same lines for arrays in memories of their own.
 
     Args:
-        file: The name of the file with the arrays: NAME_runner.cc.
+        file: The name of the file with the arrays: NAME_runner.cc, or NAME_arena.cc if models share them.
         macro: The prefix of the arenas' macros.
         places: The parts of the model.
     """
-    name = c_names.model_identifier(file.removesuffix("_runner.cc"))
-    words = [item.word for item in places if item.part != "model"]
+    name = file.removesuffix("_runner.cc").removesuffix("_arena.cc")
+    words = [item.word for item in places if item.part not in MODELS]
     width = max(len(word) for word in words) + len("_EXTRA_BYTES")
     lines = [f"The arenas are in {file}. The following macros may be defined when that file is compiled:"]
     for word in words:
@@ -73,7 +82,7 @@ def placed_arrays(name: str, macro: str, places: Sequence[PlacedSpec]) -> str:
     """Return the definitions of the arrays NAME_head, NAME_tail and, if it is copied to RAM, NAME_model_copy."""
     texts = []
     for memory in memories_of(places):
-        words = [item.word for item in memory.parts if item.part != "model"]
+        words = [item.word for item in memory.parts if item.part not in MODELS]
         texts += [
             _array(name, macro, word, memory.word, exact=True, section=memory.section, before=words[:position])
             for position, word in enumerate(words)
@@ -117,7 +126,9 @@ def arena_header(spec: SharedArenaSpec, *, with_source: bool = True) -> str:
     """
     name, macro = c_names.model_identifier(spec.name), c_names.model_macro(spec.name)
     target = spec.programs[0].header.target  # that of all models
-    memories = limited(target, ("arena", _size_macro(spec)), ("models", "MODELS_BYTES"))
+    memories: Sequence[Limited] = limited(target, ("arena", _size_macro(spec)), ("models", "MODELS_BYTES"))
+    if spec.places:
+        memories = limited_places(spec.places)
     return fill(
         "tflm/arena.h",
         my_arena=name,
@@ -140,7 +151,10 @@ def arena_source(spec: SharedArenaSpec) -> str:
         my_label=comment_text(spec.name),
         my_version=comment_text(spec.tool_version),
         MY_COUNT=len(spec.programs),
-        MY_ARRAY=array(name, macro, exact=spec.exact_arena_bytes is not None),
+        MY_ARRAY=placed_arrays(name, macro, spec.places)
+        if spec.places
+        else array(name, macro, exact=spec.exact_arena_bytes is not None),
+        MY_SEPARATE=bool(spec.places),
     )
 
 
@@ -185,6 +199,8 @@ def _banner(spec: SharedArenaSpec, macro: str, target: HeaderTarget) -> str:
 
 def _sizes(spec: SharedArenaSpec, name: str, macro: str, target: HeaderTarget, *, with_source: bool) -> str:
     exact = spec.exact_arena_bytes
+    if spec.places:
+        return _placed_sizes(spec, name, macro, target, with_source=with_source)
     if exact is None:
         text = "The arena: the exact size is unknown. This is a lower bound for all models together."
     else:
@@ -217,3 +233,33 @@ def _sizes(spec: SharedArenaSpec, name: str, macro: str, target: HeaderTarget, *
             " it.",
         ]
     return comment([*_wrapped(text), *declaration]) + defines(*values)
+
+
+def _placed_sizes(spec: SharedArenaSpec, name: str, macro: str, target: HeaderTarget, *, with_source: bool) -> str:
+    sizes = {item.part: item.size_bytes for item in spec.places}
+    text = (
+        "Two arenas: the head (non-persistent) and the tail (persistent), each of the smallest size for which all "
+        f"models can be initialised in this order and run. They are valid for {comment_text(target.core)} with "
+        f"{comment_text(target.kernels)} kernels ({comment_text(target.runtime or 'any runtime')}): on other targets "
+        "the models run, but may need different sizes. The head is that of one model at a time; each has its own part "
+        "of the tail."
+    )
+    declaration = [
+        "Declare them as",
+        f"  static uint8_t head[{macro}_HEAD_BYTES];",
+        f"  static uint8_t tail[{macro}_TAIL_BYTES];",
+        f"aligned to {macro}_ARENA_ALIGNMENT bytes, and pass all interpreters the same MicroAllocator for them.",
+    ]
+    if with_source:
+        declaration = placed_options(f"{name}_arena.cc", macro, spec.places)
+    values: list[tuple[str, int | str]] = [
+        (f"{macro}_HEAD_BYTES", sizes["head"]),
+        (f"{macro}_TAIL_BYTES", sizes["tail"]),
+        (f"{macro}_ARENA_ALIGNMENT", ARENA_ALIGNMENT),
+        (f"{macro}_ARENA_IS_LOWER_BOUND", 0),
+        (f"{macro}_ARENA_MODELS", len(spec.programs)),
+        (f"{macro}_MODELS_BYTES", sum(program.header.model_bytes for program in spec.programs)),
+        (f"{macro}_ARENA_CORE", f'"{comment_text(target.core)}"'),
+        (f"{macro}_ARENA_KERNELS", f'"{comment_text(target.kernels)}"'),
+    ]
+    return comment([*_wrapped(text), *declaration]) + defines(*values) + held_bytes(macro, spec.places)
