@@ -163,6 +163,9 @@ RULES: Mapping[str, FindingRule] = {
     "never-written": FindingRule(_WARNING, "Tensors are read but never written."),
     "no-cache": FindingRule(_NOTE, "The flash has wait states, and the profile does not describe a cache for it."),
     "no-plan": FindingRule(_NOTE, "The file has no memory plan, so that the header has no offsets."),
+    "not-cleaned-up": FindingRule(
+        _NOTE, "The clean-up left a part of the model alone: state, control flow, custom operators or subgraphs."
+    ),
     "not-compared": FindingRule(_WARNING, "The quantized model could not be compared with the original model."),
     "not-lowest": FindingRule(_NOTE, "The search ended at the first layout that fits the capacity."),
     "not-proven": FindingRule(_NOTE, "A smaller layout may exist, because the search did not finish."),
@@ -182,6 +185,7 @@ RULES: Mapping[str, FindingRule] = {
     "operators-not-compared": FindingRule(
         _NOTE, "The device log cannot be compared operator by operator; only its total time is used."
     ),
+    "operators-removed": FindingRule(_NOTE, "Operators that do nothing were removed."),
     "other-arena": FindingRule(
         _WARNING,
         "The arena size differs from the one for which the sweep selected the model, because the search "
@@ -237,6 +241,9 @@ RULES: Mapping[str, FindingRule] = {
     "target-profile": FindingRule(_ERROR, "A target profile is not valid."),
     "targets-differ": FindingRule(_WARNING, "The two reports are for different targets."),
     "tools-differ": FindingRule(_NOTE, "The two reports were written by different versions of edgetool."),
+    "transpose-conv-replaced": FindingRule(
+        _NOTE, "A transposed convolution was replaced by a 1x1 convolution and DEPTH_TO_SPACE."
+    ),
     "uncalibrated": FindingRule(_WARNING, "The quantization ranges come from synthetic samples instead of real data."),
     "unknown-fields": FindingRule(_WARNING, "The file has fields that are newer than this version of edgetool."),
     "unnamed-tensors": FindingRule(_NOTE, "Tensors have no name."),

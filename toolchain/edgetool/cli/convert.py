@@ -169,6 +169,12 @@ if TYPE_CHECKING:
     metavar="FILE.npz",
     help="Measure float and quantized accuracy on the arrays x and y.",
 )
+@option(
+    "--optimize/--no-optimize",
+    group="Memory plan",
+    default=None,
+    help="Clean up the model without a change of its outputs; by default for all but a .tflite that is used unchanged.",
+)
 @option("--no-offline-plan", group="Memory plan", is_flag=True, help="Write the .tflite without a memory plan.")
 @option(
     "--replan", group="Memory plan", is_flag=True, help="Ignore the memory plan in a given .tflite and make a new one."
@@ -250,8 +256,9 @@ def command(
     """Convert MODEL to firmware files.
 
     MODEL is an .h5 or .keras file, a SavedModel directory, or a .tflite file. A .tflite file is used unchanged unless
-    --quantize is specified; then a float32 model is quantized. The output directory contains NAME.tflite with its
-    memory plan, a C header, the model as C data, the C++ files for TFLM, and the report NAME.json.
+    --quantize or --optimize is specified: the former quantizes a float32 model, the latter cleans it up. The output
+    directory contains NAME.tflite with its memory plan, a C header, the model as C data, the C++ files for TFLM, and
+    the report NAME.json.
     """
     from edgetool.child import ProcessLimits
     from edgetool.cli.view import closing, summary, verdict_of, written

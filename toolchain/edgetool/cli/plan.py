@@ -328,7 +328,7 @@ def _bar(item: PlannedTensor, last: int, columns: int) -> str:
     "--optimize",
     group="Memory plan",
     is_flag=True,
-    help="Rewrite operators whose kernels compute wrong outputs, and remove dead channels; needs --target.",
+    help="Clean up the model, and rewrite operators whose kernels compute wrong outputs; needs --target.",
 )
 @plan_options
 @option(

@@ -75,6 +75,7 @@ class ConvertRequest:
     input_shapes: sizes without batch for inputs whose own are not fixed, by name; None names the only input.
     keep_float: Keras layers left in float32, by name.
     debug_quantization: measure the loss of each layer.
+    optimize: clean up the model, and leave its outputs the same; None for all models but a .tflite used as it is.
 
     Raises UsageError for invalid combinations.
     """
@@ -100,6 +101,7 @@ class ConvertRequest:
     input_shapes: tuple[tuple[str | None, tuple[int, ...]], ...] = ()
     keep_float: tuple[str, ...] = ()
     debug_quantization: bool = False
+    optimize: bool | None = None
     limits: ProcessLimits = field(default_factory=ProcessLimits)
 
     def __post_init__(self) -> None:

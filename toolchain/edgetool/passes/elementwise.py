@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import erf, pi, sqrt
+from math import erf, inf, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -131,9 +131,9 @@ def is_real(tensor: Tensor) -> bool:
 
 
 def is_quantized(tensor: Tensor) -> bool:
-    """Return whether the tensor has elements of 8 or 16 bits and one scale for all."""
+    """Return whether the tensor has elements of 8 or 16 bits and one positive scale for all."""
     quantization = tensor.per_tensor
-    return tensor.dtype in _QUANTIZED and quantization is not None and quantization[0] > 0
+    return tensor.dtype in _QUANTIZED and quantization is not None and 0 < quantization[0] < inf
 
 
 def apply(operator: Operator, *inputs: Reals) -> Reals:

@@ -21,12 +21,12 @@ from edgetool.passes.validation import is_consistent, is_in_order
 from edgetool.target.types import Runtime
 
 # Operators with side effects.
-_SIDE_EFFECTS = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "CALL", "CUSTOM", "HASHTABLE_IMPORT", "IF", "WHILE"})
+SIDE_EFFECTS = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "CALL", "CUSTOM", "HASHTABLE_IMPORT", "IF", "WHILE"})
 
 
 def is_dead(draft: Draft, operator: Operator) -> bool:
     """Return whether the operator can be removed: its outputs are not read, and it changes no state."""
-    if operator.code in _SIDE_EFFECTS or not operator.outputs:
+    if operator.code in SIDE_EFFECTS or not operator.outputs:
         return False
     for output in operator.outputs:
         if output in draft.outputs or draft.consumers(output) or draft.tensors[output].dtype is DType.RESOURCE:

@@ -33,19 +33,31 @@ def same_values(first: Tensor, second: Tensor) -> bool:
     return (one.scales, one.zero_points, one.axis) == (other.scales, other.zero_points, other.axis)
 
 
-def _merge(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Let a RESHAPE of a RESHAPE read the input of the first one."""
+def producer_alike(draft: Draft, operator: Operator) -> Operator | None:
+    """Return the operator that moves the input of this one, if it has the same code and its own input is available."""
     before = draft.producer(operator.inputs[0])
-    if before is None or before.code != "RESHAPE" or not is_consistent(draft, before):
+    if before is None or before.code != operator.code or not is_consistent(draft, before):
         return None
     if not draft.is_before(before, operator):
         return None
     source = draft.tensors[before.inputs[0]]
     if source.is_variable or not same_values(source, draft.tensors[operator.inputs[0]]):
         return None
+    return before
+
+
+def merge_reshapes(draft: Draft, operator: Operator) -> Applied | None:
+    """Let a RESHAPE of a RESHAPE read the input of the first one."""
+    before = producer_alike(draft, operator)
+    if before is None:
+        return None
     record = applied("merge-reshapes", draft, operator)
     draft.replace(operator, replace(operator, inputs=(before.inputs[0], *operator.inputs[1:])))
     return record
+
+
+def _merge(draft: Draft, operator: Operator, context: Context) -> Applied | None:
+    return merge_reshapes(draft, operator)
 
 
 def _remove(draft: Draft, operator: Operator, context: Context) -> Applied | None:
@@ -57,9 +69,13 @@ def _remove(draft: Draft, operator: Operator, context: Context) -> Applied | Non
     return record if bypass(draft, operator) else None
 
 
-def bypass(draft: Draft, operator: Operator) -> bool:
-    """Remove an operator whose output is its first input; return False if the graph needs both tensors."""
-    source, output = operator.inputs[0], operator.outputs[0]
+def bypass(draft: Draft, operator: Operator, source: int | None = None) -> bool:
+    """Remove an operator whose output equals `source`, its first input unless given.
+
+    Returns:
+        False if the graph needs both tensors.
+    """
+    source, output = operator.inputs[0] if source is None else source, operator.outputs[0]
     if output not in draft.outputs:
         draft.redirect(output, source)
         draft.replace(operator)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,20 @@ from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Operator, OptionValue, Quantization
 from edgetool.operators.legality import supports
 from edgetool.target.types import Runtime
+
+# Activation functions as ranges of real values.
+ACTIVATIONS: Mapping[str, tuple[float, float]] = {
+    "NONE": (-inf, inf),
+    "RELU": (0.0, inf),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+}
+
+
+def fused_activation(operator: Operator) -> str:
+    """Return the fused activation; NONE for operators that cannot have any."""
+    fields = dict(operator.options.fields) if operator.options is not None else {}
+    return str(fields.get("fused_activation_function", "NONE"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Convert a Keras model, a SavedModel or a .tflite to firmware files.
 
-The converted .tflite is legalized for the runtime, rewritten so that no kernel of the target computes wrong outputs,
-and compared with the float model. Recurrent layers can be fused or unrolled: unless the user chooses, both forms are
-converted, and the one that needs less memory is delivered.
+The converted .tflite is legalized for the runtime, cleaned up, rewritten so that no kernel of the target computes wrong
+outputs, and compared with the float model. Recurrent layers can be fused or unrolled: unless the user chooses, both
+forms are converted, and the one that needs less memory is delivered.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_na
 from edgetool.pipeline.native import check_native, deliver_native, native_model
 from edgetool.pipeline.output import check_readable
 from edgetool.pipeline.places import check_places
-from edgetool.pipeline.planning import planned_for
+from edgetool.pipeline.planning import cleaned_up, planned_for, rewritten_for
 from edgetool.pipeline.quality import input_findings, layer_losses, loss_findings, measure_quality
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, absolute_path, file_name, open_tflite, read_custom_operators, sha256_of
@@ -64,11 +64,12 @@ COMPARISON_SCHEMES = frozenset(["float16"])
 class LegalizedConversion:
     """A conversion whose .tflite is rewritten for the runtime and its kernels; its notes list every rewrite.
 
-    model: the parsed .tflite.
+    model: the parsed .tflite. findings: what the clean-up changed.
     """
 
     conversion: Conversion
     model: Model
+    findings: tuple[Finding, ...] = ()
 
 
 def convert_for(
@@ -82,7 +83,7 @@ def convert_for(
     custom: Mapping[str, OperatorEntry] | None = None,
     progress: child.Progress | None = None,
 ) -> LegalizedConversion:
-    """Convert a model, legalize it for the runtime, and avoid the faults of its kernels.
+    """Convert a model, legalize it for the runtime, clean it up, and avoid the faults of its kernels.
 
     Args:
         request: What to convert, and how.
@@ -104,6 +105,11 @@ def convert_for(
     conversion, simplified = _with_simple_interface(conversion, converted, request)
     legalized = legalize(simplified, runtime, allow_approximation=request.allow_approximation)
     model, notes = legalized.model, legalized.sentences(conversion.layers)
+    findings: tuple[Finding, ...] = ()
+    if request.optimize is not False:
+        unclean = Source(name, conversion.tflite if model is converted else write_model(model), model)
+        cleaned, findings = cleaned_up(unclean, None if runtime.is_native else platform, custom)
+        model = cleaned.model
     if platform is not None:
         avoided = avoid_faults(model, runtime, platform, custom)
         model, notes = avoided.model, (*notes, *avoided.sentences(conversion.layers))
@@ -114,9 +120,9 @@ def convert_for(
     if platform is not None and (faults := kernel_faults(model, platform, custom)):
         raise _fault_error(faults, model, conversion, platform, str(request.path))
     if model is converted:
-        return LegalizedConversion(conversion, converted)
+        return LegalizedConversion(conversion, converted, findings)
     conversion = replace(conversion, tflite=write_model(model), notes=(*conversion.notes, *notes))
-    return LegalizedConversion(conversion, model)
+    return LegalizedConversion(conversion, model, findings)
 
 
 def _with_simple_interface(conversion: Conversion, model: Model, request: ConvertRequest) -> tuple[Conversion, Model]:
@@ -394,7 +400,8 @@ def _converted(
     conversion = legalized.conversion
     progress("comparing with the float model")
     quality, findings = measure_quality(conversion, legalized.model, scheme=request.scheme, workdir=workdir)
-    return Form(conversion, Source(name, conversion.tflite, legalized.model), quality, findings)
+    source = Source(name, conversion.tflite, legalized.model)
+    return Form(conversion, source, quality, (*legalized.findings, *findings))
 
 
 # Fields of a request that apply only to the layers and the code of a Keras model.
@@ -421,7 +428,8 @@ def convert_file(
 ) -> Converted:
     """Convert a model, plan it as requested, estimate it, judge it, and write every file.
 
-    A .tflite is used unchanged unless it is in float32 and the request has a `quantize`. If TFLM lacks an operator,
+    A .tflite is used unchanged unless it is in float32 and the request has a `quantize`; or, with `optimize`, it is
+    cleaned up and rewritten so that no kernel of the target computes wrong outputs. If TFLM lacks an operator,
     only the header and the data are written, with a finding.
 
     Args:
@@ -482,7 +490,9 @@ def convert_file(
     unchanged = tflite is not None and _stays_unchanged(request, tflite)
     if tflite is not None and unchanged:
         source, on_ends = _with_integer_interface(tflite, request.io)
-        origin = Origin(model_info(tflite), findings=(*on_ends, *_unchanged_findings(request, tflite)))
+        source, on_rewrites = rewritten_for(source, target, custom) if request.optimize else (source, ())
+        notes = (*on_ends, *_unchanged_findings(request, tflite), *on_rewrites)
+        origin = Origin(model_info(tflite), findings=notes)
     else:
         source, origin = _convert_and_compare(request, target, name, custom, progress or (lambda step: None))
     file_plan: FilePlan = "only" if not offline_plan else "replace" if replan else "use"
@@ -504,7 +514,7 @@ def convert_file(
         target,
         destination,
         options={**_options(request, plan, destination, custom_operators, unchanged=unchanged), "place": place},
-        renumber=not unchanged,
+        renumber=not unchanged or request.optimize is True,
         request=plan,
         place=place,
         custom=custom,
@@ -531,7 +541,8 @@ def _stays_unchanged(request: ConvertRequest, source: Source) -> bool:
             fix="omit the option, or use the float model",
         )
     how = "use --quantize int8 or int16x8 to quantize it" if scheme is None else "use the float model"
-    names = [item.name for item in fields(ConvertRequest) if item.name not in ("path", "quantize", "io", "limits")]
+    kept = ("path", "quantize", "io", "optimize", "limits")
+    names = [item.name for item in fields(ConvertRequest) if item.name not in kept]
     if request.io is not None and (scheme is None or request.io not in ("int8", "int16")):
         names.append("io")  # there is no QUANTIZE of that type to remove
     _refuse_options(request, names, "the .tflite is used unchanged", f"omit the option, or {how}")
@@ -660,6 +671,7 @@ def _options(
         "input_shapes": [[name, list(sizes)] for name, sizes in request.input_shapes],
         "keep_float": list(request.keep_float),
         "debug_quantization": request.debug_quantization,
+        "optimize": not unchanged if request.optimize is None else request.optimize,
         "offline_plan": plan.file_plan != "only",
         "replan": plan.file_plan == "replace",
         **plan.as_options(),

@@ -20,10 +20,9 @@ from edgetool.pipeline.planning import (
     plan_findings,
     planned_for,
     planned_source,
+    rewritten_for,
     search_findings,
     with_stripes,
-    without_dead_channels,
-    without_faults,
 )
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
@@ -54,8 +53,8 @@ def plan_model(
         deadline: The end of the search; by default, at the time limit of the request.
         output: The file to write.
         custom_operators: The user's description of custom operators.
-        optimize: Whether to rewrite operators whose kernels on the target compute wrong outputs, and to remove
-            channels that no output depends on.
+        optimize: Whether to clean up the model (passes/cleanup.py), and to rewrite operators whose kernels on the
+            target compute wrong outputs.
         force: Whether to replace an existing file.
         described: Where to add the model with its analysis, for drawings. Only the report there has an estimate.
         place: The memories of head, tail and model (target/places.py), or "auto"; by default, head and tail are one
@@ -143,17 +142,12 @@ class _Rewritten:
 def _optimized(
     source: Source, target: Target | None, request: PlanRequest, custom: Mapping[str, OperatorEntry] | None
 ) -> _Rewritten:
-    """Rewrite the operators whose kernels on the target compute wrong outputs, and remove dead channels."""
+    """Clean up the model, and rewrite the operators whose kernels on the target compute wrong outputs."""
     if target is None:
         raise UsageError("--optimize rewrites the model for the kernels of a target", fix="specify one with --target")
-    smaller, trimmed = without_dead_channels(source)
-    rewritten, avoided = without_faults(smaller, target, custom)
+    rewritten, findings = rewritten_for(source, target, custom)
     if rewritten is source:
-        return _Rewritten(source)
+        return _Rewritten(source, findings)
     request = replace(request, file_plan="replace")
     before = plan_memory(source.model, platform_of(target), request, custom=custom).account
-    findings = (
-        *(() if trimmed is None else (Finding("channels-removed", trimmed),)),
-        *(Finding("fault-avoided", sentence) for sentence in avoided),
-    )
     return _Rewritten(rewritten, findings, None if before is None else before.bytes)

@@ -34,9 +34,10 @@ from edgetool.model.metadata import RECORD_METADATA_NAME as RECORD_NAME
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.operators.entry import OperatorEntry
+from edgetool.operators.registry import operator_costs
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.source import Source
-from edgetool.target.platform import platform_of
+from edgetool.target.platform import Platform, platform_of
 from edgetool.target.types import Target
 
 MAX_SECONDS = 10**7  # a third of a year
@@ -340,24 +341,58 @@ def without_faults(
     return Source(source.name, write_model(avoided.model), avoided.model), avoided.sentences({})
 
 
-def without_dead_channels(source: Source) -> tuple[Source, str | None]:
-    """Remove the channels that no output depends on.
+def cleaned_up(
+    source: Source, platform: Platform | None, custom: Mapping[str, OperatorEntry] | None = None
+) -> tuple[Source, tuple[Finding, ...]]:
+    """Run the clean-up passes (passes/cleanup.py), which leave every output the same bit for bit.
+
+    A pass that may enlarge the arena is used only if TFLM's arena on the platform is known not to grow.
 
     Returns:
-        The rewritten file and a sentence on what changed; the same file and None if it has no such channels.
+        The file, which is the given one if nothing changed; and findings: what the passes left alone, and for each pass
+        that changed something, what that saves.
     """
     from edgetool.model.writer import write_model  # imported on use: most models do not change
-    from edgetool.passes.dead_channels import remove_dead_channels
-    from edgetool.pipeline.native_rows import model_macs
+    from edgetool.passes.cleanup import PASSES, left_alone, optimize
 
-    trimmed = remove_dead_channels(source.model)
-    if trimmed.model is source.model:
-        return source, None
-    result = Source(source.name, write_model(trimmed.model), trimmed.model)
-    removed = sum(change.removed for change in trimmed.removed)
-    channels = sum(change.channels for change in trimmed.removed)
-    return result, (
-        f"{removed:,} of {channels:,} channels of {len(trimmed.removed)} operators, on which no output depends, were "
-        f"removed: {model_macs(trimmed.model):,} instead of {model_macs(source.model):,} multiply-accumulates, and "
-        f"{len(result.blob):,} instead of {len(source.blob):,} bytes of flash for the model"
-    )
+    text = left_alone(source.model)
+    findings = [Finding("not-cleaned-up", text)] if text else []
+    for cleanup in PASSES:
+        model, changes = optimize(source.model, (cleanup,))
+        if not changes or (cleanup.may_enlarge and not _keeps_arena(source.model, model, platform, custom)):
+            continue
+        result = Source(source.name, write_model(model), model)
+        findings += [Finding(each.rule, f"{each.sentence}: {_savings(source, result)}") for each in changes]
+        source = result
+    return source, tuple(findings)
+
+
+def rewritten_for(
+    source: Source, target: Target, custom: Mapping[str, OperatorEntry] | None = None
+) -> tuple[Source, tuple[Finding, ...]]:
+    """Clean up the model, and rewrite the operators whose kernels on the target compute wrong outputs.
+
+    Returns:
+        The file, which is the given one if nothing changed, and findings on the rewrites.
+    """
+    cleaned, on_cleanup = cleaned_up(source, None if target.runtime.is_native else platform_of(target), custom)
+    rewritten, avoided = without_faults(cleaned, target, custom)
+    return rewritten, (*on_cleanup, *(Finding("fault-avoided", sentence) for sentence in avoided))
+
+
+def _keeps_arena(
+    model: Model, result: Model, platform: Platform | None, custom: Mapping[str, OperatorEntry] | None
+) -> bool:
+    if platform is None:
+        return False
+    request = PlanRequest(file_plan="replace")
+    before, after = (plan_memory(each, platform, request, custom=custom).account for each in (model, result))
+    return before is not None and after is not None and after.bytes <= before.bytes
+
+
+def _savings(before: Source, after: Source) -> str:
+    """Return the multiply-accumulates and the bytes of flash of two models, those of the second one first."""
+    macs = [sum(cost.macs for cost in operator_costs(source.model)) for source in (after, before)]
+    sizes = [len(source.blob) for source in (after, before)]
+    pairs = (macs, "multiply-accumulates"), (sizes, "bytes of flash for the model")
+    return ", and ".join(f"{new:,} instead of {old:,} {unit}" for (new, old), unit in pairs if new != old)
