@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from edgetool.execute.quantize import random_inputs
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
@@ -13,6 +11,7 @@ from edgetool.passes.cleanup import PASSES, Change, CleanupPass, optimize
 from tests.passes.runs import Arrays, litert, runtime, tflm
 
 SAMPLES = 32
+ARENA_BYTES = 1 << 24
 PASS = {each.name: each for each in PASSES}
 
 
@@ -25,7 +24,8 @@ def same_bits(first: Arrays, second: Arrays) -> bool:
 
 def outputs(model: Model, inputs: Arrays) -> Arrays:
     """The outputs on TensorFlow Lite Micro, or on LiteRT where the former lacks an operator."""
-    return litert(model, inputs) if unsupported_operators(model, runtime()) else tflm(model, inputs)
+    is_supported = not unsupported_operators(model, runtime())
+    return tflm(model, inputs, ARENA_BYTES) if is_supported else litert(model, inputs)
 
 
 def cleaned(
@@ -52,7 +52,3 @@ def cleaned(
 def interface(tensor: object) -> tuple[object, ...]:
     """What an application relies on of an input or output."""
     return tuple(getattr(tensor, name) for name in ("name", "shape", "dtype", "quantization"))
-
-
-def random_codes(shape: tuple[int, ...], seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
-    return np.random.default_rng(seed).integers(-128, 128, shape, np.int8)

@@ -81,9 +81,9 @@ def litert(model: Model, inputs: Arrays) -> Arrays:
     return _run(LiteRt(write_model(model), reference=True), inputs)
 
 
-def tflm(model: Model, inputs: Arrays) -> Arrays:
+def tflm(model: Model, inputs: Arrays, arena_bytes: int = 1 << 20) -> Arrays:
     pytest.importorskip("tflite_micro")
-    return _run(Tflm(write_model(model), arena_bytes=1 << 20), inputs)
+    return _run(Tflm(write_model(model), arena_bytes=arena_bytes), inputs)
 
 
 def _run(engine: LiteRt | Tflm, inputs: Arrays) -> Arrays:

@@ -15,7 +15,7 @@ from edgetool.model.metadata import decode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.operators.legality import kernel_faults
-from edgetool.passes.dead_channels import remove_dead_channels
+from edgetool.passes.cleanup import optimize
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.planning import ORDER_SHARE, Deadline, search_findings
 from edgetool.target.load import load_target
@@ -175,8 +175,8 @@ def test_optimize_writes_a_model_without_faults_and_states_its_cost(decoder: Pat
 
 def test_optimize_leaves_models_without_faults_as_they_are(branches: Path, tmp_path: Path) -> None:
     outputs = [tmp_path / name for name in ("plain.tflite", "optimized.tflite")]
-    for output, optimize in zip(outputs, (False, True), strict=True):
-        report = plan_model(branches, load_target("cortex-m7"), output=output, optimize=optimize)
+    for output, is_optimized in zip(outputs, (False, True), strict=True):
+        report = plan_model(branches, load_target("cortex-m7"), output=output, optimize=is_optimized)
         assert "fault-avoided" not in [finding.rule for finding in report.findings]
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
@@ -188,7 +188,7 @@ def test_optimize_removes_dead_channels_and_states_what_that_saves(tmp_path: Pat
     report = plan_model(path, load_target("cortex-m7"), output=output, optimize=True)
     messages = [finding.message for finding in report.findings if finding.rule == "channels-removed"]
     macs = [36 * (2 * channels + 9 * channels + 3 * channels) for channels in (6, 8)]
-    flash = f"{len(write_model(remove_dead_channels(model).model)):,} instead of {path.stat().st_size:,} bytes"
+    flash = f"{len(write_model(optimize(model)[0])):,} instead of {path.stat().st_size:,} bytes"
     assert len(messages) == 2
     assert messages[0].startswith("4 of 16 channels of 2 operators, on which no output depends, were removed: ")
     assert f"{macs[0]:,} instead of {macs[1]:,} multiply-accumulates, and {flash} of flash" in messages[0]

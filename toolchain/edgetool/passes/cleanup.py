@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from edgetool.finding import Finding
 from edgetool.model.draft import Draft
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model, Operator
@@ -50,6 +51,10 @@ class Change:
     pass_name: str
     rule: str
     sentence: str
+
+    def finding(self, effect: str) -> Finding:
+        """Return the finding that reports the change, and its effect if it has any."""
+        return Finding(self.rule, f"{self.sentence}: {effect}" if effect else self.sentence)
 
 
 def optimize(model: Model, passes: Sequence[CleanupPass] | None = None) -> tuple[Model, tuple[Change, ...]]:

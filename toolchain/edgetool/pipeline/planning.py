@@ -362,7 +362,7 @@ def cleaned_up(
         if not changes or (cleanup.may_enlarge and not _keeps_arena(source.model, model, platform, custom)):
             continue
         result = Source(source.name, write_model(model), model)
-        findings += [Finding(each.rule, f"{each.sentence}: {_savings(source, result)}") for each in changes]
+        findings += [change.finding(_savings(source, result)) for change in changes]
         source = result
     return source, tuple(findings)
 
