@@ -83,7 +83,7 @@ def options() -> set[str]:
             value for value in vars(importlib.import_module(module)).values() if isinstance(value, click.Command)
         ]
         for command in waiting:
-            found.update(name for parameter in command.params for name in parameter.opts)
+            found.update(name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts))
             if isinstance(command, click.Group):
                 context = click.Context(command)
                 waiting += [

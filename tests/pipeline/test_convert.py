@@ -58,6 +58,8 @@ from edgetool.target.platform import platform_of
 from tests.graphs import chain
 from tests.in_process import command_line
 from tests.model.builders import branches_model
+from tests.passes.test_cleanup import copied
+from tests.passes.test_dead_channels import first_weights, separable
 from tests.pipeline.order_models import tangle
 
 if importlib.util.find_spec("tensorflow") is None:
@@ -270,6 +272,32 @@ def test_the_model_is_written_in_the_order_that_needs_least(tmp_path: Path) -> N
     assert f"ARENA_BYTES {made.report.arena.bytes}" in (tmp_path / "best" / "branches.h").read_text()
 
 
+@pytest.mark.parametrize(("is_optimized", "operators"), [(None, 2), (False, 2), (True, 1)])
+def test_a_tflite_is_cleaned_up_only_on_demand(is_optimized: bool | None, operators: int, tmp_path: Path) -> None:
+    path = tmp_path / "copied.tflite"
+    path.write_bytes(write_model(copied()))
+    request = ConvertRequest(path, optimize=is_optimized)
+    made = convert_file(request, load_target("cortex-m7"), output=tmp_path / "out")
+    assert len(read_model((tmp_path / "out" / "copied.tflite").read_bytes()).main.operators) == operators
+    rules = [finding.rule for finding in made.report.findings]
+    assert ("operators-removed" in rules) is (operators == 1)
+    assert made.report.provenance.options["optimize"] is bool(is_optimized)
+
+
+@pytest.mark.parametrize(("is_optimized", "changes"), [(None, True), (False, False), (True, True)])
+def test_converted_models_are_cleaned_up_by_default(
+    is_optimized: bool | None, changes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = separable(first_weights(8, (1, 4)), [-50] * 8, [-20] * 8, "SAME")
+    conversion = conversion_of(model)
+    monkeypatch.setattr("edgetool.pipeline.convert.convert_model", lambda *args, **named: conversion)
+    request, target = ConvertRequest(tmp_path / "m.keras", optimize=is_optimized), load_target("cortex-m7")
+    result = convert_for(request, target.runtime, name="m.tflite", workdir=tmp_path)
+    assert [finding.rule for finding in result.findings] == ["channels-removed"] * changes
+    assert (result.model == model) is not changes
+    assert read_model(result.conversion.tflite) == result.model
+
+
 def test_an_order_is_rejected_for_a_file_that_is_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "small.tflite"
     path.write_bytes(write_model(chain([32, 32])))
@@ -414,24 +442,17 @@ def test_the_reason_for_a_missing_alternative_is_reported(
     assert reported.message.endswith(UNROLLED.what)
 
 
+def conversion_of(model: Model) -> Conversion:
+    """The conversion whose result is the model, with one sample."""
+    inputs = tuple(array[:1] for array in random_inputs(model, 1, seed=0))
+    return Conversion(write_model(model), False, 1, inputs, (), ("x",), ("y",), None, {}, (), {"layer": "Any"})
+
+
 def converted_case(case: Case, core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LegalizedConversion:
     """What convert_for makes of the generated model, as if TensorFlow's converter had written it."""
     model = case.model()
     named = replace(model.main, tensors=tuple(replace(each, name="layer/x") for each in model.main.tensors))
-    inputs = tuple(array[:1] for array in random_inputs(model, 1, seed=0))
-    conversion = Conversion(
-        write_model(replace(model, subgraphs=(named,))),
-        False,
-        1,
-        inputs,
-        (),
-        ("x",),
-        ("y",),
-        None,
-        {},
-        (),
-        {"layer": "Any"},
-    )
+    conversion = conversion_of(replace(model, subgraphs=(named,)))
     monkeypatch.setattr("edgetool.pipeline.convert.convert_model", lambda *args, **named: conversion)
     target = load_target(core)
     request = ConvertRequest(tmp_path / "m.keras")

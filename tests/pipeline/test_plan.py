@@ -13,6 +13,7 @@ from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.model.edit import renumbered
 from edgetool.model.metadata import decode_plan
 from edgetool.model.reader import read_model
+from edgetool.model.types import DType
 from edgetool.model.writer import write_model
 from edgetool.operators.legality import kernel_faults
 from edgetool.passes.cleanup import optimize
@@ -21,7 +22,9 @@ from edgetool.pipeline.planning import ORDER_SHARE, Deadline, search_findings
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.model.builders import branches_model, conv_model
+from tests.passes.runs import Net
 from tests.passes.test_dead_channels import first_weights, separable
+from tests.passes.test_transpose_conv import decoder as transposed
 from tests.pipeline.order_models import tangle
 
 
@@ -193,6 +196,37 @@ def test_optimize_removes_dead_channels_and_states_what_that_saves(tmp_path: Pat
     assert messages[0].startswith("4 of 16 channels of 2 operators, on which no output depends, were removed: ")
     assert f"{macs[0]:,} instead of {macs[1]:,} multiply-accumulates, and {flash} of flash" in messages[0]
     assert messages[1].startswith("the rewrites change the arena from ")
+
+
+def test_optimize_reports_each_pass_and_what_it_left_alone(tmp_path: Path) -> None:
+    net = Net()
+    x, y = net.input((1, 4), DType.INT8), net.input((1, 4), DType.INT8)
+    net.operator("CUSTOM", [x], [y], custom_code="mine")
+    path = tmp_path / "custom.tflite"
+    path.write_bytes(write_model(net.model([x], [net.reshape(y, (1, 4))])))
+    report = plan_model(path, load_target("cortex-m7"), optimize=True)
+    messages = [f"{finding.rule}: {finding.message}" for finding in report.findings if finding.level == "note"]
+    assert messages[0].startswith("not-cleaned-up: the clean-up left alone: mine (")
+    assert messages[1].startswith("operators-removed: RESHAPE has no effect and was removed: ")
+    assert messages[2].startswith("operators-removed: the rewrites change the arena from ")
+
+
+@pytest.mark.parametrize(("image", "is_split"), [((8, 8, 4), True), ((1, 1, 4), False)])
+def test_a_pass_that_would_enlarge_the_arena_is_not_used(
+    image: tuple[int, int, int], is_split: bool, tmp_path: Path
+) -> None:
+    """The scratch buffer of a transposed convolution grows with the image, the multipliers of its channels do not."""
+    path, output = tmp_path / "decoder.tflite", tmp_path / "planned.tflite"
+    path.write_bytes(write_model(transposed(image=image, channels=8)))
+    target = load_target("cortex-m7").with_overrides(kernels="reference")
+    before = plan_model(path, target)
+    after = plan_model(path, target, output=output, optimize=True)
+    codes = [operator.code for operator in read_model(output.read_bytes()).main.operators]
+    assert codes == (["CONV_2D", "DEPTH_TO_SPACE"] if is_split else ["TRANSPOSE_CONV"])
+    assert ("transpose-conv-replaced" in [finding.rule for finding in after.findings]) is is_split
+    assert before.arena is not None
+    assert after.arena is not None
+    assert (after.arena.bytes < before.arena.bytes) is is_split
 
 
 def test_optimize_replaces_a_plan_in_the_file(decoder: Path, tmp_path: Path) -> None:

@@ -122,7 +122,8 @@ def _without_no_ops(model: Model) -> tuple[Model, str]:
         return model, ""
     labels = Counter(record.operator_label for record in done if record.rewrite.startswith("remove"))
     counts = ", ".join(f"{count} {label}" if count > 1 else label for label, count in sorted(labels.items()))
-    return result, f"{counts} {'was' if labels.total() == 1 else 'were'} removed, because the outputs do not need them"
+    verbs = ("has", "was") if labels.total() == 1 else ("have", "were")
+    return result, f"{counts} {verbs[0]} no effect and {verbs[1]} removed"
 
 
 def _with_split_transpose_convs(model: Model) -> tuple[Model, str]:
