@@ -19,7 +19,7 @@ from edgetool.codegen.header import header, incbin_source, model_data
 from edgetool.codegen.memories import linker_script, memories_of, model_section
 from edgetool.codegen.spec import PlacedSpec
 from edgetool.execute.cores import MACHINES
-from edgetool.memory.account import account_separate
+from edgetool.memory.account import Tenant, account_separate, account_shared_separate
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.pipeline.source import open_tflite
 from edgetool.target.load import load_target
@@ -187,8 +187,8 @@ def test_a_linker_puts_each_part_into_its_memory(tmp_path: Path) -> None:
 MEASURED = Path(__file__).with_name("placed_runners.csv")
 
 
-def measured() -> list[dict[str, str]]:
-    lines = [line for line in MEASURED.read_text(encoding="ascii").splitlines() if not line.startswith("#")]
+def measured(path: Path = MEASURED) -> list[dict[str, str]]:
+    lines = [line for line in path.read_text(encoding="ascii").splitlines() if not line.startswith("#")]
     return list(csv.DictReader(lines))
 
 
@@ -213,3 +213,24 @@ def test_todays_sizes_are_those_that_ran(kernels: str, shared: Path) -> None:
             row["head_bytes"],
             row["tail_bytes"],
         ), row["model"]
+
+
+# The same for models that share both arenas.
+GROUPS = MEASURED.with_name("placed_groups.csv")
+
+
+def test_models_that_share_two_arenas_ran_with_their_sizes_and_not_with_less() -> None:
+    rows = measured(GROUPS)
+    assert len(rows) >= 25
+    assert {(row["runs"], row["head_16_less"], row["tail_16_less"]) for row in rows} == {("yes", "no", "no")}
+
+
+@pytest.mark.parametrize("kernels", ["reference", "cmsis-nn"])
+def test_todays_shared_sizes_are_those_that_ran(kernels: str, shared: Path) -> None:
+    platform = platform_of(load_target("cortex-m7").with_overrides(kernels=kernels))
+    for row in measured(GROUPS):
+        if row["kernels"] == kernels:
+            paths = [shared / "data" / "models" / name for name in row["models"].split()]
+            account = account_shared_separate([Tenant(open_tflite(path).model) for path in paths], platform)
+            sizes = (str(account.head_arena_bytes), str(account.tail_arena_bytes))
+            assert sizes == (row["head_bytes"], row["tail_bytes"]), row["models"]

@@ -93,7 +93,6 @@ def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
     examples=(
         "edgetool layout buffers.csv",
         "edgetool layout buffers.csv --capacity 64KiB -o placed.csv",
-        "edgetool layout graph.json --constants-in-ram",
         "edgetool layout buffers.csv --memory dtcm=64KiB --memory sdram=8MiB:1.5",
     ),
 )
