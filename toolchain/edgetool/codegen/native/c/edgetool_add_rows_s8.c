@@ -3,37 +3,102 @@
 
 #include "edgetool_sums.h"
 
+#if defined(EDGETOOL_DSP)
+
+/* Adds `count` codes, at most EDGETOOL_MAX_PAIRS, of each lane up to `end` to its sum. All codes are at multiples of 4. */
+static EDGETOOL_NOINLINE void add_words(const int8_t *lanes, const int8_t *end, uint32_t count, size_t step,
+                                        uint32_t *sums)
+{
+    for (; lanes != end; lanes += 4) {
+        const int8_t *codes = lanes;
+        uint32_t even = 0, odd = 0;
+        for (uint32_t i = count; i != 0; i--) {
+            const uint32_t word = edgetool_load_word(codes);
+            even = edgetool_sxtab16(even, word);
+            odd = edgetool_sxtab16_odd(odd, word);
+            codes += step;
+        }
+        sums[0] += (uint32_t)(int16_t)even;
+        sums[1] += (uint32_t)(int16_t)odd;
+        sums[2] += (uint32_t)((int32_t)even >> 16);
+        sums[3] += (uint32_t)((int32_t)odd >> 16);
+        sums += 4;
+    }
+}
+
+#endif
+
+/* The same for codes at any addresses. */
+static EDGETOOL_NOINLINE void add_fours(const int8_t *lanes, const int8_t *end, uint32_t count, size_t step,
+                                        uint32_t *sums)
+{
+    for (; lanes != end; lanes += 4) {
+        const int8_t *codes = lanes;
+        int32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
+        for (uint32_t i = count; i != 0; i--) {
+            sum0 += codes[0];
+            sum1 += codes[1];
+            sum2 += codes[2];
+            sum3 += codes[3];
+            codes += step;
+        }
+        sums[0] += (uint32_t)sum0;
+        sums[1] += (uint32_t)sum1;
+        sums[2] += (uint32_t)sum2;
+        sums[3] += (uint32_t)sum3;
+        sums += 4;
+    }
+}
+
+/* Adds the codes of a row to its sums. */
+static void add_row(const edgetool_add_rows_s8_op *op, const void *row, uint32_t *sums)
+{
+    const uint32_t count = op->reduced_count[1], lanes = op->kept_count[1];
+    const size_t step = op->reduced_step[1], lane_step = op->kept_step[1];
+    const uint32_t fours = lane_step == 1 ? lanes & ~3U : 0;
+    const int words = ((op->kept_step[0] | op->reduced_step[0] | op->start) & 3U) == 0 &&
+                      edgetool_part_has_words(&row, 1, count, step);
+    const int8_t *start = (const int8_t *)row + op->start;
+    (void)words;
+    for (uint32_t i = 0; i < op->kept_count[0]; i++) {
+        const int8_t *turn = start;
+        for (uint32_t k = 0; k < op->reduced_count[0]; k++) {
+            const int8_t *codes = turn + fours;
+            if (fours != 0) {
+#if defined(EDGETOOL_DSP)
+                if (words) {
+                    add_words(turn, codes, count, step, sums);
+                } else
+#endif
+                {
+                    add_fours(turn, codes, count, step, sums);
+                }
+            }
+            for (uint32_t lane = fours; lane < lanes; lane++) {
+                const int8_t *code = codes;
+                int32_t sum = 0;
+                for (uint32_t j = count; j != 0; j--) {
+                    sum += *code;
+                    code += step;
+                }
+                sums[lane] += (uint32_t)sum;
+                codes += lane_step;
+            }
+            turn += op->reduced_step[0];
+        }
+        start += op->kept_step[0];
+        sums += lanes;
+    }
+}
+
 void edgetool_add_rows_s8(const void *descriptor, const edgetool_band *band)
 {
     const edgetool_add_rows_s8_op *op = (const edgetool_add_rows_s8_op *)descriptor;
-    const uint32_t turns = op->reduced_count[0], count = op->reduced_count[1];
-    const size_t turn = op->reduced_step[0], step = op->reduced_step[1];
-    const uint32_t lanes = op->kept_count[1], fours = op->kept_step[1] == 1 ? lanes & ~3U : 0;
-    const int words = ((op->kept_step[0] | op->reduced_step[0] | op->start) & 3U) == 0 &&
-                      edgetool_part_has_words(band->rows, band->count, count, step);
-    uint32_t *out = (uint32_t *)band->out;
+    uint32_t *sums = (uint32_t *)band->out;
     if (band->first == 0) {
-        memset(out, 0, (size_t)op->kept_count[0] * lanes * sizeof *out);
+        memset(sums, 0, (size_t)op->kept_count[0] * op->kept_count[1] * sizeof *sums);
     }
-    for (uint32_t i = 0; i < op->kept_count[0]; i++) {
-        const size_t start = op->start + (size_t)i * op->kept_step[0];
-        uint32_t lane = 0;
-        for (; lane < fours; lane += 4) {
-            for (uint32_t k = 0; k < turns; k++) {
-                int32_t sums[4];
-                edgetool_sums_of_four(band->rows, band->count, start + lane + k * turn, count, step, words, sums);
-                for (uint32_t j = 0; j < 4; j++) {
-                    out[j] += (uint32_t)sums[j];
-                }
-            }
-            out += 4;
-        }
-        for (; lane < lanes; lane++) {
-            for (uint32_t k = 0; k < turns; k++) {
-                const size_t first = start + (size_t)lane * op->kept_step[1] + k * turn;
-                *out += (uint32_t)edgetool_sum_of_part(band->rows, band->count, first, count, step);
-            }
-            out++;
-        }
+    for (uint32_t y = 0; y < band->count; y++) {
+        add_row(op, band->rows[y], sums);
     }
 }

@@ -115,12 +115,11 @@ def _add_rows_s8(call: StepCall) -> LoopCounts:
     for row in range(call.step.rows):
         kind = "words" if pairs and call.row_start(row) == 0 else "fours"
         loops["kept"] += kept
-        loops[f"turns of {kind}"] += kept * fours * turns
+        loops["turns"] += kept * turns
+        loops[kind] += kept * fours * turns
         loops[f"taps of {kind}"] += kept * fours * turns * count
-        loops["ones"] += ones
         loops["turns of ones"] += ones * turns
         loops["taps of ones"] += ones * turns * count
-    loops["fours"] = call.step.rows * kept * fours
     loops["cleared"] = kept * lanes
     return LoopCounts("int8", loops)
 
