@@ -7,10 +7,13 @@ from benchmarks.kernels.cases import generators
 from benchmarks.native import cores
 from benchmarks.native.stack import COMPILERS
 
+from edgetool.codegen.native.convolution import LEAN_CONV
 from edgetool.codegen.native.lower import lowering_of
 from edgetool.codegen.native.stack import stack_bounds
 from edgetool.execute.cores import MACHINES
-from tests.codegen.native.host import Driver, Trial
+from edgetool.model.types import Model
+from tests.codegen.native.host import Driver, Trial, prepare
+from tests.memory.account_net import Net
 
 # Operators that TFLM computes only in floats, as the native runtime does not.
 FLOAT_ONLY = {"EXP", "LOG", "NEG", "SQRT", "SQUARE"}
@@ -82,6 +85,36 @@ def test_models_have_the_outputs_of_tflm_and_stacks_within_their_bounds(core: st
     rows = cores.measure(core, cores.subjects_of({name: _trial(name) for name in names}))
     assert [(row.model, row.result) for row in rows] == [(name, cores.EQUAL) for name in names]
     assert _out_of_bounds(rows) == []
+
+
+def _convolution(depth: int, fused: str) -> Model:
+    """Return a convolution of 3 x 3 taps with enough products for two pixels at once."""
+    net = Net()
+    x = net.arena(1, 4, 5, depth, scale=1 / 16, zero_point=-5)
+    weights, bias = net.filter(64, 3, 3, depth, like=x), net.biases(64, like=x)
+    values = {"stride_h": 1, "stride_w": 1, "padding": "SAME", "fused_activation_function": fused}
+    zero_point = 3 if fused == "NONE" else -128
+    y = net.op("CONV_2D", [x, weights, bias], 1, 4, 5, 64, scale=1 / 4, zero_point=zero_point, **values)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("core", ["cortex-m3", "cortex-m4"])
+def test_loops_of_several_turns_begin_where_the_number_of_words_needs_it(core: str) -> None:
+    _skip_without_tools(core)
+    dsp = core == "cortex-m4"
+    trials = {
+        f"{depth} {fused} {lean}": prepare(_convolution(depth, fused), 1, row_wise=True, lean=lean, dsp=dsp)
+        for depth in (4, 8, 12, 16, 5)
+        for fused in ("NONE", "RELU")
+        for lean in (False, True)
+    }
+    fields = [(step.kernel, dict(step.op.values)) for trial in trials.values() for step in trial.program.steps]
+    words = [(9 * item["depth"] + 3) // 4 for kernel, item in fields if kernel == LEAN_CONV and item["pixels"] == 1 + dsp]
+    assert {number % 4 for number in words} == {0, 1, 2, 3}
+    rows = cores.measure(core, cores.subjects_of(trials))
+    assert [(row.model, row.result) for row in rows] == [(name, cores.EQUAL) for name in trials]
 
 
 @pytest.mark.parametrize("driver", ["run", "bands"])

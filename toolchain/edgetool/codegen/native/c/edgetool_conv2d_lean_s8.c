@@ -40,6 +40,9 @@ typedef struct {
     "sxtb16 r2, r2\n\t" \
     PAIRS("r2", "r4", "r5", "r6", "r7") PAIRS("r3", "r4", "r5", "r6", "r7") \
     PAIRS("r2", "r8", "r9", "r10", "r11") PAIRS("r3", "r8", "r9", "r10", "r11")
+/* Bits 31 and 32 of a shifted number decide where a loop of four turns begins. */
+#define TURNS "bcs.w 8f\n\tbmi.w 11f\n3:\n\t" TURN "9:\n\t" TURN "10:\n\t" TURN "11:\n\t" TURN
+#define MORE_STARTS "8:\n\tbmi.w 9b\n\tb.w 10b\n"
 #define PRODUCT(sum) "smmla " sum ", " sum ", r2, r3\n\t"
 #define ROUNDED(sum) "smmlar " sum ", " sum ", r2, r3\n\t"
 #else
@@ -54,6 +57,8 @@ typedef struct {
 #define TURN \
     TAP("0", "4", "16", "20") TAP("8", "12", "24", "28") TAP("2", "6", "18", "22") TAP("10", "14", "26", "30") \
     "adds r1, #32\n\t"
+#define TURNS "bmi.w 11f\n3:\n\t" TURN "11:\n\t" TURN
+#define MORE_STARTS ""
 #define PRODUCT(sum) "smull lr, " sum ", " sum ", r2\n\tadd " sum ", r3\n\t"
 #define ROUNDED(sum) "smull lr, " sum ", " sum ", r2\n\tlsls.w lr, lr, #1\n\tadc " sum ", " sum ", r3\n\t"
 #endif
@@ -91,11 +96,10 @@ static EDGETOOL_NOINLINE void compute_blocks(pixel *all)
                      "2:\n\t"
                      "ldr r3, [r12, #12]\n\t"
                      "ldr r0, [r2], #4\n\t"
-                     "tst r3, #4\n\t"
-                     "add r3, r0\n\t"
-                     "strd r3, r2, [sp]\n\t"
-                     "bne.w 4f\n"
-                     "3:\n\t" TURN "4:\n\t" TURN "ldr.w r12, [sp]\n\t"
+                     "add.w r12, r3, r0\n\t"
+                     "strd r12, r2, [sp]\n\t"
+                     "lsls r3, r3, #29\n\t" TURNS
+                     "ldr.w r12, [sp]\n\t"
                      "cmp r0, r12\n\t"
                      "bne.w 3b\n\t"
                      "ldrd r2, r12, [sp, #4]\n\t"
@@ -120,7 +124,7 @@ static EDGETOOL_NOINLINE void compute_blocks(pixel *all)
                      SIGNED_CODE("r4") SIGNED_CODE("r5") SIGNED_CODE("r6") SIGNED_CODE("r7")
                      SIGNED_CODE("r8") SIGNED_CODE("r9") SIGNED_CODE("r10") SIGNED_CODE("r11")
                      "ldr r12, [sp, #8]\n\t"
-                     "b.n 6b\n"
+                     "b.n 6b\n" MORE_STARTS
                      "7:\n\t"
                      "add sp, #12\n\t"
                      "pop {r7}\n\t"
@@ -518,9 +522,12 @@ static EDGETOOL_NOINLINE const uint32_t *compute_tile(const conv_op *op, const t
                      "mov r9, r5\n\t"
                      "mov r10, r6\n\t"
                      "mov r11, r7\n\t"
-                     "tst r2, #32\n\t"
-                     "beq.w 3f\n"
-                     "2:\n\t" FOUR_TAPS "3:\n\t" FOUR_TAPS "ldr.w r12, [sp, #12]\n\t"
+                     /* Bits 5 and 6 are those of the number of words plus 1. */
+                     "lsls r2, r2, #26\n\t"
+                     "bcs.w 8f\n\t"
+                     "bpl.w 3f\n"
+                     "2:\n\t" FOUR_TAPS "3:\n\t" FOUR_TAPS "9:\n\t" FOUR_TAPS "10:\n\t" FOUR_TAPS
+                     "ldr.w r12, [sp, #12]\n\t"
                      "cmp r0, r12\n\t"
                      "bne.w 2b\n\t"
                      /* Codes. */
@@ -536,7 +543,7 @@ static EDGETOOL_NOINLINE const uint32_t *compute_tile(const conv_op *op, const t
                      "ldr r2, [sp, #24]\n\t"
                      "str r0, [sp, #16]\n\t"
                      "subs r0, r2, r0\n\t"
-                     "beq.n 7f\n\t"
+                     "beq.w 7f\n\t"
                      "str r1, [sp, #4]\n\t"
                      "lsls r0, r0, #29\n\t"
                      "ittee mi\n\t"
@@ -552,7 +559,7 @@ static EDGETOOL_NOINLINE const uint32_t *compute_tile(const conv_op *op, const t
                      "5:\n\t"
                      SIGNED_CODES("r4", "r8") SIGNED_CODES("r5", "r9")
                      SIGNED_CODES("r6", "r10") SIGNED_CODES("r7", "r11")
-                     "b.n 4b\n"
+                     "b.n 4b\n" MORE_STARTS
                      "7:\n\t"
                      "mov r0, r1\n\t"
                      "add sp, #36\n\t"
