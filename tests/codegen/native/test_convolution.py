@@ -17,7 +17,7 @@ from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import NativeMemory, memory_of, native_problem
 from edgetool.codegen.native.products import first_multiple
 from edgetool.codegen.native.program import Constant, RowInput, Step
-from edgetool.codegen.native.row_plan import in_smaller_bands
+from edgetool.codegen.native.row_plan import in_smaller_sections
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.problem import Layout
 from edgetool.memory.streaming.problem import NO_SCRATCH
@@ -318,23 +318,25 @@ def _further(program: NativeProgram, by: int) -> NativeMemory:
     return memory_of(program, problem, Layout(tuple(offsets), height, 0, "none"))
 
 
-def test_smaller_bands_need_less_memory_and_compute_the_same() -> None:
+def test_smaller_sections_need_less_memory_and_compute_the_same() -> None:
     kinds = ((12, (3, 3), (1, 1)), (9, (5, 5), (1, 1)), (10, (7, 7), (2, 2)), (7, (4, 4), (2, 1)))
-    trials, bands = {}, []
+    trials, bands, tiles = {}, [], []
     for width, taps, strides in kinds:
         trial = prepare(_depthwise(width, taps, strides), 1)
-        programs = in_smaller_bands(trial.program)
+        programs = in_smaller_sections(trial.program)
         needs = []
         for program in programs:
             # The output is where the input begins to be free.
             memory = place_pair(program, Pair(0, below=False))
-            trials[f"{taps}, {program.steps[0].band} rows"] = replace(trial, program=program, memory=memory)
+            trials[f"{taps}, {len(needs)}"] = replace(trial, program=program, memory=memory)
             needs.append(memory.arena_bytes)
         bands.append([program.steps[0].band for program in programs])
+        tiles.append([dict(program.steps[0].op.values)["tile"] for program in programs])
         assert needs == sorted(needs, reverse=True)
         assert len(set(needs)) == len(needs)
     # With strides of one row, groups are two rows.
-    assert bands == [[11, 6, 4, 2], [6, 4, 2], [3, 2], [6, 3, 2]]
+    assert bands == [[11, 6, 4, 2, 2, 2], [6, 4, 2, 2, 2], [3, 2, 2], [6, 3, 2, 2]]
+    assert tiles == [[12, 12, 12, 12, 6, 4], [9, 9, 9, 6, 4], [5, 5, 4], [7, 7, 7, 4]]
     assert differences(trials) == []
 
 

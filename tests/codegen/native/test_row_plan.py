@@ -18,7 +18,7 @@ from edgetool.codegen.native.row_plan import (
     NativeRows,
     RowVariants,
     faster_rows,
-    in_smaller_bands,
+    in_smaller_sections,
     roomier_rows,
     rows_memory,
     rows_with_whole,
@@ -97,7 +97,7 @@ def faster(base: NativeRows, programs: RowVariants, factor: float) -> NativeRows
 
 def moved_for_whole(base: NativeRows, programs: RowVariants, limit: int) -> tuple[NativeRows, RowVariants]:
     """Return a plan in which as many operators as possible have kernels for whole tensors, in bands of any size."""
-    whole = in_smaller_bands(programs.whole)
+    whole = in_smaller_sections(programs.whole)
     moved, found = rows_with_whole(base, whole, dict.fromkeys(costs(programs)[2], range(len(whole))), limit, {})
     return moved, replace(programs, rows=with_steps(programs.rows, found))
 
@@ -261,7 +261,7 @@ def test_smaller_bands_of_tensors_have_a_place_where_larger_ones_have_none() -> 
     limit, wanted = base.plan.memory_bytes, list(costs(programs)[2])
     (largest, _), (moved, _) = (
         rows_with_whole(base, whole, dict.fromkeys(wanted, range(len(whole))), limit, {})
-        for whole in ([programs.whole], in_smaller_bands(programs.whole))
+        for whole in ([programs.whole], in_smaller_sections(programs.whole))
     )
     before, after = (
         {step.operator: step.band for step in plan.program.steps if step.band > 1} for plan in (largest, moved)

@@ -16,7 +16,7 @@ from edgetool.codegen.native.row_plan import (
     NativeRows,
     RowVariants,
     faster_rows,
-    in_smaller_bands,
+    in_smaller_sections,
     roomier_rows,
     rows_with_whole,
     smallest_rows,
@@ -159,7 +159,7 @@ def _faster_choices(
     variants = RowVariants(*(with_pairs(program, base.pairs) for program in (plain.small, plain.rows, plain.whole)))
     programs = variants.rows, variants.whole, bare_program(variants.rows)
     known = [operator_instructions(program, target) for program in programs]
-    in_bands = [(program, operator_instructions(program, target)) for program in in_smaller_bands(variants.whole)]
+    in_bands = [(program, operator_instructions(program, target)) for program in in_smaller_sections(variants.whole)]
     complete: Mapping[int, Sequence[Step]] = {}
     choices: list[_Counted] = []
     fewest: int | None = None

@@ -64,8 +64,8 @@ MAX_GROUPS = 255
 # outside has as many.
 ASIDE = 16
 # What edgetool_depthwise_tiled_s8 has at once: planes of channels, their bytes, the words of a column, output bytes of
-# a band, and what a number of columns is best a multiple of.
-PLANES, PLANE_BYTES, COLUMN, BAND_BYTES, TILE_UNIT = 4, 6656, 8, 6144, 6
+# a band, what a number of columns is best a multiple of, and the fewest of them.
+PLANES, PLANE_BYTES, COLUMN, BAND_BYTES, TILE_UNIT, LEAST_TILE = 4, 6656, 8, 6144, 6, 4
 # The most pairs of tap rows unless taps are 3 x 3, the fewest taps then, the fewest products of a channel and band that
 # are worth planes, with taps of 3 x 3 and with others, and what is in scratch to keep the stack small.
 MAX_PAIRS, LEAST_TAPS, LEAST_PRODUCTS_3X3, LEAST_PRODUCTS, SECTION_WORDS = 4, 4, 50, 80, 64
@@ -842,16 +842,22 @@ def _tiled_depthwise(
     )
 
 
-def in_smaller_band(step: Step) -> Step | None:
-    """Return a step with planes that computes about half as many rows per call; None if it cannot, and of other steps.
+def in_smaller_section(step: Step) -> Step | None:
+    """Return a step with planes of half as many rows, which are a call, or columns if there are no fewer rows.
 
-    It needs less scratch, and its output may overlap its input further.
+    None if it cannot, and of other steps. It needs less scratch, and with fewer rows per call, its output may overlap
+    its input further.
     """
     fields = {name: value for name, value in step.op.values if isinstance(value, int)}
     rows = 2 if fields.get("advance") == 1 else 1  # of a group
     band = _up(-(-step.band // 2), rows)
-    if step.kernel != "edgetool_depthwise_tiled_s8" or not 1 < band < step.band:
+    if step.kernel != "edgetool_depthwise_tiled_s8":
         return None
+    tile = fields["tile"]
+    if not 1 < band < step.band:
+        band, tile = step.band, _up(-(-tile // 2), 2)
+        if not LEAST_TILE <= tile < fields["tile"]:
+            return None
     (item,) = step.inputs
     window = Window(
         batches=step.batches,
@@ -871,9 +877,10 @@ def in_smaller_band(step: Step) -> Step | None:
         pad_x=fields["pad_x"],
     )
     groups = band // rows
-    is_3x3, advance, pairs, tile = (fields[name] for name in ("is_3x3", "advance", "pairs", "tile"))
+    is_3x3, advance, pairs = (fields[name] for name in ("is_3x3", "advance", "pairs"))
     tiling = DepthwiseTiling(bool(is_3x3), advance, pairs, groups, tile, band)
-    values = tuple((name, groups if name == "groups" else value) for name, value in step.op.values)
+    smaller = {"groups": groups, "tile": tile}
+    values = tuple((name, smaller.get(name, value)) for name, value in step.op.values)
     return replace(
         step,
         op=replace(step.op, values=values),

@@ -15,7 +15,7 @@ from itertools import pairwise, repeat
 
 import numpy as np
 
-from edgetool.codegen.native.convolution import in_smaller_band
+from edgetool.codegen.native.convolution import in_smaller_section
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.program import LIMITS, RowInput, Step
@@ -189,7 +189,7 @@ def rows_with_whole(
 
     Args:
         base: The plan, whose segments stay.
-        programs: Programs for whole tensors, such as those of in_smaller_bands.
+        programs: Programs for whole tensors, such as those of in_smaller_sections.
         wanted: The operators that shall have such kernels, and the numbers of the programs that they may have them
             from, the fastest first. They get them if they run alone, between complete tensors. Those that gain the most
             come first.
@@ -272,10 +272,10 @@ def with_steps(program: NativeProgram, steps: Mapping[int, Sequence[Step]]) -> N
     return replace(program, steps=tuple(step for item in items for step in item))
 
 
-def in_smaller_bands(program: NativeProgram) -> tuple[NativeProgram, ...]:
-    """Return a program, and the same with fewer and fewer rows per call, as far as that saves memory."""
+def in_smaller_sections(program: NativeProgram) -> tuple[NativeProgram, ...]:
+    """Return a program, and the same with fewer and fewer rows and columns at once, as far as that saves memory."""
     programs = [program]
-    while any(smaller := [in_smaller_band(step) for step in programs[-1].steps]):
+    while any(smaller := [in_smaller_section(step) for step in programs[-1].steps]):
         steps = (new or step for new, step in zip(smaller, programs[-1].steps, strict=True))
         programs.append(replace(program, steps=tuple(steps)))
     return tuple(programs)
