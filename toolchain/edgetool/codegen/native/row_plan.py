@@ -375,7 +375,7 @@ def _fastest(
     small_cost, rows_cost, whole_cost, bare_cost = (cost.get(operator, 0) for cost in costs)
     slow = _Kernels(tuple(positions), small, memory.scratch_of(positions))
     found: list[tuple[float, _Kernels]] = [(small_cost, slow)]
-    calls = memory.calls(positions, rows, limit) if rows != small else []
+    calls = memory.calls(positions, rows, limit) if min(rows_cost, bare_cost) < small_cost else []
     complete = [tuple(place for place in places if place is not None) for places in calls]
     if calls and list(map(len, complete)) == list(map(len, calls)):
         steps = tuple(_without_scratch(*item) for item in zip(rows, complete, strict=True))
@@ -397,7 +397,8 @@ def _fastest(
         )
         cost = small_cost + (rows_cost - small_cost) * len(run) / len(everywhere)
         found.append((cost, replace(slow, steps=steps, scratch=scratch)))
-    places = memory.as_whole(positions, whole, limit) if _tensors(whole) == _tensors(small) else None
+    is_faster = whole_cost < min(cost for cost, _ in found) and _tensors(whole) == _tensors(small)
+    places = memory.as_whole(positions, whole, limit) if is_faster else None
     if places is not None:
         found.append((whole_cost, _Kernels(slow.positions, whole, places, is_whole=True)))
     return min(found, key=lambda item: item[0])[1]

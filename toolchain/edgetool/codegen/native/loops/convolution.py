@@ -40,29 +40,39 @@ def _tiled_band(call: StepCall, band: range, copied: dict[tuple[object, ...], Co
     is_line = _is_line(call, pixels)
     count = len(band) * width
     alignments = {y: _alignments(call, y) for y in band}
+    columns = [_column(call, x) for x in range(width)]
+    times: Counter[tuple[object, ...]] = Counter()
     for done in range(0, count, pixels):
         size = min(pixels, count - done)
         first = count - done - size if call.descending else done
         group = [(band[place // width], place % width) for place in range(first, first + size)]
         rows = tuple(alignments[y] for y, _ in group)
+        places = tuple(columns[x] for _, x in group)
+        is_inside = _are_inside(call, group[0][1], pixels)
         for channel in range(0, groups * call["depth"], call["depth"]):
-            key = (*rows, *(x for _, x in group), channel % WORD)
+            key = (*rows, *places, is_inside, channel % WORD)
+            times[key] += 1
             if key not in copied:
                 copied[key] = _copies(call, group, channel, pixels)
-            loops.update(copied[key])
-        loops["groups in a line" if is_line and size == pixels else "groups"] += 1
-        loops["more groups of channels"] += groups - 1
-        pairs = groups * -(-filters // 2)
+    for key, number in times.items():
+        for name, copies in copied[key].items():
+            loops[name] += number * copies
+    pairs = groups * -(-filters // 2)
+    for size, number in ((pixels, count // pixels), (count % pixels, 1)):
+        if not size or not number:
+            continue
+        loops["groups in a line" if is_line and size == pixels else "groups"] += number
+        loops["more groups of channels"] += number * (groups - 1)
         if size > pixels // 2 and call.form != "double":
-            loops["pairs"] += pairs
-            loops["pairs of one channel"] += groups * (filters % 2)
-            loops["turns"] += pairs * turns
+            loops["pairs"] += number * pairs
+            loops["pairs of one channel"] += number * groups * (filters % 2)
+            loops["turns"] += number * pairs * turns
             if call.code.dsp:
-                loops["eight turns"] += pairs * -(-(turns - 1) // 8)
+                loops["eight turns"] += number * pairs * -(-(turns - 1) // 8)
         else:
-            loops["pixels alone"] += size * groups
-            loops["pairs alone"] += size * pairs
-            loops["turns alone"] += size * pairs * turns
+            loops["pixels alone"] += number * size * groups
+            loops["pairs alone"] += number * size * pairs
+            loops["turns alone"] += number * size * pairs * turns
     if not call.is_full_range:
         address = call.output_start + band[0] * call.step.row_bytes
         words = count * channels // WORD if call.code.dsp and address % WORD == 0 else 0
@@ -89,18 +99,30 @@ def _is_line(call: StepCall, pixels: int) -> bool:
     return is_point and is_plain and is_long and call["depth"] % WORD == 0
 
 
+def _column(call: StepCall, x: int) -> tuple[bool, int]:
+    """Return what the copies of a pixel depend on: whether all its columns are inside, and their alignment or x."""
+    start = x * call["stride_x"] - call["pad_x"]
+    is_inside = start >= 0 and start + (call["taps_x"] - 1) * call["dilation_x"] < call["input_width"]
+    return is_inside, start * call["groups"] * call["depth"] % WORD if is_inside else x
+
+
+def _are_inside(call: StepCall, x: int, pixels: int) -> bool:
+    """Return whether pixels from one on are in its row, and all columns of their taps inside, without dilation."""
+    start = x * call["stride_x"] - call["pad_x"]
+    reach = (pixels - 1) * call["stride_x"] + call["taps_x"]
+    return call["output_width"] - x >= pixels and start >= 0 and reach <= call["input_width"] - start
+
+
 def _copies(call: StepCall, group: list[tuple[int, int]], channel: int, pixels: int) -> Counter[str]:
     """Return the loops that copy the taps of a group of pixels, from an input channel on."""
     (y, x), taps, width, depth = group[0], call["taps_x"], call["input_width"], call["depth"]
     stride, dilation, run, channels = call["stride_x"], call["dilation_x"], taps * depth, call["groups"] * depth
     start = x * stride - call["pad_x"]
-    reach = (pixels - 1) * stride + taps
     is_apart = dilation != 1 or call["groups"] != 1
-    one_row = call["output_width"] - x >= pixels and (not is_apart or taps == call["groups"] == 1)
+    is_one_row = _are_inside(call, x, pixels) and (not is_apart or taps == call["groups"] == 1)
     loops: Counter[str] = Counter()
     inside = [row for row in call.tap_rows(y) if row is not None]
-    is_inside = start >= 0 and reach <= width - start and len(inside) == call["taps_y"]
-    if len(group) == pixels and one_row and is_inside:
+    if len(group) == pixels and is_one_row and len(inside) == call["taps_y"]:
         for place in inside:
             address = call.row_start(place) + start * channels
             loops["rows of groups"] += 1
