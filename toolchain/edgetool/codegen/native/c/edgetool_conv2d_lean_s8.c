@@ -40,11 +40,13 @@ typedef struct {
     "sxtb16 r2, r2\n\t" \
     PAIRS("r2", "r4", "r5", "r6", "r7") PAIRS("r3", "r4", "r5", "r6", "r7") \
     PAIRS("r2", "r8", "r9", "r10", "r11") PAIRS("r3", "r8", "r9", "r10", "r11")
-/* Bits 31 and 32 of a shifted number decide where a loop of four turns begins. */
-#define TURNS "bcs.w 8f\n\tbmi.w 11f\n3:\n\t" TURN "9:\n\t" TURN "10:\n\t" TURN "11:\n\t" TURN
-#define MORE_STARTS "8:\n\tbmi.w 9b\n\tb.w 10b\n"
 #define PRODUCT(sum) "smmla " sum ", " sum ", r2, r3\n\t"
-#define ROUNDED(sum) "smmlar " sum ", " sum ", r2, r3\n\t"
+#define SIGNED_SUM(sum) \
+    "lsl.w lr, " sum ", #1\n\t" \
+    "smmlar lr, lr, r2, r3\n\t" \
+    "add.w " sum ", lr, " sum ", asr #31\n\t" \
+    "asr.w " sum ", " sum ", r12\n\t" \
+    "ssat " sum ", #8, " sum "\n\t"
 #else
 #define PAIR(lower, whole, place) \
     "ldrsh.w r3, [r1, #" place "]\n\t" \
@@ -57,10 +59,16 @@ typedef struct {
 #define TURN \
     TAP("0", "4", "16", "20") TAP("8", "12", "24", "28") TAP("2", "6", "18", "22") TAP("10", "14", "26", "30") \
     "adds r1, #32\n\t"
-#define TURNS "bmi.w 11f\n3:\n\t" TURN "11:\n\t" TURN
-#define MORE_STARTS ""
 #define PRODUCT(sum) "smull lr, " sum ", " sum ", r2\n\tadd " sum ", r3\n\t"
-#define ROUNDED(sum) "smull lr, " sum ", " sum ", r2\n\tlsls.w lr, lr, #1\n\tadc " sum ", " sum ", r3\n\t"
+#define SIGNED_SUM(sum) \
+    "lsl.w lr, " sum ", #1\n\t" \
+    "asr.w " sum ", " sum ", #31\n\t" \
+    "smull r2, lr, lr, r2\n\t" \
+    "lsls r2, r2, #1\n\t" \
+    "adc.w lr, lr, r3\n\t" \
+    "add.w " sum ", " sum ", lr\n\t" \
+    "asr.w " sum ", " sum ", r12\n\t" \
+    "ssat " sum ", #8, " sum "\n\t"
 #endif
 #define SECOND(lower, whole) "subs " whole ", " whole ", " lower "\n\tasr.w " whole ", " whole ", #8\n\t"
 #define BOTH_CODES(first, second) \
@@ -70,15 +78,7 @@ typedef struct {
     "ssat " second ", #8, " second ", asr #3\n\t" \
     "strb " first ", [r0], #1\n\t" \
     "strb " second ", [r0], #1\n\t"
-#define SIGNED_CODE(sum) \
-    "ldrd r2, r3, [r1], #8\n\t" \
-    "asr.w r12, " sum ", #31\n\t" \
-    "lsl.w " sum ", " sum ", #1\n\t" ROUNDED(sum) \
-    "ldr.w r2, [r1], #4\n\t" \
-    "add.w " sum ", " sum ", r12\n\t" \
-    "asr.w " sum ", " sum ", r2\n\t" \
-    "ssat " sum ", #8, " sum "\n\t" \
-    "strb " sum ", [r0], #1\n\t"
+#define SIGNED_CODE(sum) "ldm.w r1!, {r2, r3, r12}\n\t" SIGNED_SUM(sum) "strb " sum ", [r0], #1\n\t"
 
 /* The outputs of a pixel in all blocks of eight channels. With DSP instructions, its runs are at multiples of 4. */
 static EDGETOOL_NOINLINE void compute_blocks(pixel *all)
@@ -96,10 +96,11 @@ static EDGETOOL_NOINLINE void compute_blocks(pixel *all)
                      "2:\n\t"
                      "ldr r3, [r12, #12]\n\t"
                      "ldr r0, [r2], #4\n\t"
-                     "add.w r12, r3, r0\n\t"
-                     "strd r12, r2, [sp]\n\t"
-                     "lsls r3, r3, #29\n\t" TURNS
-                     "ldr.w r12, [sp]\n\t"
+                     "tst r3, #4\n\t"
+                     "add r3, r0\n\t"
+                     "strd r3, r2, [sp]\n\t"
+                     "bne.w 4f\n"
+                     "3:\n\t" TURN "4:\n\t" TURN "ldr.w r12, [sp]\n\t"
                      "cmp r0, r12\n\t"
                      "bne.w 3b\n\t"
                      "ldrd r2, r12, [sp, #4]\n\t"
@@ -124,7 +125,7 @@ static EDGETOOL_NOINLINE void compute_blocks(pixel *all)
                      SIGNED_CODE("r4") SIGNED_CODE("r5") SIGNED_CODE("r6") SIGNED_CODE("r7")
                      SIGNED_CODE("r8") SIGNED_CODE("r9") SIGNED_CODE("r10") SIGNED_CODE("r11")
                      "ldr r12, [sp, #8]\n\t"
-                     "b.n 6b\n" MORE_STARTS
+                     "b.n 6b\n"
                      "7:\n\t"
                      "add sp, #12\n\t"
                      "pop {r7}\n\t"
@@ -492,12 +493,6 @@ static EDGETOOL_NOINLINE void put_columns(const pixel *all, int16_t *to)
     "ssat " second ", #8, " second ", asr #3\n\t" \
     "strb " second ", [r0, lr]\n\t" \
     "strb " first ", [r0], #1\n\t"
-#define SIGNED_SUM(sum) \
-    "lsl.w lr, " sum ", #1\n\t" \
-    "smmlar lr, lr, r2, r3\n\t" \
-    "add.w " sum ", lr, " sum ", asr #31\n\t" \
-    "asr.w " sum ", " sum ", r12\n\t" \
-    "ssat " sum ", #8, " sum "\n\t"
 #define SIGNED_CODES(first, second) \
     "ldm r1!, {r2, r3, r12}\n\t" SIGNED_SUM(first) SIGNED_SUM(second) \
     "ldr.w lr, [sp, #20]\n\t" \
@@ -522,7 +517,7 @@ static EDGETOOL_NOINLINE const uint32_t *compute_tile(const conv_op *op, const t
                      "mov r9, r5\n\t"
                      "mov r10, r6\n\t"
                      "mov r11, r7\n\t"
-                     /* Bits 5 and 6 are those of the number of words plus 1. */
+                     /* The loop begins where the lower bits of the number of words plus 1 need it: bits 5 and 6. */
                      "lsls r2, r2, #26\n\t"
                      "bcs.w 8f\n\t"
                      "bpl.w 3f\n"
@@ -559,7 +554,10 @@ static EDGETOOL_NOINLINE const uint32_t *compute_tile(const conv_op *op, const t
                      "5:\n\t"
                      SIGNED_CODES("r4", "r8") SIGNED_CODES("r5", "r9")
                      SIGNED_CODES("r6", "r10") SIGNED_CODES("r7", "r11")
-                     "b.n 4b\n" MORE_STARTS
+                     "b.n 4b\n"
+                     "8:\n\t"
+                     "bmi.w 9b\n\t"
+                     "b.w 10b\n"
                      "7:\n\t"
                      "mov r0, r1\n\t"
                      "add sp, #36\n\t"
@@ -904,8 +902,8 @@ typedef struct {
 } source_row;
 
 /* Finds the taps of a pixel in the channels of a group, which begin in column `start` with the channel `channel`. */
-static EDGETOOL_INLINE void find_taps(const conv_op *op, const source_row *row, uint32_t start, uint32_t channel,
-                                      pixel *all)
+static EDGETOOL_NOINLINE void find_taps(const conv_op *op, const source_row *row, uint32_t start, uint32_t channel,
+                                        pixel *all)
 {
     int8_t *codes = row->codes;
     const int8_t **end = row->runs + row->taps_y;

@@ -284,7 +284,7 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
                 loops["runs of blocks"] += pixels * blocks * listed
                 loops["turns"] += pixels * blocks * fours
                 if not (call.code.riscv or call.code.thumb1):
-                    loops["several turns"] += pixels * blocks * listed * -(-turns // (4 if call.code.dsp else 2))
+                    loops["double turns"] += pixels * blocks * listed * -(-turns // 2)
             pairs = pixels * (is_slow * blocks * BLOCK // 2 + -(-rest // 2))
             kind = "words" if call.code.dsp and is_aligned else "codes"
             loops["pairs"] += pairs
@@ -312,7 +312,7 @@ def _two_pixels(
     halves = width // 2 * groups * 2 * (call["filters"] // BLOCK)
     loops = Counter({"two pixels": width // 2 * groups, "halves of blocks": halves})
     loops["turns of two"] = halves * fours
-    loops["several turns of two"] = halves * -(-fours // 4)
+    loops["four turns of two"] = halves * -(-fours // 4)
     if depth % WORD:
         runs = [(width // 2 * 2 * groups, 0, TAPS * fours)]
     else:
