@@ -111,7 +111,9 @@ def test_loops_of_several_turns_begin_where_the_number_of_words_needs_it(core: s
         for lean in (False, True)
     }
     fields = [(step.kernel, dict(step.op.values)) for trial in trials.values() for step in trial.program.steps]
-    words = [(9 * item["depth"] + 3) // 4 for kernel, item in fields if kernel == LEAN_CONV and item["pixels"] == 1 + dsp]
+    words = [
+        (9 * item["depth"] + 3) // 4 for kernel, item in fields if kernel == LEAN_CONV and item["pixels"] == 1 + dsp
+    ]
     assert {number % 4 for number in words} == {0, 1, 2, 3}
     rows = cores.measure(core, cores.subjects_of(trials))
     assert [(row.model, row.result) for row in rows] == [(name, cores.EQUAL) for name in trials]
