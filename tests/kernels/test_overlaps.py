@@ -42,11 +42,19 @@ def test_all_kernels_with_an_order_of_their_own_are_measured(core: str, kernels:
 
 @pytest.mark.parametrize(
     ("operator", "kind"),
-    [("ADD", "int8"), ("CONV_2D", "int16"), ("DEPTHWISE_CONV_2D", "int8"), ("MAX_POOL_2D", "int8"), ("PAD", "float32")],
+    [
+        ("ADD", "int8"),
+        ("CONV_2D", "int16"),
+        ("DEPTHWISE_CONV_2D", "int8"),
+        ("MAX_POOL_2D", "int8"),
+        ("PAD", "float32"),
+        ("SLICE", "int8"),
+        ("STRIDED_SLICE", "int16"),
+    ],
 )
 def test_a_sample_gives_the_measured_results(operator: str, kind: str) -> None:
     pytest.importorskip("tflite_micro")
-    cases = [Case(operator, kind, number) for number in range(6)]
+    cases = [Case(operator, kind, number) for number in range(20 if "SLICE" in operator else 6)]
     tally = tally_of("host", "reference", cases, HOST, on_this_machine)
     assert tally.equal == tally.overlaps >= 5
     assert tally.detected > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
 from benchmarks.kernels.cases import Case, generators
 from benchmarks.kernels.overlaps import on_this_machine
@@ -118,6 +119,35 @@ def test_reshaped_tensors_keep_their_offset() -> None:
     given = permissions(made, timeline(made), operator_overlaps(made, platform()))
     problem = permitted(layout_problem(made, timeline(made)), given, offsets={(0, 0): 0, (0, 1): 64, (0, 2): 64})
     assert [buffer.alias for buffer in problem.buffers] == [None, "tensor 1", "tensor 1", None]
+
+
+@pytest.mark.parametrize(
+    ("begins", "strides", "masks", "distance"),
+    [
+        # The first of the rows that are copied begins behind a row of 6 pixels and a pixel, of 2 bytes each.
+        ((0, 1, 1, 0), (1, 1, 1, 1), {}, 2 - (6 + 1) * 2),
+        ((0, -7, 1, 0), (1, 1, 1, 1), {}, 2 - (6 + 1) * 2),
+        ((0, 5, 1, 0), (1, 1, 1, 1), {"begin_mask": 0b10}, 2 - 2),
+        ((0, 0, 0, 0), (1, 1, 1, 1), {}, 2),
+        ((0, 1, 1, 0), (1, 1, -1, 1), {}, None),
+        ((0, 1, 1, 0), (1, 1, 1, 1), {"ellipsis_mask": 0b1}, None),
+    ],
+)
+def test_a_part_may_overlap_what_it_is_a_part_of(
+    begins: tuple[int, ...], strides: tuple[int, ...], masks: dict[str, int], distance: int | None
+) -> None:
+    bounds = [np.array(values, "<i4").tobytes() for values in (begins, (1, 8, 6, 2), strides)]
+    tensors = [
+        tensor(0, 1, 8, 6, 2),
+        *(tensor(i, 4, dtype=DType.INT32, data=data) for i, data in enumerate(bounds, start=1)),
+        tensor(4, 1, 7, 5, 2),
+    ]
+    fields = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0) | masks
+    made = model(
+        graph(tensors, [operator(0, "STRIDED_SLICE", [0, 1, 2, 3], [4], "StridedSliceOptions", **fields)], [0], [4])
+    )
+    expected = [] if distance is None else [(0, 4, distance)]
+    assert [allowed(made, kernels=kernels) for kernels in ("reference", "cmsis-nn")] == [expected] * 2
 
 
 def conv_chain(channels: int = 8, outputs: int = 8) -> Model:

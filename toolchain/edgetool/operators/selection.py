@@ -47,6 +47,7 @@ from edgetool.operators.loops import (
     memcpy_loops,
     strided_memcpy_loops,
 )
+from edgetool.operators.overlap import KERNEL_SETS, PLAIN_TYPES, InputOverlap, OverlapRules
 
 MAX_GATHER_ND_COORDINATES = 5
 
@@ -391,4 +392,54 @@ BOUNDS: dict[str, Condition] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)
+def _slice_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input of SLICE: the part begins at `begin` along each axis."""
+    begins = call.required_input(1)
+    if begins.is_constant:
+        yield from _part_overlap(call, integers(begins))
+
+
+def _strided_slice_overlap(call: Call) -> Iterator[InputOverlap]:
+    """Yield the input of STRIDED_SLICE, unless it runs backwards along some axis, or adds axes."""
+    source = call.required_input(0)
+    begins, strides = call.required_input(1), call.required_input(3)
+    adds_axes = integer_option(call, "new_axis_mask") or integer_option(call, "ellipsis_mask")
+    if adds_axes or not begins.is_constant or not strides.is_constant or min(int32_words(strides), default=1) < 1:
+        return
+    mask = integer_option(call, "begin_mask")
+    bounds = zip(int32_words(begins), source.shape, int32_words(strides), strict=False)
+    yield from _part_overlap(
+        call,
+        [
+            _slice_start(begin, size, stride, masked=bool(mask >> axis & 1))
+            for axis, (begin, size, stride) in enumerate(bounds)
+        ],
+    )
+
+
+def _part_overlap(call: Call, starts: Sequence[int]) -> Iterator[InputOverlap]:
+    """Yield the input of a kernel that copies a part of it, row by row or element by element.
+
+    A row is copied with memcpy, whose source and destination must not overlap. Its place in the output is at most that
+    in the input less that of the first element, so that the first row needs the largest distance: its size, less the
+    elements in front of it in the input.
+    """
+    source, result = call.required_input(0), call.required_output()
+    if len(starts) != len(source.shape) or source.dtype != result.dtype or source.dtype not in PLAIN_TYPES:
+        return
+    skipped = 0
+    for start, size in zip(starts, source.shape, strict=True):
+        skipped = skipped * size + start
+    same_rank = len(result.shape) == len(source.shape)
+    row = 1 if not starts else result.shape[-1] if same_rank else source.shape[-1] - starts[-1]
+    yield InputOverlap(0, (row - skipped) * (source.dtype.bits // 8))
+
+
+# No kernel set has kernels of its own for them.
+OVERLAPS: dict[str, OverlapRules] = {
+    "SLICE": dict.fromkeys(KERNEL_SETS, _slice_overlap),
+    "STRIDED_SLICE": dict.fromkeys(KERNEL_SETS, _strided_slice_overlap),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, overlaps=OVERLAPS)
