@@ -814,7 +814,10 @@ def random_network(random: Random) -> Model:
 
 
 # Most compute images row by row.
-IMAGE_LAYERS = (_conv, _conv, _conv, _depthwise, _depthwise, _pool, _pad, _elementwise, _bounded, _binary, _concatenate)
+IMAGE_LAYERS = (
+    *(_conv, _conv, _conv, _depthwise, _depthwise, _pool, _pad, _elementwise, _bounded, _binary, _concatenate),
+    *(_transposed, _blocks),
+)
 CHAIN_SHARE = 0.85  # operators that read the last value
 
 

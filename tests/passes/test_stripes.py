@@ -27,9 +27,10 @@ from edgetool.model.types import Model
 from edgetool.model.views import View, copies_of, views_of, with_views
 from edgetool.model.writer import write_model
 from edgetool.operators.registry import operator_costs
-from edgetool.passes.stripes import Region, RowGraph, Striped, portable, stripe
+from edgetool.passes.stripes import Copy, Interface, Region, RowGraph, Rows, Striped, portable, stripe
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
+from tests.memory.account_convolutions import transposed
 from tests.memory.account_net import Net
 
 
@@ -120,8 +121,8 @@ def test_what_is_no_region() -> None:
     both = net.model([x], [z, y])
     # Two tensors are used outside.
     assert RowGraph(both.main).interface(0, 1) is None
-    assert RowGraph(both.main).interface(1, 1) is None
-    assert RowGraph(both.main).interface(0, 0) is not None
+    assert RowGraph(both.main).interface(1, 1) == Interface((y, x), z)
+    assert RowGraph(both.main).interface(0, 0) == Interface((x,), y)
     net = Net()
     x = net.arena(1, 8, 4, 2)
     vector = net.noise(8, 4, 2, scale=1 / 16)
@@ -182,10 +183,58 @@ def test_random_networks_compute_the_same_in_stripes() -> None:
     assert check_networks(0, 12) >= 6
 
 
+def check(made: Model, striped: Striped) -> None:
+    """Check that a model with random weights computes the same in stripes, with a plan and with SLICE."""
+    file, plan = planned(striped)
+    assert check_layout(plan.problem, plan.layout) == ()
+    stock, slices, ours = run(made, portable(striped.model, striped.views), file)
+    assert stock is not None
+    assert stock == slices == ours
+
+
 def test_rows_that_the_next_stripe_corrects_are_not_read_before() -> None:
     pytest.importorskip("tflite_micro")
-    # The first copies of the second region read exactly the rows that the first copies of the first region write.
-    assert check_networks(782, 1) == 1
+    made = convolutions((DEPTHWISE, 3, 2, "SAME"), (DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"), height=16)
+    copies = [RowGraph(made.main).copies(region) for region in (Region(0, 0, 2), Region(1, 2, 2))]
+    # The first copy of the second region reads exactly the rows that the first copy of the first region writes.
+    assert [stripes is not None and stripes[0][0] for stripes in copies] == [
+        Copy(0, Rows(0, 5), ((0, Rows(0, 10)),)),
+        Copy(1, Rows(0, 5), ((0, Rows(0, 5)),)),
+    ]
+    check(made, stripe(made, [Region(0, 0, 2), Region(1, 2, 2)]))
+
+
+def test_regions_read_several_tensors() -> None:
+    pytest.importorskip("tflite_micro")
+    net = Net()
+    x, y = net.arena(1, 8, 4, 2), net.arena(1, 8, 4, 2)
+    z = net.op("ADD", [net.op("MUL", [y, x]), x])
+    made = net.model([x, y], [z])
+    assert RowGraph(made.main).interface(0, 1) == Interface((y, x), z)
+    check(made, stripe(made, [Region(0, 1, 3)]))
+
+
+@pytest.mark.parametrize("code", ["TRANSPOSE_CONV", "DEPTH_TO_SPACE"])
+def test_rows_become_several(code: str) -> None:
+    pytest.importorskip("tflite_micro")
+    net = Net()
+    x = net.arena(1, 5, 4, 8)
+    if code == "DEPTH_TO_SPACE":
+        y = net.op(code, [x], 1, 10, 8, 2, block_size=2)
+    else:
+        y = transposed(net, x, 2, (2, 2), stride=2)
+    made = net.model([x], [net.op("RELU", [net.op("RELU", [y])])])
+    stripes = RowGraph(made.main).copies(Region(0, 2, 3))
+    assert stripes is not None
+    assert [(s[0].inputs[0][1], s[0].rows) for s in stripes] == [
+        (Rows(0, 2), Rows(0, 4)),
+        (Rows(1, 3), Rows(2, 6)),
+        (Rows(3, 5), Rows(6, 10)),
+    ]
+    # Rows that begin in the middle of what a row becomes cannot be written alone.
+    assert RowGraph(made.main).copies(Region(0, 0, 3)) is None
+    check(made, stripe(made, [Region(0, 2, 3)]))
+    check(made, stripe(made, [Region(0, 0, 5), Region(1, 2, 2)]))
 
 
 @pytest.mark.slow

@@ -240,21 +240,26 @@ class _Search:
         graph, tensors = self.graph, self.graph.tensors
         interface = self.rows.interface(region.first, region.last)
         assert interface is not None
-        source, result = tensors[interface.source], tensors[interface.result]
-        ends = [position for position, op in enumerate(graph.operators) if interface.source in op.inputs]
-        is_kept = ends[-1] > region.last or interface.source in graph.outputs
-        # The first row of the source that each copy, or one behind it, reads.
-        lowest = source.shape[1]
-        remaining: list[int] = []
-        for copy in reversed([copy for stripe_copies in copies for copy in stripe_copies]):
-            operator = graph.operators[copy.operator]
-            rows = [item.first for place, item in copy.inputs if operator.inputs[place] == interface.source]
-            lowest = min([lowest, *rows])
-            remaining.append(lowest)
+        readers = {
+            source: [position for position, op in enumerate(graph.operators) if source in op.inputs]
+            for source in interface.sources
+        }
+        kept = {source for source, found in readers.items() if found[-1] > region.last or source in graph.outputs}
+        in_order = [copy for stripe_copies in copies for copy in stripe_copies]
+        # The first row of each source that each copy, or one behind it, reads.
+        lowest = {source: tensors[source].shape[1] for source in interface.sources}
+        remaining = [dict(lowest)]
+        for copy in reversed(in_order):
+            for place, item in copy.inputs:
+                index = graph.operators[copy.operator].inputs[place]
+                if index in lowest:
+                    lowest[index] = min(lowest[index], item.first)
+            remaining.append({source: 0 if source in kept else row for source, row in lowest.items()})
         remaining.reverse()
+        remaining[-1] |= dict.fromkeys(kept, 0)
         maximum = at = done = 0
         for stripe_copies in copies:
-            readers = {
+            last_reader = {
                 graph.operators[copy.operator].inputs[place]: copy.operator
                 for copy in stripe_copies
                 for place, _ in copy.inputs
@@ -262,26 +267,26 @@ class _Search:
             alive: dict[int, int] = {}
             for copy in stripe_copies:
                 operator = graph.operators[copy.operator]
-                output = tensors[operator.outputs[0]]
-                made = copy.rows.count * row_bytes(output)
-                first = 0 if is_kept else remaining[at]
-                live = done + (source.shape[1] - first) * row_bytes(source) + sum(alive.values())
-                dying = [alive.get(index, 0) for index in operator.inputs if readers.get(index) == copy.operator]
-                after = source.shape[1] if at + 1 == len(remaining) else remaining[at + 1]
-                if any(operator.inputs[place] == interface.source for place, _ in copy.inputs):
-                    dying.append(0 if is_kept else (after - first) * row_bytes(source))
+                output = operator.outputs[0]
+                made = copy.rows.count * row_bytes(tensors[output])
+                now, after = remaining[at], remaining[at + 1]
+                unread = sum((tensors[s].shape[1] - row) * row_bytes(tensors[s]) for s, row in now.items())
+                dying = [alive.get(index, 0) for index in operator.inputs if last_reader.get(index) == copy.operator]
+                dying += [
+                    (after[index] - now[index]) * row_bytes(tensors[index]) for index in operator.inputs if index in now
+                ]
                 smaller = min(made, max(dying, default=0))
-                live += made - smaller + min(self.shared[copy.operator], smaller)
-                maximum = max(maximum, live)
+                live = done + unread + sum(alive.values()) + made - smaller
+                maximum = max(maximum, live + min(self.shared[copy.operator], smaller))
                 for index in operator.inputs:
-                    if readers.get(index) == copy.operator:
+                    if last_reader.get(index) == copy.operator:
                         alive.pop(index, None)
-                if operator.outputs[0] == interface.result:
+                if output == interface.result:
                     done += made
                 else:
-                    alive[operator.outputs[0]] = aligned(made)
+                    alive[output] = aligned(made)
                 at += 1
-        return maximum + self._outside(region, {source.index, result.index})
+        return maximum + self._outside(region, {*interface.sources, interface.result})
 
     def _outside(self, region: Region, ends: set[int]) -> int:
         """Return the bytes of other tensors that are live throughout a region."""

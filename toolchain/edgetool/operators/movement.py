@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import product
 from math import floor, prod
 
-from edgetool.model.types import DType, Tensor
+from edgetool.model.types import DType, Graph, Operator, Tensor
 from edgetool.operators.call import (
     INT32_BYTES,
     MAX_SMALL_RANK,
@@ -60,7 +60,7 @@ from edgetool.operators.loops import (
     repeated,
     strided_memcpy_loops,
 )
-from edgetool.operators.rows import RowRule, concatenated_rows
+from edgetool.operators.rows import RowInput, RowRule, concatenated_rows, multiplied_rows
 
 FLOAT_BYTES = 4
 MAX_CONCATENATION_INPUTS = 10
@@ -590,7 +590,12 @@ FAULTS: dict[str, tuple[KernelFault, ...]] = {
 }
 
 
-ROWS: dict[str, RowRule] = {"CONCATENATION": concatenated_rows}
+def _spread_rows(operator: Operator, graph: Graph) -> Iterator[RowInput]:
+    """Yield the input of DEPTH_TO_SPACE, whose channels become rows and columns."""
+    yield from multiplied_rows(operator, graph, 0)
+
+
+ROWS: dict[str, RowRule] = {"CONCATENATION": concatenated_rows, "DEPTH_TO_SPACE": _spread_rows}
 
 
 OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, rows=ROWS, faults=FAULTS)

@@ -21,11 +21,15 @@ ROWS = 1  # the dimension
 
 @dataclass(frozen=True, slots=True)
 class RowInput:
-    """An input, by position, and the windows of its rows that the output's rows read."""
+    """An input, by position, and the windows of its rows that the output's rows read.
+
+    factor: into how many rows of the output the operator turns each row, which is then read alone.
+    """
 
     input: int
     rows: Axis
     outside: Outside = "nothing"
+    factor: int = 1
 
 
 # Yields the inputs that are images with rows; all others are read as a whole, whatever the row. Yields nothing if the
@@ -88,6 +92,15 @@ def concatenated_rows(operator: Operator, graph: Graph) -> Iterator[RowInput]:
     axis = 0 if operator.options is None else operator.options.integer("axis") % 4
     if result is not None and axis > ROWS:
         yield from same_rows()(operator, graph)
+
+
+def multiplied_rows(operator: Operator, graph: Graph, position: int) -> Iterator[RowInput]:
+    """Yield the input, by position, of an operator that turns each of its rows into several."""
+    source, result = _image(graph, operator.inputs[position]), _image(graph, operator.outputs[0])
+    if source is None or result is None or not source.shape[ROWS] or result.shape[ROWS] % source.shape[ROWS]:
+        return
+    height = source.shape[ROWS]
+    yield RowInput(position, Axis(height, 1, 1, 1, height, 0), factor=result.shape[ROWS] // height)
 
 
 def images_of(graph: Graph, indices: Collection[int]) -> bool:

@@ -63,9 +63,11 @@ from edgetool.operators.loops import (
     repeated,
 )
 from edgetool.operators.overlap import InputOverlap, OverlapRules
+from edgetool.operators.rows import RowInput, RowRule, multiplied_rows
 from edgetool.target.platform import Platform
 
 Pair = tuple[int, int]
+IMAGE_RANK = 4
 
 TRANSPOSE = Operands(2, 1, 3, 0, clamps_in_cmsis_nn=False)
 
@@ -400,7 +402,18 @@ def _reference_overlap(call: Call) -> Iterator[InputOverlap]:
         yield InputOverlap(2, -result.size_bytes)
 
 
+def _spread_rows(operator: Operator, graph: Graph) -> Iterator[RowInput]:
+    """Yield the image if each of its rows spreads to rows of its own: the filter is as high as the step of rows."""
+    source, weights, result = (graph.tensors[i] for i in (*operator.inputs[2:0:-1], operator.outputs[0]))
+    if operator.options is None or {len(tensor.shape) for tensor in (source, weights, result)} != {IMAGE_RANK}:
+        return
+    stride = operator.options.integer("stride_h")
+    if weights.shape[1] == stride > 0 and result.shape[1] == stride * source.shape[1]:
+        yield from multiplied_rows(operator, graph, 2)
+
+
 OVERLAPS: dict[str, OverlapRules] = {"TRANSPOSE_CONV": {"reference": _reference_overlap}}
+ROWS: dict[str, RowRule] = {"TRANSPOSE_CONV": _spread_rows}
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, overlaps=OVERLAPS, faults=FAULTS)
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, overlaps=OVERLAPS, rows=ROWS, faults=FAULTS)

@@ -1,11 +1,11 @@
 """Feature maps in horizontal stripes: a region of a network runs once for each stripe of its output's rows.
 
-A region is a sequence of operators that reads one tensor from outside and whose last operator writes the only tensor
-that is used outside. For each stripe, its operators are copied. A copy computes the rows that the stripe needs of its
-output, from rows of the region's input and of the other copies' outputs. Rows that two stripes need are computed twice;
-this is the price for tensors that are never complete.
+A region is a sequence of operators whose last one writes the only tensor that is used outside; it may read several
+tensors from outside. For each stripe, its operators are copied. A copy computes the rows that the stripe needs of its
+output, from rows of the region's inputs and of the other copies' outputs. Rows that two stripes need are computed
+twice; this is the price for tensors that are never complete.
 
-Copies read and write views: parts of the region's input and output, and of a copy's output of which another copy needs
+Copies read and write views: parts of the region's inputs and output, and of a copy's output of which another copy needs
 fewer rows. No operator moves data. `portable` writes the same computation with SLICE and CONCATENATION, for runtimes
 that do not follow the offsets of a plan.
 
@@ -53,6 +53,10 @@ class Rows:
         """The number of rows."""
         return self.end - self.first
 
+    def contains(self, other: Rows) -> bool:
+        """Return whether all rows of the other are among these."""
+        return self.first <= other.first and other.end <= self.end
+
     def union(self, other: Rows) -> Rows:
         """Return the rows from the first to the last of both."""
         return Rows(min(self.first, other.first), max(self.end, other.end))
@@ -76,9 +80,9 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """The tensors of a region: what it reads from outside, and what is used outside."""
+    """The tensors of a region: what it reads from outside, in this order, and what is used outside."""
 
-    source: int
+    sources: tuple[int, ...]
     result: int
 
 
@@ -122,20 +126,18 @@ class RowGraph:
         written = [graph.operators[position].outputs[0] for position in span if self.inputs[position]]
         if len(set(written)) < len(span):
             return None
-        sources = set()
+        sources: dict[int, None] = {}
         for position in span:
             operator = graph.operators[position]
-            by_rows = {operator.inputs[item.input] for item in self.inputs[position]}
-            if any(index >= 0 and graph.tensors[index].data is None for index in {*operator.inputs} - by_rows):
+            by_rows = dict.fromkeys(operator.inputs[item.input] for item in self.inputs[position])
+            if any(index >= 0 and graph.tensors[index].data is None for index in {*operator.inputs} - {*by_rows}):
                 return None
-            sources |= by_rows - {*written}
+            sources |= {index: None for index in by_rows if index not in written}
         result = written.pop()
         inside = {index for position in span for index in graph.operators[position].inputs}
         is_used = any(index in graph.outputs or not {*self._uses[index]} <= {*span} for index in written)
         is_input = not {*written, result}.isdisjoint((*graph.inputs, *sources))
-        return (
-            None if len(sources) != 1 or is_used or is_input or result in inside else Interface(sources.pop(), result)
-        )
+        return None if is_used or is_input or result in inside else Interface(tuple(sources), result)
 
     def copies(self, region: Region) -> tuple[tuple[Copy, ...], ...] | None:
         """Return the copies of each stripe of a region, in the order in which they run; None if a stripe cannot be
@@ -193,18 +195,27 @@ def _copy(graph: Graph, position: int, items: Sequence[RowInput], needed: Rows, 
     rows = items[0].rows
     if items[0].outside == "constant":
         return _padding(position, items[0], needed)
+    if items[0].factor > 1:
+        return _multiplying(position, items[0], needed, limits)
     if rows.kernel == rows.stride == 1 and not rows.pad:
         return Copy(position, needed, tuple((item.input, needed) for item in items))
     found = [
         window
         for window in _windows(graph, graph.operators[position], items[0], needed)
-        if limits is None or (limits.first <= window[1].first and window[1].end <= limits.end)
+        if limits is None or limits.contains(window[1])
     ]
     best = min(found, key=lambda window: (window[1].count, window[0].count), default=None)
     if best is None:
         return None
     read, computed, padding = best
     return Copy(position, computed, ((items[0].input, read),), padding)
+
+
+def _multiplying(position: int, item: RowInput, needed: Rows, limits: Rows | None) -> Copy | None:
+    """Return the copy of an operator that turns each row into several."""
+    read = Rows(needed.first // item.factor, -(-needed.end // item.factor))
+    computed = Rows(read.first * item.factor, read.end * item.factor)
+    return Copy(position, computed, ((item.input, read),)) if limits is None or limits.contains(computed) else None
 
 
 def _padding(position: int, item: RowInput, needed: Rows) -> Copy | None:
@@ -327,6 +338,12 @@ class _Builder:
             changed = values.reshape(-1, 2).copy()
             changed[ROWS] = copy.pads
             inputs[1] = self.draft.constant(paddings.name, changed.reshape(values.shape), dtype=paddings.dtype)
+        if operator.code == "TRANSPOSE_CONV":
+            sizes = self.draft.values(inputs[0])
+            assert sizes is not None
+            changed = sizes.copy()
+            changed[ROWS] = copy.rows.count
+            inputs[0] = self.draft.constant(self.draft.tensors[inputs[0]].name, changed, dtype=DType.INT32)
         clone = self.draft.copy(operator, inputs, [output])
         if copy.padding is not None and operator.options is not None:
             fields = tuple(
