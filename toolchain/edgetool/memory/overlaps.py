@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from edgetool.memory.bound import alias_pairs, lower_bound
 from edgetool.memory.lifetimes import DEAD, Timeline
 from edgetool.memory.problem import LayoutProblem, Lifetime, Overlap
-from edgetool.model.types import Model, Operator
+from edgetool.model.types import Graph, Model, Operator
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.overlap import InputOverlap
 from edgetool.operators.registry import OPERATORS
@@ -45,18 +45,40 @@ class Permission:
 OperatorOverlaps = Mapping[int, tuple[InputOverlap, ...]]
 
 
-def operator_overlaps(model: Model, platform: Platform | None) -> OperatorOverlaps:
-    """Return what the kernels of a build permit for each operator of the main graph, wherever its inputs die."""
+def operator_overlaps(
+    model: Model, platform: Platform | None, known: dict[object, tuple[InputOverlap, ...]] | None = None
+) -> OperatorOverlaps:
+    """Return what the kernels of a build permit for each operator of the main graph, wherever its inputs die.
+
+    known: the results for the same build, by what they depend on, to which others are added: equal operators are
+    computed once.
+    """
+    known = {} if known is None else known
     result = {}
     for operator in model.main.operators:
-        reference = _kernel_overlaps(model, operator, REFERENCE)
-        kernels = reference
-        if platform is not None and platform.kernels != "reference":
-            kernels = _kernel_overlaps(model, operator, platform)
-        both = {i: _stricter(reference[i], kernels[i]) for i in reference.keys() & kernels.keys()}
-        if both:
-            result[operator.index] = tuple(InputOverlap(i, both[i]) for i in sorted(both))
+        key = _contents(model.main, operator)
+        if key not in known:
+            known[key] = _permitted_overlaps(model, operator, platform)
+        if known[key]:
+            result[operator.index] = known[key]
     return result
+
+
+def _contents(graph: Graph, operator: Operator) -> object:
+    """Return all that what the kernels of an operator permit may depend on."""
+    tensors = [None if i < 0 else graph.tensors[i] for i in (*operator.inputs, *operator.outputs)]
+    operands = tuple(t and (t.shape, t.dtype, t.quantization, t.is_variable, t.data) for t in tensors)
+    aliases = tuple(operator.inputs.index(i) for i in operator.inputs)
+    return operator.code, operator.custom_code, operator.custom_options, operator.options, operands, aliases
+
+
+def _permitted_overlaps(model: Model, operator: Operator, platform: Platform | None) -> tuple[InputOverlap, ...]:
+    reference = _kernel_overlaps(model, operator, REFERENCE)
+    kernels = reference
+    if platform is not None and platform.kernels != "reference":
+        kernels = _kernel_overlaps(model, operator, platform)
+    both = {i: _stricter(reference[i], kernels[i]) for i in reference.keys() & kernels.keys()}
+    return tuple(InputOverlap(i, both[i]) for i in sorted(both))
 
 
 def _kernel_overlaps(model: Model, operator: Operator, platform: Platform) -> dict[int, int | None]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.account import account_plan, head_problem, prepare
@@ -25,17 +25,19 @@ from edgetool.model.types import Graph, Model
 from edgetool.model.views import with_views
 from edgetool.operators.call import arena_bytes
 from edgetool.operators.entry import OperatorEntry
+from edgetool.operators.overlap import InputOverlap
 from edgetool.operators.registry import operator_costs
-from edgetool.passes.stripes import Copy, Region, RowGraph, Striped, row_bytes, stripe
+from edgetool.operators.rows import ROWS
+from edgetool.passes.stripes import Copy, Interface, Region, RowGraph, Striped, row_bytes, stripe
 from edgetool.target.platform import Platform
 
 STRIPES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 MAX_OPERATORS = 16  # of a region
 MAX_LIMITS = 60  # limits on the live bytes for which combinations are computed
 MAX_LABELS = 12  # partial combinations per operator, by tail and multiply-accumulates
-TRIED, IMPROVED = 16, 36  # combinations whose arena is computed: by estimate, and changes to the best one
-TRIAL_ORDERS = 300  # of the buffers, for the layout of each
-FINALISTS, FINAL_ORDERS = 4, 2_000  # the combinations that are compared again, by better layouts
+TRIED, IMPROVED = 24, 60  # combinations whose arena is computed: by estimate, and changes to the best one
+TRIAL_NODES = 30_000  # search nodes for the layout of each
+FINALISTS, FINALIST_NODES = 4, 150_000  # the combinations that are compared again, by better layouts
 FINAL_NODES = 200_000  # search nodes for the layout of the best one
 NEVER = 2**62
 VIEWS_PER_COPY = 2  # tensors of a copy: its output, and on average a view
@@ -49,6 +51,18 @@ class _Step:
     live_bytes: int
     tail_bytes: int
     extra_macs: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A region without the number of stripes: the tensors that it reads from outside and that are kept, the bytes of
+    others that are live throughout, and those that it must not reach beside them to be of use.
+    """
+
+    interface: Interface
+    kept: frozenset[int]
+    outside: int
+    highest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,27 +121,37 @@ def plan_stripes(
     search = _Search(model, base, int(total * max_extra_macs), custom)
 
     known: dict[tuple[Region, ...], int] = {}
+    overlaps: dict[object, tuple[InputOverlap, ...]] = {}
 
     def arena(regions: tuple[Region, ...]) -> int:
         """Return the size of the arena with a quick layout."""
         if regions not in known:
-            known[regions] = trial(regions, TRIAL_ORDERS)
+            known[regions] = trial(regions, TRIAL_NODES)
         return known[regions]
 
-    def trial(regions: tuple[Region, ...], orders: int) -> int:
-        return search.trial_bytes(regions, platform, overlaps_of, orders, keep_inputs=request.keep_inputs)
+    def trial(regions: tuple[Region, ...], nodes: int) -> int:
+        return search.trial_bytes(regions, platform, overlaps_of, nodes, keep_inputs=request.keep_inputs)
 
     def overlaps_of(made: Model) -> OperatorOverlaps:
-        return operator_overlaps(made, platform) if request.overlap else {}
+        return operator_overlaps(made, platform, overlaps) if request.overlap else {}
 
-    tried = search.combinations()[:TRIED]
-    best = min(tried, key=arena, default=())
+    def is_better(made: tuple[Region, ...], than: tuple[Region, ...]) -> bool:
+        """Return whether the arena is smaller; often, the estimate shows that it is not."""
+        return search.estimate(made) < arena(than) and arena(made) < arena(than)
+
+    def is_over() -> bool:
+        return (bool(best) and arena(best) <= enough) or len(known) >= TRIED + IMPROVED or effort.stops_rows()
+
     enough = 0 if capacity is None else capacity
-    while best and arena(best) > enough and len(known) < TRIED + IMPROVED and not effort.stops_rows():
-        better = next((made for made in search.changed(best) if arena(made) < arena(best)), None)
-        if better is None:
-            break
-        best = better
+    best: tuple[Region, ...] = ()
+    for made in search.combinations()[:TRIED]:
+        if not is_over() and (not best or is_better(made, best)):
+            best = made
+    following: tuple[Region, ...] | None = best
+    while following and not is_over():
+        candidates = takewhile(lambda _: not is_over(), search.changed(best))
+        following = next((made for made in candidates if is_better(made, best)), None)
+        best = following or best
     if not best or arena(best) >= NEVER:
         return None
     finalists = sorted(known, key=arena)[:FINALISTS]
@@ -135,14 +159,14 @@ def plan_stripes(
     # The number of layouts is limited: as in plans of rows, time only ends the search on slow machines.
     nodes = FINAL_NODES if effort.node_limit is None else effort.node_limit
     effort = replace(effort, node_limit=nodes, stop=effort.stops_rows)
-    for regions in sorted(finalists, key=lambda made: trial(made, FINAL_ORDERS)):
+    for regions in sorted(finalists, key=lambda made: trial(made, FINALIST_NODES)):
         striped = stripe(model, regions)
-        made = with_views(striped.model, striped.views)
+        result = with_views(striped.model, striped.views)
         try:
-            plan = plan_memory(made, platform, options, effort, custom=custom)
+            plan = plan_memory(result, platform, options, effort, custom=custom)
         except UnsupportedModelError:
             continue  # TFLM would place scratch buffers in tensors with views: others may leave it more room
-        final = StripedPlan(striped, made, regions, plan)
+        final = StripedPlan(striped, result, regions, plan)
         return final if final.arena_bytes < base.account.bytes else None
     return None
 
@@ -173,9 +197,20 @@ class _Search:
                 nodes[row.part] = row.requested_bytes // row.count
         self.copy_bytes = nodes["NodeAndRegistration array"] + VIEWS_PER_COPY * nodes["TfLiteEvalTensor array"]
         self.shared = [self._shared(position, base) for position in range(len(self.graph.operators))]
-        self.steps: dict[Region, _Step] = {}
-        for step in self._steps():
-            self.steps[step.region] = step
+        self.row_bytes = {
+            index: row_bytes(self.graph.tensors[index])
+            for operator, images in zip(self.graph.operators, self.rows.inputs, strict=True)
+            if images
+            for index in (operator.outputs[0], *(operator.inputs[item.input] for item in images))
+        }
+        self.lives = _lives(self.graph)
+        # The tensors that each operator is the last to read.
+        self.dying = [
+            tuple(i for i in dict.fromkeys(operator.inputs) if i in self.lives and self.lives[i][1] == position)
+            for position, operator in enumerate(self.graph.operators)
+        ]
+        self.steps = {step.region: step for step in self._steps()}
+        self._estimates: dict[tuple[Region, ...], int] = {}
 
     def _shared(self, position: int, base: Plan) -> int:
         """Return the bytes by which input and output exceed the larger of both although they overlap."""
@@ -203,104 +238,94 @@ class _Search:
 
     def _steps(self) -> Iterator[_Step]:
         """Yield the regions that need fewer live bytes than their operators one after another, and fit the budget."""
-        count = len(self.graph.operators)
-        for last in range(count):
-            if not self.rows.inputs[last]:
+        for last in range(len(self.graph.operators)):
+            spans = self._spans(last)
+            for stripes in STRIPES if spans else ():
+                macs = tail = 0
+                for first, copies in self.rows.growing(last, stripes, min(spans)):
+                    made = sum(stripe_copies[-1].rows.count for stripe_copies in copies)
+                    macs += self.macs[first] * made // self.rows.height(first) - self.macs[first]
+                    tail += (self.tails[first] + self.copy_bytes) * (stripes - 1)
+                    if first in spans and macs <= self.budget:
+                        live = self._region_live(spans[first], copies)
+                        if live is not None:
+                            yield _Step(Region(first, last, stripes), live, tail, macs)
+
+    def _spans(self, last: int) -> dict[int, _Span]:
+        """Return the regions with this last operator that may need fewer live bytes, by their first operator."""
+        result = {}
+        for first in range(last, max(-1, last - MAX_OPERATORS), -1):
+            if not self.rows.inputs[first]:
+                break
+            interface = self.rows.interface(first, last) if first < last else None
+            if interface is None:
                 continue
-            first = last
-            starts = []
-            while first > 0 and last - first < MAX_OPERATORS - 1 and self.rows.inputs[first - 1]:
-                first -= 1
-                if self.rows.interface(first, last) is not None:
-                    starts.append(first)
-            for start in starts:
-                highest = max(self.live[start : last + 1])
-                for stripes in STRIPES:
-                    step = self._step(Region(start, last, stripes))
-                    if step is None:
-                        break
-                    if step.live_bytes < highest and step.extra_macs <= self.budget:
-                        yield step
+            kept = {index for index in interface.sources if self.lives[index][1] > last}
+            ends = {*interface.sources, interface.result}
+            outside = sum(
+                aligned(arena_bytes(self.graph.tensors[index]))
+                for index, (start, end) in self.lives.items()
+                if start < first and end > last and index not in ends
+            )
+            # At the start, all of what the region reads is there, and at the end, all of what it writes.
+            sources = sum(self.graph.tensors[index].size_bytes for index in interface.sources)
+            result_bytes = self.graph.tensors[interface.result].size_bytes
+            highest = max(self.live[first : last + 1]) - outside
+            if max(sources, result_bytes) < highest:
+                result[first] = _Span(interface, frozenset(kept), outside, highest)
+        return result
 
-    def _step(self, region: Region) -> _Step | None:
-        copies = self.rows.copies(region)
-        if copies is None:
-            return None
-        macs = tail = 0
-        for copy in (copy for stripe_copies in copies for copy in stripe_copies):
-            macs += self.macs[copy.operator] * copy.rows.count // self.rows.height(copy.operator)
-            tail += self.tails[copy.operator] + self.copy_bytes
-        span = range(region.first, region.last + 1)
-        macs -= sum(self.macs[position] for position in span)
-        tail -= sum(self.tails[position] + self.copy_bytes for position in span)
-        return _Step(region, self._region_live(region, copies), tail, macs)
+    def _region_live(self, span: _Span, copies: Sequence[Sequence[Copy]]) -> int | None:
+        """Return the estimated maximum of live bytes in a region, None if it is no lower than without stripes.
 
-    def _region_live(self, region: Region, copies: Sequence[Sequence[Copy]]) -> int:
-        """Return the estimated maximum of live bytes in a region."""
-        graph, tensors = self.graph, self.graph.tensors
-        interface = self.rows.interface(region.first, region.last)
-        assert interface is not None
-        readers = {
-            source: [position for position, op in enumerate(graph.operators) if source in op.inputs]
-            for source in interface.sources
-        }
-        kept = {source for source, found in readers.items() if found[-1] > region.last or source in graph.outputs}
-        in_order = [copy for stripe_copies in copies for copy in stripe_copies]
-        # The first row of each source that each copy, or one behind it, reads.
-        lowest = {source: tensors[source].shape[1] for source in interface.sources}
-        remaining = [dict(lowest)]
-        for copy in reversed(in_order):
+        copies: those of each stripe, the last one first.
+        """
+        tensors, operators = self.graph.tensors, self.graph.operators
+        # The bytes of the sources that each copy, or one behind it, reads, and the most of one that it reads for the
+        # last time.
+        lowest = {index: tensors[index].shape[ROWS] for index in span.interface.sources if index not in span.kept}
+        unread = sum(tensors[index].size_bytes for index in span.kept)
+        reads = []
+        for copy in (copy for stripe_copies in reversed(copies) for copy in stripe_copies):
+            freed = 0
             for place, item in copy.inputs:
-                index = graph.operators[copy.operator].inputs[place]
-                if index in lowest:
-                    lowest[index] = min(lowest[index], item.first)
-            remaining.append({source: 0 if source in kept else row for source, row in lowest.items()})
-        remaining.reverse()
-        remaining[-1] |= dict.fromkeys(kept, 0)
-        maximum = at = done = 0
+                index = operators[copy.operator].inputs[place]
+                if item.first < lowest.get(index, 0):
+                    read = (lowest[index] - item.first) * self.row_bytes[index]
+                    lowest[index] = item.first
+                    unread += read
+                    freed = max(freed, read)
+            reads.append((unread, freed))
+        maximum = done = 0
         for stripe_copies in copies:
-            last_reader = {
-                graph.operators[copy.operator].inputs[place]: copy.operator
-                for copy in stripe_copies
-                for place, _ in copy.inputs
-            }
             alive: dict[int, int] = {}
-            for copy in stripe_copies:
-                operator = graph.operators[copy.operator]
-                output = operator.outputs[0]
-                made = copy.rows.count * row_bytes(tensors[output])
-                now, after = remaining[at], remaining[at + 1]
-                unread = sum((tensors[s].shape[1] - row) * row_bytes(tensors[s]) for s, row in now.items())
-                dying = [alive.get(index, 0) for index in operator.inputs if last_reader.get(index) == copy.operator]
-                dying += [
-                    (after[index] - now[index]) * row_bytes(tensors[index]) for index in operator.inputs if index in now
-                ]
-                smaller = min(made, max(dying, default=0))
-                live = done + unread + sum(alive.values()) + made - smaller
-                maximum = max(maximum, live + min(self.shared[copy.operator], smaller))
-                for index in operator.inputs:
-                    if last_reader.get(index) == copy.operator:
-                        alive.pop(index, None)
-                if output == interface.result:
+            inside = 0
+            for copy in reversed(stripe_copies):
+                unread, dying = reads.pop()
+                output = operators[copy.operator].outputs[0]
+                made = copy.rows.count * self.row_bytes[output]
+                live = done + unread + inside + made
+                for index in self.dying[copy.operator]:
+                    if index in alive:
+                        dying = max(dying, alive[index])
+                        inside -= alive.pop(index)
+                smaller = min(made, dying)
+                maximum = max(maximum, live - smaller + min(self.shared[copy.operator], smaller))
+                if maximum >= span.highest:
+                    return None
+                if output == span.interface.result:
                     done += made
                 else:
                     alive[output] = aligned(made)
-                at += 1
-        return maximum + self._outside(region, {*interface.sources, interface.result})
-
-    def _outside(self, region: Region, ends: set[int]) -> int:
-        """Return the bytes of other tensors that are live throughout a region."""
-        graph = self.graph
-        before = {index for op in graph.operators[: region.first] for index in op.outputs} | {*graph.inputs}
-        after = {index for op in graph.operators[region.last + 1 :] for index in op.inputs} | {*graph.outputs}
-        return sum(aligned(arena_bytes(graph.tensors[index])) for index in (before & after) - ends if index >= 0)
+                    inside += alive[output]
+        return maximum + span.outside
 
     def trial_bytes(
         self,
         regions: tuple[Region, ...],
         platform: Platform,
         overlaps_of: Callable[[Model], OperatorOverlaps],
-        orders: int,
+        nodes: int,
         *,
         keep_inputs: bool,
     ) -> int:
@@ -314,7 +339,7 @@ class _Search:
         prepared = prepare(model, platform, custom=self.custom)
         whole = head_problem(prepared)
         problem = view_problem(model, views, whole, prepared.times, overlaps_of(model), keep_inputs=keep_inputs)
-        offsets = view_offsets(views, tensor_offsets(model, problem, quick_offsets(problem, orders)))
+        offsets = view_offsets(views, tensor_offsets(model, problem, quick_offsets(problem, nodes)))
         # Bounds of the whole problem, in which nothing overlaps, are quick, and have no effect.
         realised = account_plan(prepared, offsets)
         return realised.bytes
@@ -323,17 +348,21 @@ class _Search:
         """Return combinations of regions by their estimated arena, the smallest first."""
         limits = sorted({step.live_bytes for step in self.steps.values()} | {*self.live})
         limits = limits[:: max(1, len(limits) // MAX_LIMITS)]
-        found: dict[tuple[Region, ...], int] = {(region,): self._estimate(step) for region, step in self.steps.items()}
+        found: set[tuple[Region, ...]] = {(region,) for region in self.steps}
         for limit in limits:
-            for label in self._path(limit):
-                if label.regions:
-                    found[label.regions] = self.tail_bytes + label.tail_bytes + label.live_bytes
-        return sorted((r for r in found if found[r] < self.arena_bytes), key=lambda r: (found[r], len(r)))
+            found |= {label.regions for label in self._path(limit) if label.regions}
+        useful = [regions for regions in found if self.estimate(regions) < self.arena_bytes]
+        return sorted(useful, key=lambda regions: (self.estimate(regions), len(regions), regions))
 
-    def _estimate(self, step: _Step) -> int:
-        """Return the estimated arena with a single region."""
-        outside = [*self.live[: step.region.first], *self.live[step.region.last + 1 :]]
-        return self.tail_bytes + step.tail_bytes + max([step.live_bytes, *outside])
+    def estimate(self, regions: tuple[Region, ...]) -> int:
+        """Return the estimated arena with these regions, which few layouts reach."""
+        if regions not in self._estimates:
+            steps = [self.steps[region] for region in regions]
+            inside = {position for region in regions for position in range(region.first, region.last + 1)}
+            outside = [live for position, live in enumerate(self.live) if position not in inside]
+            tail = self.tail_bytes + sum(step.tail_bytes for step in steps)
+            self._estimates[regions] = tail + max([*outside, *(step.live_bytes for step in steps)])
+        return self._estimates[regions]
 
     def _path(self, limit: int) -> list[_Label]:
         """Return the best combinations with at most this number of live bytes."""
@@ -363,21 +392,20 @@ class _Search:
         return labels[-1]
 
     def changed(self, regions: tuple[Region, ...]) -> Iterator[tuple[Region, ...]]:
-        """Yield combinations in which one region has other ends or another number of stripes."""
+        """Yield combinations in which one region has other ends or another number of stripes, or is missing; those with
+        the smallest estimated arenas first.
+        """
+        found: set[tuple[Region, ...]] = set()
         for place, region in enumerate(regions):
             others = (*regions[:place], *regions[place + 1 :])
-            yield from (others,) if others else ()
-            near = [
-                step
-                for step in self.steps.values()
-                if (step.region.first == region.first) + (step.region.last == region.last)
-                + (step.region.stripes == region.stripes) == 2
-            ]  # fmt: skip
-            near.sort(key=lambda step: step.live_bytes + step.tail_bytes)
-            for step in near:
-                made = tuple(sorted((*others, step.region), key=lambda item: item.first))
+            found |= {others} if others else set()
+            for near in self.steps:
+                same = (near.first == region.first) + (near.last == region.last) + (near.stripes == region.stripes)
+                made = tuple(sorted((*others, near))) if same == 2 else regions
                 if all(one.last < other.first for one, other in pairwise(made)):
-                    yield made
+                    found.add(made)
+        affordable = [made for made in found if sum(self.steps[item].extra_macs for item in made) <= self.budget]
+        yield from sorted(affordable, key=lambda made: (self.estimate(made), made))
 
 
 def _undominated(labels: list[_Label]) -> list[_Label]:
@@ -387,6 +415,18 @@ def _undominated(labels: list[_Label]) -> list[_Label]:
         if all(label.extra_macs < other.extra_macs for other in result):
             result.append(label)
     return result[:MAX_LABELS]
+
+
+def _lives(graph: Graph) -> dict[int, tuple[int, int]]:
+    """Return the positions of the operators that write a tensor and that read it last, of all that are not constant."""
+    starts = dict.fromkeys(graph.inputs, -1)
+    for position, operator in enumerate(graph.operators):
+        starts |= {index: position for index in operator.outputs if index not in starts}
+    ends = dict(starts)
+    for position, operator in enumerate(graph.operators):
+        ends |= {index: position for index in operator.inputs if index in starts}
+    ends |= {index: len(graph.operators) for index in graph.outputs if index in starts}
+    return {index: (start, ends[index]) for index, start in starts.items() if index >= 0}
 
 
 def _live_per_operator(plan: Plan, count: int) -> list[int]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from edgetool.errors import UsageError
 from edgetool.model.draft import Draft
@@ -32,7 +33,7 @@ from edgetool.operators.registry import entry_of, operator_costs
 from edgetool.operators.rows import ROWS, RowInput, images_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Region:
     """Operators of the main graph by position, the first and the last inclusive, and the number of stripes."""
 
@@ -145,39 +146,44 @@ class RowGraph:
         """
         if self.interface(region.first, region.last) is None:
             return None
-        height = self.height(region.last)
-        if not 1 <= region.stripes <= height:
+        grown = [*self.growing(region.last, region.stripes, region.first)]
+        if len(grown) <= region.last - region.first:
             return None
-        stripes = []
-        for number in range(region.stripes):
-            rows = Rows(number * height // region.stripes, (number + 1) * height // region.stripes)
-            stripe = self._stripe(region, rows)
-            if stripe is None:
-                return None
-            stripes.append(stripe)
-        return tuple(stripes)
+        return tuple(tuple(reversed(stripe_copies)) for stripe_copies in grown[-1][1])
+
+    def growing(self, last: int, stripes: int, first: int) -> Iterator[tuple[int, Sequence[Sequence[Copy]]]]:
+        """Yield the copies of the operators from each position on, the last one's at first and then one more each time,
+        as far as all stripes can be computed: for each stripe, the last copy first. The lists grow as the iterator
+        proceeds.
+        """
+        height = self.height(last)
+        if stripes > height:
+            return
+        needed = [{self.graph.operators[last].outputs[0]: rows} for rows in divided(height, stripes)]
+        copies: list[list[Copy]] = [[] for _ in needed]
+        for position in range(last, first - 1, -1):
+            for stripe_copies, rows in zip(copies, needed, strict=True):
+                copy = self._needed_copy(position, rows, in_place=position == last)
+                if copy is None:
+                    return
+                stripe_copies.append(copy)
+            yield position, copies
+
+    def _needed_copy(self, position: int, needed: dict[int, Rows], *, in_place: bool) -> Copy | None:
+        """Return the copy that computes the needed rows of an operator's output, and add those that it reads; None if
+        there is none.
+        """
+        operator = self.graph.operators[position]
+        wanted = needed.get(operator.outputs[0])
+        copy = None if wanted is None else self._copy(position, wanted, in_place=in_place)
+        for place, item in () if copy is None else copy.inputs:
+            index = operator.inputs[place]
+            needed[index] = item if index not in needed else needed[index].union(item)
+        return copy
 
     def height(self, position: int) -> int:
         """Return the number of rows that an operator writes."""
         return self.graph.tensors[self.graph.operators[position].outputs[0]].shape[ROWS]
-
-    def _stripe(self, region: Region, rows: Rows) -> tuple[Copy, ...] | None:
-        """Return the copies that compute these rows of the region's output."""
-        needed = {self.graph.operators[region.last].outputs[0]: rows}
-        result = []
-        for position in reversed(range(region.first, region.last + 1)):
-            operator = self.graph.operators[position]
-            wanted = needed.get(operator.outputs[0])
-            if wanted is None:
-                return None
-            copy = self._copy(position, wanted, in_place=position == region.last)
-            if copy is None:
-                return None
-            for place, item in copy.inputs:
-                index = operator.inputs[place]
-                needed[index] = item if index not in needed else needed[index].union(item)
-            result.append(copy)
-        return tuple(reversed(result))
 
     def _copy(self, position: int, needed: Rows, *, in_place: bool) -> Copy | None:
         """Return the copy of an operator that computes the needed rows with the fewest others.
@@ -189,6 +195,12 @@ class RowGraph:
             limits = Rows(needed.first, self.height(position)) if in_place else None
             self._copies[key] = _copy(self.graph, position, self.inputs[position], needed, limits)
         return self._copies[key]
+
+
+def divided(height: int, stripes: int) -> tuple[Rows, ...]:
+    """Return the rows of each stripe."""
+    ends = [number * height // stripes for number in range(stripes + 1)]
+    return tuple(Rows(first, end) for first, end in pairwise(ends))
 
 
 def _copy(graph: Graph, position: int, items: Sequence[RowInput], needed: Rows, limits: Rows | None) -> Copy | None:

@@ -14,7 +14,11 @@ from edgetool.memory.layout.instance import Instance, layout_peak
 from edgetool.memory.problem import NodeBudget
 
 # Local search ends after this number of orders without a lower peak, per buffer.
-ORDERS_PER_BUFFER = 40
+ORDERS_PER_BUFFER = 80
+# After so many, it starts again.
+ORDERS_PER_START = 5
+# Which buffer moves, each as often: one at the top, one that constrains such a buffer, or any.
+MOVED = ("top", "constrains", "any")
 
 # For each buffer, the buffers that constrain it, each with the distance that it requires if it is above the other, and
 # the distance if it is below.
@@ -38,22 +42,37 @@ def requirements(instance: Instance, limit: int) -> Requirements | None:
 def first_fit(instance: Instance, required: Requirements, order: Sequence[int]) -> list[int]:
     """Return the offsets if each buffer in turn gets the lowest offset that the pins and those before it allow."""
     offsets = list(instance.pins)
-    alignments = instance.alignments
-    for i in order:
-        # Offsets strictly between two ends are forbidden.
-        forbidden = sorted(
-            [(offsets[j] - below, offsets[j] + above) for j, above, below in required[i] if offsets[j] >= 0]
-        )
-        offset = 0
-        for low, high in forbidden:
-            if low < offset < high:
-                offset = -(-high // alignments[i]) * alignments[i]
-        offsets[i] = offset
+    place(instance, required, order, offsets)
     return offsets
 
 
+def place(
+    instance: Instance, required: Requirements, order: Sequence[int], offsets: list[int], limit: int | None = None
+) -> bool:
+    """Set the offset of each buffer in turn, as first_fit does, and return whether all end at the limit or below it;
+    the first that does not is the last that is placed.
+
+    offsets: those of the pins and of the buffers that are placed already, and -1 for all others.
+    """
+    sizes, alignments = instance.sizes, instance.alignments
+    for i in order:
+        # Offsets strictly between two ends are forbidden.
+        forbidden = [(at - below, at + above) for j, above, below in required[i] if (at := offsets[j]) >= 0]
+        forbidden.sort()
+        offset = 0
+        for low, high in forbidden:
+            if low >= offset:
+                break  # all others begin above it
+            if offset < high:
+                offset = -(-high // alignments[i]) * alignments[i]
+        offsets[i] = offset
+        if limit is not None and offset + sizes[i] > limit:
+            return False
+    return True
+
+
 class OrderSearch:
-    """The best order so far, from which local search continues, and its layout."""
+    """The best layout so far, and an order with its layout from which local search continues."""
 
     def __init__(self, instance: Instance, required: Requirements, seed: int) -> None:
         self.instance = instance
@@ -61,6 +80,8 @@ class OrderSearch:
         self.offsets: list[int] = []
         self.peak = 0
         self._order: list[int] = []
+        self._offsets: list[int] = []
+        self._peak = 0
         # The first states of xorshift are poor when the seed is small: spread it.
         self._state = (2 * seed + 1) * 0x9E3779B97F4A7C15 % 2**64
 
@@ -68,10 +89,12 @@ class OrderSearch:
         """Try the greedy orders until a peak is at most the goal; the first is tried whatever the budget."""
         for order in orders(self.instance, list(ORDERS)):
             if not self._order or (self.peak > goal and not budget.over):
-                self._try(order, budget)
+                self._try(order, 0, budget)
 
     def improve(self, goal: int, nodes: int | None, budget: NodeBudget, improved: Callable[[list[int]], None]) -> None:
-        """Move single buffers forward in the best order, until the goal, the node limit, or a local minimum."""
+        """Move buffers in the best order, until the goal, the node limit, or many orders without a lower peak, of which
+        the last ones start from orders at random.
+        """
         count = len(self._order)
         stale = 0
         limit = None if nodes is None else budget.spent + nodes
@@ -79,28 +102,53 @@ class OrderSearch:
             if limit is not None and budget.spent >= limit:
                 break
             peak = self.peak
-            self._try(self._changed(), budget)
             stale += 1
+            if stale % (ORDERS_PER_START * count):
+                self._try(*self._changed(), budget)
+            else:
+                self._offsets = []
+                self._try(self._shuffled(), 0, budget)
             if self.peak < peak:
                 stale = 0
                 improved(self.offsets)
 
-    def _try(self, order: list[int], budget: NodeBudget) -> None:
-        offsets = first_fit(self.instance, self.required, order)
+    def _try(self, order: list[int], unchanged: int, budget: NodeBudget) -> None:
+        """Place the buffers in an order whose first ones, so many, are those of the present order."""
         budget.spend(len(order))
-        peak = layout_peak(self.instance, offsets)
-        if not self.offsets or peak <= self.peak:
-            self._order, self.offsets, self.peak = order, offsets, peak
+        offsets = list(self.instance.pins)
+        for i in order[:unchanged]:
+            offsets[i] = self._offsets[i]
+        if place(self.instance, self.required, order[unchanged:], offsets, self._peak if self._offsets else None):
+            self._order, self._offsets, self._peak = order, offsets, layout_peak(self.instance, offsets)
+            if not self.offsets or self._peak <= self.peak:
+                self.offsets, self.peak = offsets, self._peak
 
-    def _changed(self) -> list[int]:
-        """Return the order with a buffer at the top, or any, moved forward."""
+    def _shuffled(self) -> list[int]:
+        """Return the buffers in an order at random, but large ones mostly first."""
+        sizes = self.instance.sizes
+        return sorted(self._order, key=lambda i: -sizes[i] * (1 + self._below(8)))
+
+    def _changed(self) -> tuple[list[int], int]:
+        """Return the order with some buffers elsewhere, and how many in front of them are where they were.
+
+        Mostly, a buffer at the top moves, or one that constrains it: other buffers rarely matter for the peak. One time
+        in three, all buffers of its size move together: they are often stripes of one tensor. Four times in five, they
+        move forward.
+        """
         sizes, order = self.instance.sizes, self._order
-        top = [i for i in order if self.offsets[i] + sizes[i] == self.peak]
-        candidates = top if top and self._below(2) else order
+        top = [i for i in order if self._offsets[i] + sizes[i] == self._peak]
+        kind = MOVED[self._below(len(MOVED))]
+        candidates = order if kind == "any" or not top else top
         moved = candidates[self._below(len(candidates))]
-        result = [i for i in order if i != moved]
-        result.insert(self._below(order.index(moved) + 1), moved)
-        return result
+        if kind == "constrains" and self.required[moved]:
+            moved = self.required[moved][self._below(len(self.required[moved]))][0]
+        together = [i for i in order if sizes[i] == sizes[moved]] if not self._below(3) else [moved]
+        others = [i for i in order if i not in together]
+        if len(others) == len(order):
+            return order, len(order)
+        place = min(order.index(together[0]), len(others))
+        to = self._below(place + 1) if self._below(5) else self._below(len(others) + 1)
+        return [*others[:to], *together, *others[to:]], min(to, place)
 
     def _below(self, count: int) -> int:
         """Return a random number from 0 to count - 1, the same on every machine."""

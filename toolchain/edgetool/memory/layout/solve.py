@@ -69,15 +69,15 @@ def solve(
     return stages.layout()
 
 
-def quick_offsets(problem: LayoutProblem, orders: int, seed: int = 0) -> tuple[int, ...]:
-    """Return the offsets of a low layout, for comparisons of many problems: from a number of orders for each part of
-    the problem, without any bound or proof.
+def quick_offsets(problem: LayoutProblem, nodes: int, seed: int = 0) -> tuple[int, ...]:
+    """Return the offsets of a low layout, for comparisons of many problems: the best that local search finds with this
+    number of nodes for each part of the problem, without any bound or proof.
     """
     parts, offsets = split(problem), []
     for part in parts:
         instance = part.instance
         search = OrderSearch(instance, requirements(instance, MANY_PAIRS) or (), seed)
-        budget = NodeBudget(Effort(node_limit=orders * len(instance.sizes)))
+        budget = NodeBudget(Effort(node_limit=nodes))
         search.greedy(0, budget)
         search.improve(0, None, budget, lambda _: None)
         offsets.append(search.offsets)
