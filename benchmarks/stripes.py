@@ -11,7 +11,8 @@ extra multiply-accumulates; the regions; and the processor time of the search fo
 too. --samples 0 omits this.
 
 --architectures takes the twenty public architectures of ARCHITECTURES, with random weights, and one budget for all. The
-last line has the geometric means by which heads and arenas are smaller than with TFLM's own planner.
+last line has the geometric means by which heads and arenas are smaller than with TFLM's own planner, and by which the
+fewest live bytes of any regions within the limit are smaller than its heads.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from edgetool.execute.run import run_model
 from edgetool.memory.account import ArenaAccount
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.memory.problem import Effort
-from edgetool.memory.striping import plan_stripes
+from edgetool.memory.striping import least_live_bytes, plan_stripes
 from edgetool.model.edit import in_order, renumbered, with_metadata, without_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
@@ -83,15 +84,16 @@ ARCHITECTURES = (
     "nasnet_mobile_224",
 )
 HEADER = (
-    f"{'model':<32} {'limit':>6} {'TFLM':>10} {'overlap':>10} {'stripes':>10} {'head':>10} {'of':>10} {'ratio':>6} "
-    f"{'extra':>7}  output regions"
+    f"{'model':<32} {'limit':>6} {'TFLM':>10} {'overlap':>10} {'stripes':>10} {'head':>10} {'least':>10} "
+    f"{'of':>10} {'ratio':>6} {'extra':>7}  output regions"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A model with its accounts: with TFLM's own planner, with overlap, and with stripes, those with overlap if none
-    are better. is_equal: whether the outputs are those of the model; None if it did not run.
+    are better. least_bytes: the fewest live bytes of any regions within the limit. is_equal: whether the outputs are
+    those of the model; None if it did not run.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Row:
     stock: ArenaAccount
     overlapping: ArenaAccount
     striped: ArenaAccount
+    least_bytes: int
     extra_macs_percent: float
     regions: tuple[Region, ...]
     is_equal: bool | None
@@ -120,8 +123,9 @@ class Row:
         verdict = {None: "-", True: "equal", False: "DIFFER"}[self.is_equal]
         return (
             f"{self.name:<32} {self.max_extra_macs_percent:>5g}% {self.stock.bytes:>10,} {self.overlapping.bytes:>10,} "
-            f"{self.striped.bytes:>10,} {self.striped.head_bytes:>10,} {self.stock.head_bytes:>10,} "
-            f"{self.head_ratio:>6.2f} {self.extra_macs_percent:>6.2f}%  {verdict:<6} {regions} ({self.seconds:.1f} s)"
+            f"{self.striped.bytes:>10,} {self.striped.head_bytes:>10,} {self.least_bytes:>10,} "
+            f"{self.stock.head_bytes:>10,} {self.head_ratio:>6.2f} {self.extra_macs_percent:>6.2f}%  {verdict:<6} "
+            f"{regions} ({self.seconds:.1f} s)"
         )
 
 
@@ -150,6 +154,7 @@ def row(path: Path, platform: Platform, percent: float, samples: int) -> Row:
         stock=first.stock,
         overlapping=base.account,
         striped=best.account,
+        least_bytes=least_live_bytes(ordered, base, max_extra_macs=percent / 100),
         extra_macs_percent=100 * extra_macs / sum(cost.macs for cost in operator_costs(model)),
         regions=() if found is None else found.regions,
         is_equal=outputs_equal(model, file, samples) if samples else None,
@@ -197,10 +202,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path, percent in budgets.items():
         rows.append(row(path, platform, percent, options.samples))
         print(rows[-1].line(), flush=True)
-    heads, arenas = (
-        statistics.geometric_mean(ratios) for ratios in zip(*((r.head_ratio, r.arena_ratio) for r in rows), strict=True)
+    heads, arenas, least = (
+        statistics.geometric_mean(ratios)
+        for ratios in zip(
+            *((r.head_ratio, r.arena_ratio, r.stock.head_bytes / r.least_bytes) for r in rows), strict=True
+        )
     )
-    print(f"{len(rows)} models, geometric mean: heads {heads:.2f} times smaller, arenas {arenas:.2f} times")
+    print(
+        f"{len(rows)} models, geometric mean: heads {heads:.2f} times smaller, arenas {arenas:.2f} times; "
+        f"live bytes {least:.2f} times at most"
+    )
     return 1 if any(row.is_equal is False for row in rows) else 0
 
 

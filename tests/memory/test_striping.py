@@ -12,11 +12,12 @@ import pytest
 
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.memory.problem import Effort
-from edgetool.memory.striping import plan_stripes
+from edgetool.memory.striping import least_live_bytes, plan_stripes
 from edgetool.model.edit import in_order, renumbered
 from edgetool.model.reader import read_model
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
+from tests.passes.test_stripes import convolutions
 
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "kernels" / "measured" / "stripes.csv"
 # The arena on cortex-m7 with reference kernels at most, in bytes.
@@ -68,6 +69,24 @@ def test_the_arenas_are_small() -> None:
             if (row["core"], row["kernels"]) == (core, "cmsis-nn")
         ]
         assert sum(share <= MOST for share in excess) >= 5, (core, excess)
+
+
+def test_more_extra_work_needs_fewer_live_bytes() -> None:
+    model = convolutions(
+        ("CONV_2D", 3, 1, "SAME"),
+        ("DEPTHWISE_CONV_2D", 3, 1, "SAME"),
+        ("MAX_POOL_2D", 2, 2, "SAME"),
+        height=24,
+        wider=[0],
+    )
+    platform = platform_of(load_target("cortex-m7"))
+    base = plan_memory(model, platform)
+    assert base.account is not None
+    least = [least_live_bytes(model, base, max_extra_macs=share) for share in (0, 0.2, 1)]
+    # A convolution and its input, before and after the channels are doubled, need the most without stripes.
+    assert least[0] == base.account.head_bytes > least[1] > least[2]
+    found = plan_stripes(model, base, platform, PlanRequest(), Effort(), max_extra_macs=1)
+    assert found is None or found.plan.layout.height >= least[2]
 
 
 @pytest.mark.parametrize(

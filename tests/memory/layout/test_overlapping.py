@@ -14,9 +14,9 @@ from edgetool.memory.bound import live_bytes, lower_bound
 from edgetool.memory.checker import check_layout
 from edgetool.memory.layout import solve as stages
 from edgetool.memory.layout.cp_sat import available
-from edgetool.memory.layout.instance import split
+from edgetool.memory.layout.instance import layout_peak, split
 from edgetool.memory.layout.orientation import OrientationSearch
-from edgetool.memory.layout.overlapping import first_fit, requirements
+from edgetool.memory.layout.overlapping import first_fit, place, requirements
 from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, NodeBudget, Overlap
 from tests.conftest import examples
@@ -182,6 +182,25 @@ def test_first_fit_uses_the_distance_of_either_direction() -> None:
     assert first_fit(part.instance, required, [0, 1]) == [0, 3]
     assert first_fit(part.instance, required, [1, 0]) == [2, 0]
     assert requirements(part.instance, 0) is None
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 4), st.integers(0, 4), st.integers(-9, 9)), min_size=2))
+@examples(60)
+def test_orders_are_placed_from_any_buffer_on_and_up_to_any_peak(drawn: list[tuple[int, int, int, int]]) -> None:
+    buffers = tuple(buffer(size, first, first + length) for size, first, length, _ in drawn)
+    overlaps = (Overlap(i, i + 1, distance) for i, (_, _, _, distance) in enumerate(drawn[:-1]))
+    for part in split(LayoutProblem(buffers, tuple(overlaps))):
+        instance = part.instance
+        required = requirements(instance, 1000)
+        assert required is not None
+        order = list(reversed(range(len(instance.sizes))))
+        offsets = first_fit(instance, required, order)
+        peak = layout_peak(instance, offsets)
+        for start in range(len(order)):
+            placed = [offsets[i] if i in order[:start] else -1 for i in range(len(order))]
+            assert place(instance, required, order[start:], placed, peak)
+            assert placed == offsets
+        assert not place(instance, required, order, [-1] * len(order), peak - 1)
 
 
 def test_pairs_that_constrain_nothing_are_omitted() -> None:

@@ -9,9 +9,11 @@ best of them, are then planned as they would be written, and the exact arenas ar
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
+from math import inf
 
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.account import account_plan, head_problem, prepare
@@ -35,7 +37,7 @@ STRIPES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 MAX_OPERATORS = 16  # of a region
 MAX_LIMITS = 60  # limits on the live bytes for which combinations are computed
 MAX_LABELS = 12  # partial combinations per operator, by tail and multiply-accumulates
-TRIED, IMPROVED = 24, 60  # combinations whose arena is computed: by estimate, and changes to the best one
+TRIED, IMPROVED = 16, 36  # combinations whose arena is computed: by estimate, and changes to the best one
 TRIAL_NODES = 30_000  # search nodes for the layout of each
 FINALISTS, FINALIST_NODES = 4, 150_000  # the combinations that are compared again, by better layouts
 FINAL_NODES = 200_000  # search nodes for the layout of the best one
@@ -169,6 +171,14 @@ def plan_stripes(
         final = StripedPlan(striped, result, regions, plan)
         return final if final.arena_bytes < base.account.bytes else None
     return None
+
+
+def least_live_bytes(model: Model, base: Plan, *, max_extra_macs: float) -> int:
+    """Return the fewest live bytes that any regions need within the budget; arguments as for plan_stripes. Where
+    regions follow each other, the lowest layout is often higher.
+    """
+    total = sum(cost.macs for cost in operator_costs(model))
+    return min(_Search(model, base, int(total * max_extra_macs)).limits(), default=0)
 
 
 class _Search:
@@ -346,13 +356,38 @@ class _Search:
 
     def combinations(self) -> list[tuple[Region, ...]]:
         """Return combinations of regions by their estimated arena, the smallest first."""
-        limits = sorted({step.live_bytes for step in self.steps.values()} | {*self.live})
+        limits = self.limits()
         limits = limits[:: max(1, len(limits) // MAX_LIMITS)]
         found: set[tuple[Region, ...]] = {(region,) for region in self.steps}
         for limit in limits:
             found |= {label.regions for label in self._path(limit) if label.regions}
         useful = [regions for regions in found if self.estimate(regions) < self.arena_bytes]
         return sorted(useful, key=lambda regions: (self.estimate(regions), len(regions), regions))
+
+    def limits(self) -> list[int]:
+        """Return the live bytes that may be the maximum with regions within the budget, in ascending order: those of
+        the steps, from the least with which there is a path on.
+        """
+        limits = sorted({step.live_bytes for step in self.steps.values()} | {*self.live})
+        return limits[bisect_left(limits, True, key=self._is_reachable) :]
+
+    def _is_reachable(self, limit: int) -> bool:
+        """Return whether there are regions within the budget that need at most this number of live bytes."""
+        extra_macs: list[float] = [0]  # the least up to each operator
+        by_end = self._by_end(limit)
+        for position, live in enumerate(self.live):
+            ways = [extra_macs[position]] if live <= limit else []
+            ways += [extra_macs[step.region.first] + step.extra_macs for step in by_end.get(position + 1, ())]
+            extra_macs.append(min(ways, default=inf))
+        return extra_macs[-1] <= self.budget
+
+    def _by_end(self, limit: int) -> dict[int, list[_Step]]:
+        """Return the steps with at most this number of live bytes, by the position behind their last operator."""
+        by_end: dict[int, list[_Step]] = {}
+        for step in self.steps.values():
+            if step.live_bytes <= limit:
+                by_end.setdefault(step.region.last + 1, []).append(step)
+        return by_end
 
     def estimate(self, regions: tuple[Region, ...]) -> int:
         """Return the estimated arena with these regions, which few layouts reach."""
@@ -366,10 +401,7 @@ class _Search:
 
     def _path(self, limit: int) -> list[_Label]:
         """Return the best combinations with at most this number of live bytes."""
-        by_end: dict[int, list[_Step]] = {}
-        for step in self.steps.values():
-            if step.live_bytes <= limit:
-                by_end.setdefault(step.region.last + 1, []).append(step)
+        by_end = self._by_end(limit)
         labels: list[list[_Label]] = [[_Label(0, 0)]]
         for position in range(1, len(self.graph.operators) + 1):
             live = self.live[position - 1]

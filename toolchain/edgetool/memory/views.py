@@ -218,8 +218,14 @@ def _intersect(first: _Range, second: _Range) -> bool:
     return first.start < second.end and second.start < first.end
 
 
+def _together(first: _Cell, second: _Cell) -> bool:
+    return first.first <= second.last and second.first <= first.last
+
+
 def _distance(above: Sequence[_Cell], below: Sequence[_Cell], handovers: Sequence[_Handover]) -> int:
     """Return the least offset(above) - offset(below) at which no bytes are in use by both."""
+    if not handovers and len(above) == len(below) == 1 and _together(above[0], below[0]):
+        return below[0].bytes.end - above[0].bytes.start
     by_moment = {item.moment: item for item in handovers}
     moments = {cell.first for cell in (*above, *below)} | by_moment.keys()
     distances = []

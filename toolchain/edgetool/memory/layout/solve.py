@@ -20,6 +20,8 @@ ANY_PEAK = 1 << 62
 MAX_UNITS = 1 << 50
 # The number of orders that the greedy stage tries before a search, and before ejection chains.
 GREEDY_ORDERS, FEW_ORDERS = 5, 1
+# The least number of orders that a quick layout tries, however many buffers there are.
+QUICK_ORDERS = 200
 # Parts with more buffers, or more pairs of live buffers, are lowered by ejection chains, and not searched as a whole.
 MANY_BUFFERS, MANY_PAIRS = 3000, 500_000
 # CP-SAT starts after this number of nodes per pair of buffers, or after this share of the allowed nodes, and may use
@@ -71,13 +73,13 @@ def solve(
 
 def quick_offsets(problem: LayoutProblem, nodes: int, seed: int = 0) -> tuple[int, ...]:
     """Return the offsets of a low layout, for comparisons of many problems: the best that local search finds with this
-    number of nodes for each part of the problem, without any bound or proof.
+    number of nodes, or in QUICK_ORDERS orders, for each part of the problem, without any bound or proof.
     """
     parts, offsets = split(problem), []
     for part in parts:
         instance = part.instance
         search = OrderSearch(instance, requirements(instance, MANY_PAIRS) or (), seed)
-        budget = NodeBudget(Effort(node_limit=nodes))
+        budget = NodeBudget(Effort(node_limit=max(nodes, QUICK_ORDERS * len(instance.sizes))))
         search.greedy(0, budget)
         search.improve(0, None, budget, lambda _: None)
         offsets.append(search.offsets)
