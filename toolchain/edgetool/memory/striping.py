@@ -156,12 +156,14 @@ def plan_stripes(
         best = following or best
     if not best or arena(best) >= NEVER:
         return None
-    finalists = sorted(known, key=arena)[:FINALISTS]
+    finalists = [best]
+    if arena(best) > enough:
+        finalists = sorted(sorted(known, key=arena)[:FINALISTS], key=lambda made: trial(made, FINALIST_NODES))
     options = replace(request, order="original", file_plan="replace", shrink=False)
     # The number of layouts is limited: as in plans of rows, time only ends the search on slow machines.
     nodes = FINAL_NODES if effort.node_limit is None else effort.node_limit
     effort = replace(effort, node_limit=nodes, stop=effort.stops_rows)
-    for regions in sorted(finalists, key=lambda made: trial(made, FINALIST_NODES)):
+    for regions in finalists:
         striped = stripe(model, regions)
         result = with_views(striped.model, striped.views)
         try:
