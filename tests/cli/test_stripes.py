@@ -72,11 +72,34 @@ def test_shrinking_does_what_the_target_requires(tflite: Path) -> None:
     sram = whole * 85 // 100
     tight = captured("plan", tflite, *TARGET, "--sram", str(sram), "--shrink", "--json")
     assert tight.returncode == 0
+    document = json.loads(tight.stdout)
     assert arena(tight.stdout) <= sram
+    assert [item["step"] for item in document["shrink"]["steps"]] == ["layout", "overlap", "stripes"]
+    assert document["shrink"]["steps"][-1]["arena_bytes"] == arena(tight.stdout)
+    assert document["plan"]["stripes"]["extra_macs_percent"] > 0
+    assert document["plan"]["stripes"]["regions"]
     hopeless = captured("plan", tflite, *TARGET, "--sram", "2KiB", "--shrink")
-    assert (hopeless.returncode, "and 2,048 exist" in words(hopeless.stderr)) == (1, True)
+    assert (hopeless.returncode, "bytes are missing" in words(hopeless.stderr)) == (1, True)
     unknown = captured("plan", tflite, *TARGET, "--shrink")
     assert (unknown.returncode, "none is known" in words(unknown.stderr)) == (2, True)
+
+
+def test_shrinking_costs_no_more_than_it_must(tflite: Path) -> None:
+    whole = arena(captured("plan", tflite, *TARGET, "--json").stdout)
+    costs = []
+    for share in (97, 82):
+        sram = str(whole * share // 100)
+        done = captured(
+            "plan", tflite, "-t", "nucleo-f767zi", "--kernels", "reference", "--sram", sram, "--shrink", "--json"
+        )
+        document = json.loads(done.stdout)
+        assert document["arena"]["bytes"] <= int(sram)
+        before, after = (document["shrink"][f"latency_{when}_ms"]["value"] for when in ("before", "after"))
+        assert before < after
+        (note,) = [item["message"] for item in document["findings"] if item["rule"] == "shrunk"]
+        assert "ms instead of" in note
+        costs.append(document["plan"]["stripes"]["extra_macs"])
+    assert costs[0] < costs[1]
 
 
 def test_convert_writes_the_firmware_of_a_model_in_stripes(tflite: Path, tmp_path: Path) -> None:

@@ -6,18 +6,19 @@ import csv
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.memory.problem import Effort
-from edgetool.memory.striping import least_live_bytes, plan_stripes
+from edgetool.memory.striping import StripePlanner, least_live_bytes, plan_stripes
 from edgetool.model.edit import in_order, renumbered
 from edgetool.model.reader import read_model
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
-from tests.passes.test_stripes import convolutions
+from tests.passes.test_stripes import CONV, DEPTHWISE, convolutions
 
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "kernels" / "measured" / "stripes.csv"
 # The arena on cortex-m7 with reference kernels at most, in bytes.
@@ -87,6 +88,41 @@ def test_more_extra_work_needs_fewer_live_bytes() -> None:
     assert least[0] == base.account.head_bytes > least[1] > least[2]
     found = plan_stripes(model, base, platform, PlanRequest(), Effort(), max_extra_macs=1)
     assert found is None or found.plan.layout.height >= least[2]
+
+
+def planner(max_extra_macs: float) -> StripePlanner:
+    """Return the planner of a model whose largest tensors are those of its first operators."""
+    steps = (DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"), (DEPTHWISE, 3, 2, "SAME"), (CONV, 1, 1, "SAME")
+    model = renumbered(convolutions(*steps, height=48, width=32, channels=8, wider=(1, 3)))
+    platform = platform_of(replace(load_target("cortex-m7"), kernels="reference"))
+    request = PlanRequest(file_plan="replace", order="original")
+    return StripePlanner(model, plan_memory(model, platform, request), platform, request, max_extra_macs=max_extra_macs)
+
+
+def test_the_front_has_a_smaller_arena_for_more_work() -> None:
+    plans = planner(0.5).front(Effort(), [0.01, 0.1, 0.5])
+    assert len(plans) > 1
+    for one, other in pairwise(plans):
+        assert one.striped.extra_macs < other.striped.extra_macs
+        assert one.arena_bytes > other.arena_bytes
+    smallest = planner(0.5).smallest(Effort())
+    assert smallest is not None
+    assert plans[-1].arena_bytes <= smallest.arena_bytes
+
+
+def test_a_capacity_takes_no_more_work_than_a_point_of_the_front_that_fits() -> None:
+    for plan in planner(0.5).front(Effort(), [0.5]):
+        found = planner(0.5).leanest(Effort(), plan.arena_bytes)
+        assert found is not None
+        assert found.arena_bytes <= plan.arena_bytes
+        assert found.striped.extra_macs <= plan.striped.extra_macs
+
+
+def test_a_capacity_that_is_too_small_gets_the_smallest_plan() -> None:
+    found, smallest = planner(0.5).leanest(Effort(), 1_000), planner(0.5).smallest(Effort())
+    assert found is not None
+    assert smallest is not None
+    assert found.arena_bytes <= smallest.arena_bytes
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.metadata import RECORD_METADATA_NAME as METADATA_NAME
-from edgetool.model.metadata import PlanRecord, converter_of, decode_record, encode_record
+from edgetool.model.metadata import (
+    ModelChanges,
+    PlanRecord,
+    StripedRegion,
+    changes_of,
+    converter_of,
+    decode_record,
+    encode_record,
+    with_changes,
+)
 from edgetool.model.reader import read_model
 from edgetool.model.types import Metadata, Model
 from tests.conftest import SHARED
@@ -115,3 +124,33 @@ def test_what_is_not_a_record_of_ours_is_none(payload: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_any_payload_is_a_record_or_none(payload: bytes) -> None:
     assert decode_record(holding(payload)) is None or b"{" in payload
+
+
+CHANGES = ModelChanges(optimized=True, regions=(StripedRegion(0, 3, 5),), macs=1000, extra_macs=26)
+
+
+def test_changes_read_back() -> None:
+    assert changes_of(with_changes(chain([16, 16]), CHANGES)) == CHANGES
+    assert changes_of(chain([16, 16])) == ModelChanges()
+    assert CHANGES.extra_macs_percent == 2.6
+    assert ModelChanges().extra_macs_percent == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        (b"[[0,3,5]]", b"[[0,3]]"),
+        (b"[[0,3,5]]", b"[0]"),
+        (b"[[0,3,5]]", b'"x"'),
+        (b"[[0,3,5]]", b"[[0,3,-5]]"),
+        (b"1000", b"1e3"),
+        (b"26", b"true"),
+        (b'"optimized":true', b'"optimized":1'),
+        (b'"macs":1000', b'"mac":1000'),
+    ],
+)
+def test_what_are_no_changes_of_ours_are_none(part: bytes, other: bytes) -> None:
+    (entry,) = with_changes(chain([16, 16]), CHANGES).metadata
+    assert part in entry.data
+    changed = replace(entry, data=entry.data.replace(part, other))
+    assert changes_of(replace(chain([16, 16]), metadata=(changed,))) == ModelChanges()

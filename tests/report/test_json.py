@@ -37,14 +37,18 @@ from edgetool.report.document import (
     PlanInfo,
     PlannedTensor,
     Provenance,
+    RegionInfo,
     Report,
     RowSegment,
     RowsInfo,
     RowTensorInfo,
     RuntimeInfo,
     SampleInfo,
+    ShrinkInfo,
+    ShrinkStep,
     StackInfo,
     StreamInfo,
+    StripesInfo,
     TargetInfo,
     VerdictInfo,
     VerifiedFile,
@@ -59,7 +63,9 @@ REPORT = Report(
     ModelInfo("m.tflite", "00", 10, 1, 2, 3),
     target=TargetInfo("cortex-m7", "cortex-m7", None, "tflm", "cmsis-nn"),
     arena=ArenaInfo(None, None, None, None, 32, 32, True, "bound met", None, True),
-    plan=PlanInfo((0,), (PlannedTensor(0, 1, "a", 0, 4, 0, 0),)),
+    plan=PlanInfo(
+        (0,), (PlannedTensor(0, 1, "a", 0, 4, 0, 0),), stripes=StripesInfo((RegionInfo(0, 1, 2),), 8, 12.5)
+    ),
     memory=MemoryInfo(None, None, None, None, None),
     estimate=EstimateInfo(
         Band(1.0, 0.5, 2.0), None, 9, 5, 8, 7, 6, 13, 0.1, 1.0, 0.1, 0.1, None, "compute", "unvalidated", "basis",
@@ -83,19 +89,20 @@ REPORT = Report(
         stream=StreamInfo(1, 4, 4, 10, 10, 40, 24)),
     places=(PlacedInfo("head", "dtcm", 64, 128, True),),
     placements=(PlacementInfo("dtcm", "sram", "flash", True, Band(1.0, 0.5, 2.0)),),
+    shrink=ShrinkInfo("stripes", (ShrinkStep("layout", 64), ShrinkStep("stripes", 32))),
 )  # fmt: skip
 
 # The names that other programs build on.
 NAMES = {
     "": "schema provenance model quantization target arena plan memory estimate verify check findings runtime flash "
-    "stack kernel_choices rows places placements",
+    "stack kernel_choices rows places placements shrink",
     "provenance": "tool versions options trust_model_code",
     "model": "name sha256 bytes operators tensors parameters output",
     "target": "name core board runtime kernels",
     "arena": "bytes used_bytes head_bytes tail_bytes layout_bytes lower_bound_bytes optimal proof stock_bytes "
     "is_lower_bound breakdown",
     "plan": "order tensors scratch moved live_bytes live_lower_bound_bytes order_proof sharing constants_in_ram peak "
-    "overlaps",
+    "overlaps stripes",
     "memory": "region sram_bytes flash_bytes arena_fits model_fits budgets",
     "estimate": "latency_ms energy_uj cycles instructions macs parameter_bytes activation_bytes bytes_moved "
     "bandwidth_gbps configured_bandwidth_gbps bandwidth_utilization gmacs_per_s stream_utilization bound validation "
@@ -106,6 +113,7 @@ NAMES = {
     "flash": "model_bytes code_bytes code_basis code_is_exact uncounted operators log_bytes alternatives",
     "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs "
     "extra_macs extra_macs_percent weights_per_row_bytes stream",
+    "shrink": "step steps latency_before_ms latency_after_ms",
 }
 
 
@@ -129,6 +137,9 @@ def test_operators_and_tensors_have_their_names() -> None:
     )
     assert list(value["places"][0]) == "part memory bytes memory_bytes fits".split()
     assert list(value["placements"][0]) == "head tail model fits latency_ms".split()
+    assert list(value["plan"]["stripes"]) == "regions extra_macs extra_macs_percent".split()
+    assert list(value["plan"]["stripes"]["regions"][0]) == "first last stripes".split()
+    assert list(value["shrink"]["steps"][0]) == "step arena_bytes".split()
     assert list(value["rows"]["segments"][0]) == "operators first_step last_step".split()
     assert list(value["rows"]["tensors"][0]) == "name index rows row_bytes most_rows live".split()
     stream = "hop_rows window_rows window_hops step_macs touched_macs window_macs ring_bytes"

@@ -10,7 +10,8 @@ best of them, are then planned as they would be written, and the exact arenas ar
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy as shallow_copy
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from math import inf
@@ -19,7 +20,7 @@ from edgetool.errors import UnsupportedModelError
 from edgetool.memory.account import account_plan, head_problem, prepare
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.layout.solve import quick_offsets
-from edgetool.memory.overlaps import OperatorOverlaps, operator_overlaps
+from edgetool.memory.overlaps import operator_overlaps
 from edgetool.memory.planner import Plan, PlanRequest, plan_memory, tensor_offsets
 from edgetool.memory.problem import Effort, aligned
 from edgetool.memory.views import view_offsets, view_problem
@@ -41,7 +42,8 @@ TRIED, IMPROVED = 16, 36  # combinations whose arena is computed: by estimate, a
 TRIAL_NODES = 30_000  # search nodes for the layout of each
 FINALISTS, FINALIST_NODES = 4, 150_000  # the combinations that are compared again, by better layouts
 FINAL_NODES = 200_000  # search nodes for the layout of the best one
-NEVER = 2**62
+SIMILAR = 3  # to a combination of which more is expected, if it does not fit
+FRONT_STEP = 0.01  # the share by which an arena on the front is smaller than the one before
 VIEWS_PER_COPY = 2  # tensors of a copy: its output, and on average a view
 
 
@@ -101,78 +103,191 @@ def plan_stripes(
     effort: Effort,
     *,
     max_extra_macs: float,
-    capacity: int | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
 ) -> StripedPlan | None:
     """Return the plan with the smallest arena of those that compute some regions in stripes; None if that of the model
-    without stripes is as small.
+    without stripes is as small. The arguments are those of StripePlanner.
+    """
+    planner = StripePlanner(model, base, platform, request, max_extra_macs=max_extra_macs, custom=custom)
+    return planner.smallest(effort)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A combination of regions with its arena in a quick layout, and its cost."""
+
+    regions: tuple[Region, ...]
+    arena_bytes: int
+    extra_macs: int
+
+
+class StripePlanner:
+    """Plans of a model in stripes, which share the estimates of regions and the arenas of combinations.
+
+    The effort of a search is that of the final layouts; its end also ends the search for regions.
 
     Args:
         model: The model without views, in the order of the base plan, with operators numbered in this order.
         base: Its plan without stripes.
         platform: The build that it is for.
         request: The options of the plan.
-        effort: The effort of the final layout; its end also ends the search for regions.
         max_extra_macs: The limit on extra multiply-accumulates, as a share of those of the model.
-        capacity: An arena that is small enough, in bytes: the search ends at the first one.
         custom: Entries of operators that the user describes.
     """
-    if base.account is None or len(model.subgraphs) > 1:
+
+    def __init__(
+        self,
+        model: Model,
+        base: Plan,
+        platform: Platform,
+        request: PlanRequest,
+        *,
+        max_extra_macs: float,
+        custom: Mapping[str, OperatorEntry] | None = None,
+    ) -> None:
+        self._model, self._platform, self._custom = model, platform, custom
+        self._base_bytes = 0 if base.account is None else base.account.bytes
+        self._request = replace(request, order="original", file_plan="replace", shrink=False)
+        self._macs = sum(cost.macs for cost in operator_costs(model, custom))
+        budget = int(self._macs * max_extra_macs) if base.account is not None and len(model.subgraphs) == 1 else -1
+        self._search = None if budget < 0 else _Search(model, base, budget, custom)
+        self._trials: dict[tuple[Region, ...], _Trial] = {}
+        self._overlaps: dict[object, tuple[InputOverlap, ...]] = {}
+
+    def smallest(self, effort: Effort, capacity: int | None = None) -> StripedPlan | None:
+        """Return the plan with the smallest arena, None if that of the model without stripes is as small.
+
+        capacity: an arena that is small enough, in bytes: the search ends at the first one.
+        """
+        if self._search is None:
+            return None
+        enough = 0 if capacity is None else capacity
+        finalists = sorted(self._explored(self._search, effort, enough), key=lambda trial: trial.arena_bytes)[
+            :FINALISTS
+        ]
+        if finalists and finalists[0].arena_bytes <= enough:
+            del finalists[1:]
+        else:
+            finalists.sort(key=lambda trial: self._tried(trial.regions, FINALIST_NODES).arena_bytes)
+        for trial in finalists:
+            planned = self._planned(trial.regions, effort)
+            if planned is not None:
+                return planned if planned.arena_bytes < self._base_bytes else None
         return None
-    total = sum(cost.macs for cost in operator_costs(model, custom))
-    search = _Search(model, base, int(total * max_extra_macs), custom)
 
-    known: dict[tuple[Region, ...], int] = {}
-    overlaps: dict[object, tuple[InputOverlap, ...]] = {}
+    def leanest(self, effort: Effort, capacity: int) -> StripedPlan | None:
+        """Return a plan that fits a capacity in bytes, with few extra multiply-accumulates; if none is found, the
+        smallest one, as `smallest` does.
 
-    def arena(regions: tuple[Region, ...]) -> int:
-        """Return the size of the arena with a quick layout."""
-        if regions not in known:
-            known[regions] = trial(regions, TRIAL_NODES)
-        return known[regions]
+        The budget grows step by step. Each step is a combination whose estimated arena is smaller than those of all
+        cheaper ones.
+        """
+        search = self._search
+        steps = [] if search is None else search.front()
+        for regions, following in pairwise([*steps, ()]):
+            assert search is not None
+            limit = search.extra_macs(following) if following else search.budget
+            for made in (regions, *search.similar(regions, limit)[:SIMILAR]):
+                if effort.stops_rows() or search.estimate(made) > capacity:
+                    continue
+                if self._trial(made).arena_bytes <= capacity:
+                    planned = self._planned(made, effort)
+                    if planned is not None and planned.arena_bytes <= capacity:
+                        return planned
+        return self.smallest(effort, capacity)
 
-    def trial(regions: tuple[Region, ...], nodes: int) -> int:
-        return search.trial_bytes(regions, platform, overlaps_of, nodes, keep_inputs=request.keep_inputs)
+    def front(self, effort: Effort, budgets: Sequence[float]) -> tuple[StripedPlan, ...]:
+        """Return plans with more and more extra multiply-accumulates, each with an arena that is smaller than the one
+        before: by at least the share FRONT_STEP, except for the smallest one.
 
-    def overlaps_of(made: Model) -> OperatorOverlaps:
-        return operator_overlaps(made, platform, overlaps) if request.overlap else {}
+        budgets: shares of the multiply-accumulates for which the smallest arena is searched for, besides combinations
+        that are good by estimate.
+        """
+        if self._search is None:
+            return ()
+        for regions in self._search.front():
+            if not effort.stops_rows():
+                self._trial(regions)
+        for budget in sorted({min(self._search.budget, int(self._macs * share)) for share in budgets}, reverse=True):
+            self._explored(self._search.within(budget), effort, 0)
+        plans: list[StripedPlan] = []
+        trials = sorted(self._affordable(self._search), key=lambda trial: (trial.extra_macs, trial.arena_bytes))
+        smallest = min(trials, key=lambda trial: trial.arena_bytes, default=None)
+        for trial in trials:
+            before = plans[-1].arena_bytes if plans else self._base_bytes
+            limit = before - 1 if trial is smallest else before * (1 - FRONT_STEP)
+            planned = self._planned(trial.regions, effort) if trial.arena_bytes <= limit else None
+            if planned is not None and planned.arena_bytes <= limit:
+                plans.append(planned)
+        return tuple(plans)
 
-    def is_better(made: tuple[Region, ...], than: tuple[Region, ...]) -> bool:
-        """Return whether the arena is smaller; often, the estimate shows that it is not."""
-        return search.estimate(made) < arena(than) and arena(made) < arena(than)
+    def _explored(self, search: _Search, effort: Effort, enough: int) -> list[_Trial]:
+        """Return trials within the budget of a search: the best combinations by estimate, and changes to the best of
+        them, until an arena is small enough.
+        """
+        most = len(self._trials) + TRIED + IMPROVED
+        best = min(self._affordable(search), key=lambda trial: trial.arena_bytes, default=None)
 
-    def is_over() -> bool:
-        return (bool(best) and arena(best) <= enough) or len(known) >= TRIED + IMPROVED or effort.stops_rows()
+        def is_over() -> bool:
+            is_enough = best is not None and best.arena_bytes <= enough
+            return is_enough or len(self._trials) >= most or effort.stops_rows()
 
-    enough = 0 if capacity is None else capacity
-    best: tuple[Region, ...] = ()
-    for made in search.combinations()[:TRIED]:
-        if not is_over() and (not best or is_better(made, best)):
-            best = made
-    following: tuple[Region, ...] | None = best
-    while following and not is_over():
-        candidates = takewhile(lambda _: not is_over(), search.changed(best))
-        following = next((made for made in candidates if is_better(made, best)), None)
-        best = following or best
-    if not best or arena(best) >= NEVER:
-        return None
-    finalists = [best]
-    if arena(best) > enough:
-        finalists = sorted(sorted(known, key=arena)[:FINALISTS], key=lambda made: trial(made, FINALIST_NODES))
-    options = replace(request, order="original", file_plan="replace", shrink=False)
-    # The number of layouts is limited: as in plans of rows, time only ends the search on slow machines.
-    nodes = FINAL_NODES if effort.node_limit is None else effort.node_limit
-    effort = replace(effort, node_limit=nodes, stop=effort.stops_rows)
-    for regions in finalists:
-        striped = stripe(model, regions)
-        result = with_views(striped.model, striped.views)
+        def better(regions: tuple[Region, ...]) -> _Trial | None:
+            """Return the trial if its arena is smaller; often, the estimate shows that it is not."""
+            if best is not None and search.estimate(regions) >= best.arena_bytes:
+                return None
+            trial = self._trial(regions)
+            is_smaller = best is None or trial.arena_bytes < best.arena_bytes
+            return trial if is_smaller and trial.extra_macs <= search.budget else None
+
+        for regions in search.combinations()[:TRIED]:
+            best = best if is_over() else better(regions) or best
+        following = best
+        while following is not None and not is_over():
+            candidates = takewhile(lambda _: not is_over(), search.changed(following.regions))
+            following = next(filter(None, map(better, candidates)), None)
+            best = following or best
+        return self._affordable(search)
+
+    def _affordable(self, search: _Search) -> list[_Trial]:
+        """Return the trials within the budget of a search."""
+        return [
+            trial
+            for trial in self._trials.values()
+            if trial.extra_macs <= search.budget and search.steps.keys() >= {*trial.regions}
+        ]
+
+    def _trial(self, regions: tuple[Region, ...]) -> _Trial:
+        """Return the arena with a quick layout, which is computed once."""
+        if regions not in self._trials:
+            self._trials[regions] = self._tried(regions, TRIAL_NODES)
+        return self._trials[regions]
+
+    def _tried(self, regions: tuple[Region, ...], nodes: int) -> _Trial:
+        """Return the arena with the best layout that is found in a number of search nodes."""
+        striped = stripe(self._model, regions)
+        model, views = striped.model, striped.views
+        prepared = prepare(model, self._platform, custom=self._custom)
+        overlaps = operator_overlaps(model, self._platform, self._overlaps) if self._request.overlap else {}
+        keep_inputs = self._request.keep_inputs
+        whole = head_problem(prepared)
+        problem = view_problem(model, views, whole, prepared.times, overlaps, keep_inputs=keep_inputs)
+        offsets = view_offsets(views, tensor_offsets(model, problem, quick_offsets(problem, nodes)))
+        # Bounds of the whole problem, in which nothing overlaps, are quick, and have no effect.
+        return _Trial(regions, account_plan(prepared, offsets).bytes, striped.extra_macs)
+
+    def _planned(self, regions: tuple[Region, ...], effort: Effort) -> StripedPlan | None:
+        """Return the plan as it would be written, None if TFLM would place scratch buffers in tensors with views."""
+        # The number of layouts is limited: as in plans of rows, time only ends the search on slow machines.
+        nodes = FINAL_NODES if effort.node_limit is None else effort.node_limit
+        effort = replace(effort, node_limit=nodes, stop=effort.stops_rows)
+        striped = stripe(self._model, regions)
+        made = with_views(striped.model, striped.views)
         try:
-            plan = plan_memory(result, platform, options, effort, custom=custom)
+            plan = plan_memory(made, self._platform, self._request, effort, custom=self._custom)
         except UnsupportedModelError:
-            continue  # TFLM would place scratch buffers in tensors with views: others may leave it more room
-        final = StripedPlan(striped, result, regions, plan)
-        return final if final.arena_bytes < base.account.bytes else None
-    return None
+            return None
+        return StripedPlan(striped, made, regions, plan)
 
 
 def least_live_bytes(model: Model, base: Plan, *, max_extra_macs: float) -> int:
@@ -332,30 +447,6 @@ class _Search:
                     inside += alive[output]
         return maximum + span.outside
 
-    def trial_bytes(
-        self,
-        regions: tuple[Region, ...],
-        platform: Platform,
-        overlaps_of: Callable[[Model], OperatorOverlaps],
-        nodes: int,
-        *,
-        keep_inputs: bool,
-    ) -> int:
-        """Return the size of the arena with a quick layout, NEVER if there is none or if the regions exceed the
-        budget.
-        """
-        striped = stripe(self.model, regions)
-        if striped.extra_macs > self.budget:
-            return NEVER
-        model, views = striped.model, striped.views
-        prepared = prepare(model, platform, custom=self.custom)
-        whole = head_problem(prepared)
-        problem = view_problem(model, views, whole, prepared.times, overlaps_of(model), keep_inputs=keep_inputs)
-        offsets = view_offsets(views, tensor_offsets(model, problem, quick_offsets(problem, nodes)))
-        # Bounds of the whole problem, in which nothing overlaps, are quick, and have no effect.
-        realised = account_plan(prepared, offsets)
-        return realised.bytes
-
     def combinations(self) -> list[tuple[Region, ...]]:
         """Return combinations of regions by their estimated arena, the smallest first."""
         limits = self.limits()
@@ -365,6 +456,31 @@ class _Search:
             found |= {label.regions for label in self._path(limit) if label.regions}
         useful = [regions for regions in found if self.estimate(regions) < self.arena_bytes]
         return sorted(useful, key=lambda regions: (self.estimate(regions), len(regions), regions))
+
+    def within(self, budget: int) -> _Search:
+        """Return the same search with a smaller budget."""
+        result = shallow_copy(self)
+        result.budget = budget
+        result.steps = {region: step for region, step in self.steps.items() if step.extra_macs <= budget}
+        return result
+
+    def front(self) -> list[tuple[Region, ...]]:
+        """Return combinations with more and more extra multiply-accumulates, and smaller and smaller estimated
+        arenas.
+        """
+        result: list[tuple[Region, ...]] = []
+        for regions in sorted(self.combinations(), key=lambda made: (self.extra_macs(made), self.estimate(made))):
+            if not result or self.estimate(regions) < self.estimate(result[-1]):
+                result.append(regions)
+        return result
+
+    def similar(self, regions: tuple[Region, ...], budget: int) -> list[tuple[Region, ...]]:
+        """Return changed combinations within a budget, those with the smallest estimated arenas first."""
+        return sorted((made for made in self.changed(regions) if self.extra_macs(made) <= budget), key=self.estimate)
+
+    def extra_macs(self, regions: tuple[Region, ...]) -> int:
+        """Return the estimated extra multiply-accumulates with these regions."""
+        return sum(self.steps[region].extra_macs for region in regions)
 
     def limits(self) -> list[int]:
         """Return the live bytes that may be the maximum with regions within the budget, in ascending order: those of
@@ -438,7 +554,7 @@ class _Search:
                 made = tuple(sorted((*others, near))) if same == 2 else regions
                 if all(one.last < other.first for one, other in pairwise(made)):
                     found.add(made)
-        affordable = [made for made in found if sum(self.steps[item].extra_macs for item in made) <= self.budget]
+        affordable = [made for made in found if self.extra_macs(made) <= self.budget]
         yield from sorted(affordable, key=lambda made: (self.estimate(made), made))
 
 

@@ -7,6 +7,8 @@ int32 words, little endian: version, subgraph count, n, then n offsets, one for 
 The record says for which build a plan was made. A layout leaves room for the scratch buffers of one kernel set on one
 kind of core; with another, the same file still runs, but may need a larger arena.
 
+The changes say what edgetool changed in the model before it was planned: its operators cannot be found in the file.
+
 The converter is read from conversion_metadata.fbs (TensorFlow Lite): ConversionMetadata{environment},
 Environment{tensorflow_version}. It is only informative, so malformed metadata counts as absent.
 """
@@ -18,8 +20,10 @@ import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from struct import error, unpack_from
+from typing import Any
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
+from edgetool.model.edit import with_metadata
 from edgetool.model.types import Model
 
 METADATA_NAME = "OfflineMemoryAllocation"
@@ -34,6 +38,9 @@ MAX_OFFSET = 2**31 - 1
 RECORD_METADATA_NAME = "edgetool.plan"
 MAX_RECORD_BYTES = 4096
 MAX_RECORD_TEXT = 100
+MAX_COUNT = 2**63
+
+CHANGES_METADATA_NAME = "edgetool.changes"
 
 CONVERSION = "CONVERSION_METADATA"
 MINIMUM_RUNTIME = "min_runtime_version"
@@ -123,15 +130,8 @@ def encode_record(record: PlanRecord) -> bytes:
 
 def decode_record(model: Model) -> PlanRecord | None:
     """Return the record in the file; None if there is none, or if edgetool did not write it."""
-    payload = next((entry.data for entry in reversed(model.metadata) if entry.name == RECORD_METADATA_NAME), b"")
-    if not 0 < len(payload) <= MAX_RECORD_BYTES:
-        return None
-    try:
-        # Payloads are padded to the alignment of constants.
-        values = json.loads(payload.rstrip(b"\0").decode("ascii"))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(values, dict):
+    values = _object(model, RECORD_METADATA_NAME)
+    if values is None:
         return None
     values.setdefault("overlaps", 0)  # earlier versions did not write it
     if values.keys() != {field.name for field in fields(PlanRecord)}:
@@ -143,6 +143,69 @@ def decode_record(model: Model) -> PlanRecord | None:
     if not texts or not (arena_bytes is None or type(arena_bytes) is int) or type(overlaps) is not int:
         return None
     return PlanRecord(arena_bytes=arena_bytes, overlaps=overlaps, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class StripedRegion:
+    """Operators of the model before, by position, the first and the last inclusive, and the number of stripes."""
+
+    first: int
+    last: int
+    stripes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChanges:
+    """What edgetool changed in a model.
+
+    optimized: whether operators were rewritten or channels removed. regions: the operators that were copied for
+    stripes. macs: the multiply-accumulates without stripes; extra_macs: those that stripes compute again.
+    """
+
+    optimized: bool = False
+    regions: tuple[StripedRegion, ...] = ()
+    macs: int = 0
+    extra_macs: int = 0
+
+    @property
+    def extra_macs_percent(self) -> float:
+        """Return the extra multiply-accumulates in percent of those without stripes."""
+        return 100 * self.extra_macs / self.macs if self.macs else 0.0
+
+
+def with_changes(model: Model, changes: ModelChanges) -> Model:
+    """Return the model with these changes in its metadata."""
+    values = {**asdict(changes), "regions": [[item.first, item.last, item.stripes] for item in changes.regions]}
+    payload = json.dumps(values, separators=(",", ":"), sort_keys=True).encode("ascii")
+    return with_metadata(model, CHANGES_METADATA_NAME, payload)
+
+
+def changes_of(model: Model) -> ModelChanges:
+    """Return the changes in the metadata of a model; none if it has no such entry, or if edgetool did not write it."""
+    values = _object(model, CHANGES_METADATA_NAME)
+    if values is None or values.keys() != {field.name for field in fields(ModelChanges)}:
+        return ModelChanges()
+    regions = values["regions"]
+    rows = regions if isinstance(regions, list) and all(isinstance(row, list) for row in regions) else [[None]]
+    numbers = [values["macs"], values["extra_macs"], *(number for row in rows for number in row)]
+    if any(type(number) is not int or not 0 <= number < MAX_COUNT for number in numbers):
+        return ModelChanges()
+    if any(len(row) != len(fields(StripedRegion)) for row in rows) or type(values["optimized"]) is not bool:
+        return ModelChanges()
+    return ModelChanges(**{**values, "regions": tuple(StripedRegion(*row) for row in rows)})
+
+
+def _object(model: Model, name: str) -> dict[str, Any] | None:
+    """Return the JSON object in the last metadata entry of that name, None if there is none."""
+    payload = next((entry.data for entry in reversed(model.metadata) if entry.name == name), b"")
+    if not 0 < len(payload) <= MAX_RECORD_BYTES:
+        return None
+    try:
+        # Payloads are padded to the alignment of constants.
+        values = json.loads(payload.rstrip(b"\0").decode("ascii"))
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
 
 
 def converter_of(model: Model) -> str | None:

@@ -163,7 +163,7 @@ def deliver(
     files, on_firmware = _firmware(name, planned_source, plan, target, firmware, uncalibrated, custom, placed)
     on_arena = _other_arena_findings(plan, origin.arena_bytes)
     findings = (*origin.findings, *striped.findings, *planned.unwritten, *on_plan, *on_search, *on_arena, *on_firmware)
-    delivery_report = report(
+    unplaced_report = report(
         planned_source,
         analysis,
         options=dict(options),
@@ -173,7 +173,7 @@ def deliver(
         versions=dict(origin.versions),
         trust_model_code=origin.trust_model_code,
     )
-    delivery_report = with_placed(delivery_report, placed)
+    delivery_report = replace(with_placed(unplaced_report, placed), shrink=striped.shrink)
     report_text = to_json(document(delivery_report))
     files = {f"{name}.tflite": planned_source.blob, **files, f"{name}.json": report_text.encode("ascii")}
     described = Described(planned_source, analysis, delivery_report)

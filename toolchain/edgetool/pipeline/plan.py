@@ -111,11 +111,13 @@ def plan_model(
         "place": place,
     }
     planned = with_placed(report(source, analysis, options=options, findings=findings), placed)
+    planned = replace(planned, shrink=striped.shrink)
     if described is not None:
         full = analyse(source, analysis.target, plan=analysis.plan, custom=custom)
         full = full if placed is None else placed.judged(full)
         full_report = report(source, full, options=options, findings=findings)
-        described.append(Described(source, full, with_placed(full_report, placed)))
+        full_report = with_placed(full_report, placed)
+        described.append(Described(source, full, replace(full_report, shrink=striped.shrink)))
     return planned
 
 

@@ -37,6 +37,7 @@ from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import operator_costs
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.source import Source
+from edgetool.report.document import ShrinkInfo
 from edgetool.target.platform import Platform, platform_of
 from edgetool.target.types import Target
 
@@ -270,11 +271,12 @@ class PlannedModel:
 
 @dataclass(frozen=True, slots=True)
 class PossiblyStriped:
-    """A model, its plan if it is in stripes, and what stripes change."""
+    """A model, its plan if it is in stripes, and what stripes change; shrink: what --shrink did."""
 
     source: Source
     plan: Plan | None
     findings: tuple[Finding, ...]
+    shrink: ShrinkInfo | None = None
 
 
 def with_stripes(

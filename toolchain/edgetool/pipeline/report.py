@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from edgetool.pipeline.planning import Deadline, check_applies, plan_findings, s
 from edgetool.pipeline.report_file import quantizations
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import file_name, open_tflite, read_custom_operators
+from edgetool.report.document import ShrinkInfo
 from edgetool.report.html import MAX_OPERATORS, ModelView, model_view, rows_view
 from edgetool.target.load import load_runtime
 from edgetool.target.platform import platform_of
@@ -97,6 +99,7 @@ def describe(
         ends = deadline or Deadline(request.time_limit)
         shown = source
         code: NativeModel | None = None
+        shrink: ShrinkInfo | None = None
         if native if target is None else target.runtime.is_native:
             from edgetool.pipeline.native import native_model  # imports numpy, which plans for TFLM do not need
 
@@ -106,7 +109,7 @@ def describe(
             check_applies(request, source.model)
             effort = ends.effort(request.seed)
             striped = with_stripes(source, target, request, effort, custom)
-            shown = striped.source
+            shown, shrink = striped.source, striped.shrink
             analysis = analyse(shown, target, request, effort, plan=striped.plan, custom=custom)
             findings = (*striped.findings, *plan_findings(shown.model, analysis.plan, target))
         findings = (*findings, *search_findings(analysis.plan, ends, "see --time-limit"))
@@ -117,6 +120,7 @@ def describe(
 
             findings += smaller_findings(source, target)
         item = report(shown, analysis, options=options, quantization=quantization, findings=findings)
+        item = replace(item, shrink=shrink)
         if code is not None:
             from edgetool.pipeline.native import native_report
 

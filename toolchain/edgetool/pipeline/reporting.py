@@ -14,6 +14,7 @@ from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.planner import Plan
 from edgetool.memory.problem import Buffer
+from edgetool.model.metadata import changes_of
 from edgetool.model.types import Model
 from edgetool.operators.registry import parameter_count
 from edgetool.pipeline.analysis import Analysis
@@ -296,7 +297,16 @@ def _plan_info(model: Model, plan: Plan) -> doc.PlanInfo:
             doc.OverlapInfo(pair.input, pair.output, pair.size_bytes, pair.input in model.main.inputs)
             for pair in plan.overlapping
         ),
+        stripes=_stripes_info(model),
     )
+
+
+def _stripes_info(model: Model) -> doc.StripesInfo | None:
+    changes = changes_of(model)
+    if not changes.regions:
+        return None
+    regions = tuple(doc.RegionInfo(item.first, item.last, item.stripes) for item in changes.regions)
+    return doc.StripesInfo(regions, changes.extra_macs, changes.extra_macs_percent)
 
 
 def _peak_info(model: Model, plan: Plan) -> doc.PeakInfo | None:

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from edgetool.errors import FailedCheckError, UsageError
+from edgetool.figure import Figure, in_text
 from edgetool.finding import Finding
 from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.memory.problem import Effort
-from edgetool.memory.striping import StripedPlan, plan_stripes
+from edgetool.memory.striping import StripedPlan, StripePlanner
 from edgetool.model.edit import in_order, renumbered, without_metadata
-from edgetool.model.metadata import METADATA_NAME, RECORD_METADATA_NAME, keeps_own_plan
+from edgetool.model.metadata import (
+    METADATA_NAME,
+    RECORD_METADATA_NAME,
+    StripedRegion,
+    changes_of,
+    keeps_own_plan,
+    with_changes,
+)
 from edgetool.model.types import Model
 from edgetool.model.views import views_of
 from edgetool.model.writer import write_model
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import operator_costs
+from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.planning import PossiblyStriped
 from edgetool.pipeline.source import Source
+from edgetool.report.document import Band, ShrinkInfo, ShrinkStep
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
 PLAN_NODES = 100_000  # search nodes for the plan without stripes, which leave time for those with stripes
-# The budgets that --shrink tries as long as the arena fits, in percent of the model's multiply-accumulates.
-BUDGETS = (50.0, 20.0, 10.0, 5.0, 2.0, 1.0)
+# The extra multiply-accumulates of --shrink without --max-extra-macs at most, in percent of the model's.
+SHRINK_PERCENT = 50.0
 
 
 def in_stripes(
@@ -40,108 +50,171 @@ def in_stripes(
         UsageError: No target is known, or with --shrink, not its memory; or the model cannot be changed.
         FailedCheckError: The arena does not fit the target, whatever the stripes.
     """
-    if target is None:
-        raise UsageError(
-            "--max-extra-macs and --shrink plan for the kernels of a target", fix="specify one with --target"
-        )
-    model = without_metadata(without_metadata(source.model, METADATA_NAME), RECORD_METADATA_NAME)
-    if views_of(model) or keeps_own_plan(source.model):
-        raise UsageError(
-            "the model relies on the memory plan in its file, so that no other stripes can be chosen",
-            where=source.name,
-            fix="use the model before it was planned, or omit --max-extra-macs and --shrink",
-        )
-    platform = platform_of(target)
-    options = replace(request, file_plan="replace", shrink=False)
-    limited = replace(effort, node_limit=PLAN_NODES)
-    first = plan_memory(model, platform, options, limited, custom=custom)
-    # The stripes of a region follow each other in the order that needs the least memory without them.
-    ordered = renumbered(in_order(model, first.order))
-    base = plan_memory(ordered, platform, replace(options, order="original"), limited, custom=custom)
-    budgets = _budgets(request, target, base)
-    best: StripedPlan | None = None
-    capacity = target.sram_bytes if request.shrink else None
-    for percent in budgets:
-        found = plan_stripes(
-            ordered, base, platform, options, effort, max_extra_macs=percent / 100, capacity=capacity, custom=custom
-        )
-        if best is None or (found is not None and found.arena_bytes <= (capacity or 0)):
-            best = found
-        if best is None or best.arena_bytes > (capacity or 0) or best is not found:
-            break  # a smaller budget does not fit
-    arena_bytes = _arena_bytes(base) if best is None else best.arena_bytes
-    if request.shrink and arena_bytes > (target.sram_bytes or 0):
-        limit = " within the time limit" if effort.stops_rows() else ""
+    whole = _Unstriped.of(source, target, request, effort, custom)
+    if request.shrink:
+        return _shrunk(whole, effort)
+    best = whole.planner(request.max_extra_macs or 0.0).smallest(effort)
+    if best is None:
         text = (
-            f"the smallest arena found{limit} takes {arena_bytes:,} bytes{_cost(model, best)}, and "
-            f"{target.sram_bytes:,} exist"
+            f"no stripes with at most {request.max_extra_macs:g} % extra work lower the arena below "
+            f"{arena_bytes(whole.plan):,} bytes"
         )
-        raise FailedCheckError(
-            text, where=f"{source.name} on {target.name}", fix="choose a target with more memory, or --runtime native"
-        )
-    if request.shrink and best is None:
-        # Without overlap, another order may be the best one.
-        alone = replace(options, overlap=False)
-        plain = plan_memory(model, platform, alone, limited, custom=custom) if first.overlapping else first
-        return _unstriped(source, target, first, plain)
-    return _described(source, request, target, first, best)
+        return PossiblyStriped(source, None, (Finding("stripes", text, where=whole.target.name),))
+    text = (
+        f"{whole.cost(best)} lower the arena from {arena_bytes(whole.plan):,} to {best.arena_bytes:,} bytes; "
+        f"{len(best.model.main.operators)} operators run, and the file needs its memory plan"
+    )
+    return PossiblyStriped(
+        whole.striped(best), whole.plan_of(best), (Finding("stripes", text, where=whole.target.name),)
+    )
 
 
-def _budgets(request: PlanRequest, target: Target, base: Plan) -> tuple[float, ...]:
-    """Return the budgets to try one after another, in percent, the largest first: none with --shrink if the arena fits
-    without stripes.
-    """
-    if not request.shrink:
-        return () if request.max_extra_macs is None else (request.max_extra_macs,)
-    if target.sram_bytes is None:
-        raise UsageError(
-            "--shrink makes the arena fit the memory of a target, and none is known",
-            fix="specify a board with --target, or a size with --sram",
-        )
-    if _arena_bytes(base) <= target.sram_bytes:
-        return ()
-    most = BUDGETS[0] if request.max_extra_macs is None else request.max_extra_macs
-    return (most, *(percent for percent in BUDGETS if percent < most))
-
-
-def _arena_bytes(plan: Plan) -> int:
+def arena_bytes(plan: Plan) -> int:
+    """Return the size of the arena of a plan for a known build."""
     assert plan.account is not None
     return plan.account.bytes
 
 
-def _unstriped(source: Source, target: Target, first: Plan, plain: Plan) -> PossiblyStriped:
-    """Describe the step that makes a model fit without stripes: order and layout, or only overlap."""
-    size, alone = _arena_bytes(first), _arena_bytes(plain)
-    step = "order and layout suffice"
-    if alone > (target.sram_bytes or 0):
-        step = f"overlap makes the model fit, which takes {alone:,} bytes without it"
-    text = f"no stripes are needed: {step}; the arena takes {size:,} bytes"
-    return PossiblyStriped(source, None, (Finding("stripes", text, where=target.name),))
+@dataclass(frozen=True, slots=True)
+class _Unstriped:
+    """A model without a plan in its file, and its best plan without stripes.
+
+    ordered: the model in the order of this plan, in which the stripes of a region follow each other. base: its plan.
+    """
+
+    source: Source
+    target: Target
+    request: PlanRequest
+    effort: Effort
+    custom: Mapping[str, OperatorEntry] | None
+    model: Model
+    plan: Plan
+    ordered: Model
+    base: Plan
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        target: Target | None,
+        request: PlanRequest,
+        effort: Effort,
+        custom: Mapping[str, OperatorEntry] | None,
+    ) -> _Unstriped:
+        """Plan a model without stripes. Raises UsageError without a target, or if the model has stripes."""
+        if target is None:
+            raise UsageError(
+                "--max-extra-macs and --shrink plan for the kernels of a target", fix="specify one with --target"
+            )
+        model = without_metadata(without_metadata(source.model, METADATA_NAME), RECORD_METADATA_NAME)
+        if views_of(model) or keeps_own_plan(source.model):
+            raise UsageError(
+                "the model relies on the memory plan in its file, so that no other stripes can be chosen",
+                where=source.name,
+                fix="use the model before it was planned, or omit --max-extra-macs and --shrink",
+            )
+        platform, options = platform_of(target), replace(request, file_plan="replace", shrink=False)
+        limited = replace(effort, node_limit=PLAN_NODES)
+        plan = plan_memory(model, platform, options, limited, custom=custom)
+        ordered = renumbered(in_order(model, plan.order))
+        base = plan_memory(ordered, platform, replace(options, order="original"), limited, custom=custom)
+        return cls(source, target, options, limited, custom, model, plan, ordered, base)
+
+    def planner(self, percent: float) -> StripePlanner:
+        """Return the planner of stripes with at most this percentage of extra multiply-accumulates."""
+        platform = platform_of(self.target)
+        return StripePlanner(
+            self.ordered, self.base, platform, self.request, max_extra_macs=percent / 100, custom=self.custom
+        )
+
+    def without_overlap(self) -> Plan:
+        """Return the best plan without overlap, for which another order may be better."""
+        if not self.plan.overlapping:
+            return self.plan
+        options = replace(self.request, overlap=False)
+        return plan_memory(self.model, platform_of(self.target), options, self.effort, custom=self.custom)
+
+    def striped(self, best: StripedPlan) -> Source:
+        """Return the model in stripes as a file that says so."""
+        changes = replace(
+            changes_of(self.source.model),
+            regions=tuple(StripedRegion(item.first, item.last, item.stripes) for item in best.regions),
+            macs=sum(cost.macs for cost in operator_costs(self.model, self.custom)),
+            extra_macs=best.striped.extra_macs,
+        )
+        model = with_changes(best.model, changes)
+        return Source(self.source.name, write_model(model), model)
+
+    def plan_of(self, best: StripedPlan) -> Plan:
+        """Return the plan with stripes, with the arena of TFLM's own planner for the model without them."""
+        return replace(best.plan, stock=self.plan.stock)
+
+    def cost(self, best: StripedPlan) -> str:
+        """Return a phrase that names the stripes and their extra work."""
+        regions = ", ".join(f"{region.first} to {region.last} in {region.stripes}" for region in best.regions)
+        macs = sum(cost.macs for cost in operator_costs(self.model, self.custom))
+        percent = 100 * best.striped.extra_macs / macs if macs else 0.0
+        return f"the operators {regions} stripes with {percent:.1f} % extra multiply-accumulates"
+
+    def latency(self, source: Source, plan: Plan) -> Figure | None:
+        """Return the estimated time of an inference; None if it is not known on the target."""
+        estimate = analyse(source, self.target, plan=plan, custom=self.custom).estimate
+        return None if estimate is None else estimate.latency_ms
 
 
-def _described(
-    source: Source, request: PlanRequest, target: Target, first: Plan, best: StripedPlan | None
-) -> PossiblyStriped:
-    size = f"{_arena_bytes(first):,} bytes"
-    if best is None:
-        text = f"no stripes with at most {request.max_extra_macs:g} % extra work lower the arena below {size}"
-        return PossiblyStriped(source, None, (Finding("stripes", text, where=target.name),))
-    regions = ", ".join(f"{region.first} to {region.last} in {region.stripes}" for region in best.regions)
-    count = len(best.model.main.operators)
+def _shrunk(whole: _Unstriped, effort: Effort) -> PossiblyStriped:
+    """Return the model with what the target's memory requires: order and layout, then overlap, then stripes."""
+    target, capacity = whole.target, whole.target.sram_bytes
+    if capacity is None:
+        raise UsageError(
+            "--shrink makes the arena fit the memory of a target, and none is known",
+            fix="specify a board with --target, or a size with --sram",
+        )
+    alone, size = arena_bytes(whole.without_overlap()), arena_bytes(whole.plan)
+    steps = [ShrinkStep("layout", alone), ShrinkStep("overlap", size)]
+    takes = f"the arena takes {size:,} of {capacity:,} bytes"
+    if size <= capacity:
+        if alone <= capacity:
+            steps, text = steps[:1], f"no stripes are needed, and no overlap: order and layout suffice; {takes}"
+        else:
+            step = "overlap makes the model fit, which costs no time"
+            text = f"no stripes are needed: {step}; {takes}, {alone:,} without it"
+        return PossiblyStriped(
+            whole.source,
+            None,
+            (Finding("shrunk", f"--shrink: {text}", where=target.name),),
+            ShrinkInfo(steps[-1].step, tuple(steps)),
+        )
+    percent = SHRINK_PERCENT if whole.request.max_extra_macs is None else whole.request.max_extra_macs
+    best = whole.planner(percent).leanest(effort, capacity)
+    smallest = size if best is None else best.arena_bytes
+    if best is None or smallest > capacity:
+        limit = " within the time limit" if effort.stops_rows() else ""
+        cost = (
+            f"no stripes with at most {percent:g} % extra work lower it" if best is None else f"with {whole.cost(best)}"
+        )
+        raise FailedCheckError(
+            f"the smallest arena found{limit} takes {smallest:,} bytes ({cost}), and {capacity:,} exist: "
+            f"{smallest - capacity:,} bytes are missing",
+            where=f"{whole.source.name} on {target.name}",
+            fix="choose a target with more memory, or --runtime native",
+        )
+    striped, plan = whole.striped(best), whole.plan_of(best)
+    before, after = whole.latency(whole.source, whole.plan), whole.latency(striped, plan)
     text = (
-        f"the operators {regions} stripes{_cost(source.model, best)} lower the arena from {size} to "
-        f"{best.arena_bytes:,} bytes; {count} operators run, and the file needs its memory plan"
+        f"--shrink: stripes make the model fit: the arena takes {smallest:,} of {capacity:,} bytes, {size:,} without "
+        f"them; {whole.cost(best)} run as {len(best.model.main.operators)} operators"
     )
-    striped = Source(source.name, write_model(best.model), best.model)
-    return PossiblyStriped(
-        striped, replace(best.plan, stock=first.stock), (Finding("stripes", text, where=target.name),)
+    if before is not None and after is not None:
+        text += f", and an inference takes about {in_text(after.value)} ms instead of {in_text(before.value)} ms"
+    info = ShrinkInfo(
+        "stripes",
+        (*steps, ShrinkStep("stripes", smallest)),
+        latency_before_ms=_band(before),
+        latency_after_ms=_band(after),
     )
+    return PossiblyStriped(striped, plan, (Finding("shrunk", text, where=target.name),), info)
 
 
-def _cost(model: Model, best: StripedPlan | None) -> str:
-    """Return the extra work of a plan, as the end of a phrase."""
-    if best is None:
-        return ""
-    total = sum(cost.macs for cost in operator_costs(model))
-    percent = 100 * best.striped.extra_macs / total if total else 0
-    return f" with {percent:.1f} % extra multiply-accumulates"
+def _band(figure: Figure | None) -> Band | None:
+    return None if figure is None else Band(figure.value, figure.low, figure.high)

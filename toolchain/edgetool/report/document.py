@@ -537,6 +537,24 @@ class SharingInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionInfo:
+    """Operators that run in stripes: their positions in the model without stripes, the first and the last inclusive."""
+
+    first: int
+    last: int
+    stripes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StripesInfo:
+    """The regions of a model in stripes, and the multiply-accumulates that are computed again, in percent, too."""
+
+    regions: tuple[RegionInfo, ...]
+    extra_macs: int
+    extra_macs_percent: float
+
+
+@dataclass(frozen=True, slots=True)
 class PlanInfo:
     """The order of the main graph's operators, and the offsets of the tensors.
 
@@ -544,7 +562,8 @@ class PlanInfo:
     operators to move to get from the file's order to this one. live_bytes: the maximum live bytes in this order.
     live_lower_bound_bytes: a lower bound for every order; null if none was searched. order_proof: how it is known that
     no order needs less. The peak of the head is the largest offset + bytes of tensors and scratch, rounded up to 16.
-    peak is null for an empty head. overlaps: in live_bytes, bytes that two tensors share count once.
+    peak is null for an empty head. overlaps: in live_bytes, bytes that two tensors share count once. stripes: null if
+    the model is not in stripes.
     """
 
     order: tuple[int, ...]
@@ -558,6 +577,7 @@ class PlanInfo:
     constants_in_ram: bool = False
     peak: PeakInfo | None = None
     overlaps: tuple[OverlapInfo, ...] = ()
+    stripes: StripesInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -772,6 +792,28 @@ class RowsInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ShrinkStep:
+    """The arena after a step of --shrink: "layout" (with order), "overlap" or "stripes"."""
+
+    step: str
+    arena_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkInfo:
+    """What --shrink did to make the model fit: the steps in their order, of which the last one was enough (`step`).
+
+    latency_before_ms, latency_after_ms: the estimated time of an inference without and with stripes; null if it is not
+    known, or if there are none.
+    """
+
+    step: str
+    steps: tuple[ShrinkStep, ...]
+    latency_before_ms: Band | None = None
+    latency_after_ms: Band | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The document of one model on one target. Sections that a command does not compute are null."""
 
@@ -793,6 +835,7 @@ class Report:
     rows: RowsInfo | None = None
     places: tuple[PlacedInfo, ...] = ()
     placements: tuple[PlacementInfo, ...] = ()
+    shrink: ShrinkInfo | None = None
 
     @property
     def is_native(self) -> bool:
