@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from edgetool.model.reader import read_model
 from edgetool.model.views import views_of
 from edgetool.model.writer import write_model
+from edgetool.pipeline import front as pipeline_front
 from tests.in_process import captured
 from tests.passes.test_stripes import CONV, DEPTHWISE, convolutions
 
@@ -100,6 +103,63 @@ def test_shrinking_costs_no_more_than_it_must(tflite: Path) -> None:
         assert "ms instead of" in note
         costs.append(document["plan"]["stripes"]["extra_macs"])
     assert costs[0] < costs[1]
+
+
+def test_the_front_shows_what_a_smaller_arena_costs(tflite: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    picture = tmp_path / "front.svg"
+    board = ("-t", "nucleo-f767zi", "--kernels", "reference")
+    done = captured("plan", tflite, *board, "--front", "--front-svg", picture, "--verify", "--json")
+    assert done.returncode == 0
+    points = json.loads(done.stdout)["front"]
+    assert [point["step"] for point in points] == ["overlap", *["stripes"] * (len(points) - 1)]
+    assert len(points) > 2
+    assert all(point["verified"] for point in points)
+    for one, other in pairwise(points):
+        assert one["arena_bytes"] > other["arena_bytes"]
+        assert one["extra_macs"] < other["extra_macs"]
+        assert one["latency_ms"]["value"] < other["latency_ms"]["value"]
+    circles = [item for item in ElementTree.parse(picture).iter() if item.tag.endswith("circle")]
+    assert len(circles) == len(points)
+    # Each point can be planned for itself.
+    for point in points[1:]:
+        shrunk = captured("plan", tflite, *board, "--sram", str(point["arena_bytes"]), "--shrink", "--json")
+        assert json.loads(shrunk.stdout)["plan"]["stripes"]["extra_macs"] <= point["extra_macs"]
+
+
+def test_the_front_names_the_first_plan_that_fits(tflite: Path) -> None:
+    whole = arena(captured("plan", tflite, *TARGET, "--json").stdout)
+    shown = captured("plan", tflite, *TARGET, "--sram", str(whole - 16), "--front").stdout
+    (marked,) = [line for line in shown.splitlines() if line.startswith("*")]
+    assert "in 2" in marked
+    none = captured("plan", tflite, *TARGET, "--sram", "1KiB", "--front", "--max-extra-macs", "0").stdout
+    assert "none fits the 1,024 B" in words(none)
+    assert "no stripes make the arena smaller" in words(none)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--front", "--shrink", "--sram", "20KB"), "--shrink cannot be applied"),
+        (("--front", "-o", "x.tflite"), "--output cannot be applied"),
+        (("--front", "--explain"), "mutually exclusive"),
+        (("--front", "--front-svg", "x.png"), "must be an .svg file"),
+        (("--front", "-t", "rpi-pico", "--front-svg", "x.svg"), "for one target, but 2 were specified"),
+        (("--front", "--runtime", "native"), "--front does not apply to native code"),
+        (("--verify",), "--verify applies only to --front"),
+        (("--front-svg", "x.svg"), "--front-svg applies only to --front"),
+    ],
+)
+def test_options_that_a_front_does_not_have_are_refused(tflite: Path, options: tuple[str, ...], text: str) -> None:
+    refused = captured("plan", tflite, "-t", "cortex-m7", *options)
+    assert (refused.returncode, text in words(refused.stderr)) == (2, True), refused.stderr
+
+
+def test_plans_that_compute_something_else_are_no_success(tflite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline_front, "_comparison", lambda source: lambda planned: False)
+    done = captured("plan", tflite, *TARGET, "--front", "--verify", "--max-extra-macs", "0")
+    assert (done.returncode, "DIFFER" in done.stdout) == (1, True)
+    assert "the outputs of 1 plans differ" in words(done.stderr)
 
 
 def test_convert_writes_the_firmware_of_a_model_in_stripes(tflite: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from edgetool.report.document import (
     EstimateInfo,
     FindingInfo,
     FlashInfo,
+    FrontPoint,
     GateInfo,
     HostArena,
     JudgementInfo,
@@ -89,13 +90,14 @@ REPORT = Report(
         stream=StreamInfo(1, 4, 4, 10, 10, 40, 24)),
     places=(PlacedInfo("head", "dtcm", 64, 128, True),),
     placements=(PlacementInfo("dtcm", "sram", "flash", True, Band(1.0, 0.5, 2.0)),),
+    front=(FrontPoint(32, "stripes", (RegionInfo(0, 1, 2),), 8, 12.5, 5, 4000),),
     shrink=ShrinkInfo("stripes", (ShrinkStep("layout", 64), ShrinkStep("stripes", 32))),
 )  # fmt: skip
 
 # The names that other programs build on.
 NAMES = {
     "": "schema provenance model quantization target arena plan memory estimate verify check findings runtime flash "
-    "stack kernel_choices rows places placements shrink",
+    "stack kernel_choices rows places placements shrink front",
     "provenance": "tool versions options trust_model_code",
     "model": "name sha256 bytes operators tensors parameters output",
     "target": "name core board runtime kernels",
@@ -139,6 +141,8 @@ def test_operators_and_tensors_have_their_names() -> None:
     assert list(value["placements"][0]) == "head tail model fits latency_ms".split()
     assert list(value["plan"]["stripes"]) == "regions extra_macs extra_macs_percent".split()
     assert list(value["plan"]["stripes"]["regions"][0]) == "first last stripes".split()
+    names = "arena_bytes step regions extra_macs extra_macs_percent operators model_bytes latency_ms verified"
+    assert list(value["front"][0]) == names.split()
     assert list(value["shrink"]["steps"][0]) == "step arena_bytes".split()
     assert list(value["rows"]["segments"][0]) == "operators first_step last_step".split()
     assert list(value["rows"]["tensors"][0]) == "name index rows row_bytes most_rows live".split()

@@ -9,6 +9,7 @@ import click
 
 from edgetool.cli.command import Command, option
 from edgetool.cli.errors import INTERRUPTED
+from edgetool.cli.front_view import front_view
 from edgetool.cli.options import (
     PATH,
     custom_operators_option,
@@ -41,7 +42,7 @@ from edgetool.cli.view import (
     sharing_facts,
     stack_fact,
 )
-from edgetool.errors import UsageError
+from edgetool.errors import FailedCheckError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -371,6 +372,25 @@ def _bar(item: PlannedTensor, last: int, columns: int) -> str:
     metavar="FILE.svg",
     help="Draw a plan of rows of native code: time to the right, addresses upwards.",
 )
+@option(
+    "--front",
+    group="Output",
+    is_flag=True,
+    help="Show plans for TFLM with smaller and smaller arenas and what they cost, up to --max-extra-macs.",
+)
+@option(
+    "--front-svg",
+    group="Output",
+    type=PATH,
+    metavar="FILE.svg",
+    help="Draw the plans of --front: arenas to the right, latency or extra multiply-accumulates upwards.",
+)
+@option(
+    "--verify",
+    group="Output",
+    is_flag=True,
+    help="Run each plan of --front on TFLM, and compare its outputs with those of the model.",
+)
 @keep_inputs_option
 @shrink_option
 @json_option
@@ -382,6 +402,9 @@ def command(
     target: tuple[str, ...],
     output: Path | None,
     rows_svg: Path | None,
+    front: bool,
+    front_svg: Path | None,
+    verify: bool,
     html: Path | None,
     explain: bool,
     replan: bool,
@@ -408,7 +431,7 @@ def command(
     """
     from edgetool.cli.view import closing, finding_lines, joint_verdict, without_shared
     from edgetool.memory.planner import PlanRequest
-    from edgetool.pipeline.plan import plan_model
+    from edgetool.pipeline.plan import FrontRequest, plan_model
     from edgetool.pipeline.planning import interruptible
 
     if explain and constants_in_ram:
@@ -421,14 +444,13 @@ def command(
             f"--output writes the plan for one target, but {len(target)} were specified",
             fix="specify one --target, or run plan once for each",
         )
-    if rows_svg is not None:
-        if rows_svg.suffix.lower() != ".svg":
-            raise UsageError("the picture of rows must be an .svg file", where=str(rows_svg), fix="use this extension")
-        if len(target) > 1:
-            raise UsageError(
-                f"--rows-svg draws the plan for one target, but {len(target)} were specified",
-                fix="specify one --target, or run plan once for each",
-            )
+    if not front and (front_svg is not None or verify):
+        name = "--front-svg" if front_svg is not None else "--verify"
+        raise UsageError(f"{name} applies only to --front", fix=f"add --front, or omit {name}")
+    if front and explain:
+        raise UsageError("--front and --explain are mutually exclusive", fix="specify only one of them")
+    for name, picture in (("--rows-svg", rows_svg), ("--front-svg", front_svg)):
+        _check_picture(name, picture, len(target))
     file_plan: Literal["use", "replace"] = "replace" if replan else "use"
     request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, file_plan, shrink, keep_inputs)
     targets: list[tuple[Target | None, bool, float | None]] = [(None, False, None)]
@@ -437,7 +459,8 @@ def command(
 
         targets = [resolve_for_plan(name, **overrides) for name in target or (None,)]
     inputs = (model,) if custom_operators is None else (model, custom_operators)
-    check_page(html, force=force, inputs=inputs, outputs={"--output": output, "--rows-svg": rows_svg})
+    outputs = {"--output": output, "--rows-svg": rows_svg, "--front-svg": front_svg}
+    check_page(html, force=force, inputs=inputs, outputs=outputs)
     reports: list[Report] = []
     described: list[Described] | None = None if html is None else []
     interrupted = False
@@ -447,7 +470,12 @@ def command(
                 from edgetool.pipeline.native import plan_native
 
                 refuse_for_native(
-                    output=output, optimize=optimize, custom_operators=custom_operators, explain=explain, place=place
+                    output=output,
+                    optimize=optimize,
+                    custom_operators=custom_operators,
+                    explain=explain,
+                    place=place,
+                    front=front,
                 )
                 report = plan_native(
                     model,
@@ -475,6 +503,7 @@ def command(
                     force=force,
                     described=described,
                     place=place,
+                    front=FrontRequest(verify, front_svg) if front else None,
                 )
         reports.append(report)
         interrupted = deadline.interrupted
@@ -487,17 +516,16 @@ def command(
     elif not quiet:
         everything = verbose > 0
         unshared, shared = without_shared(reports)
-        views = [
-            explain_view(item, everything=everything) if explain else plan_view(item, everything=everything)
-            for item in unshared
-        ]
-        lines = [line for view in views for line in ("", *view)][1:] + finding_lines(shared, everything=everything)
+        view = explain_view if explain else front_view if front else plan_view
+        views = [view(item, everything=everything) for item in unshared]
+        lines = [line for shown in views for line in ("", *shown)][1:] + finding_lines(shared, everything=everything)
         end = closing(joint_verdict(reports), lines)
         print_lines([*lines, *end] if output is None else lines)
     if html is not None and described is not None:
         write_reports(html, described, force=force, quiet=quiet, inputs=inputs)
-    if rows_svg is not None and not quiet:
-        notice(f"wrote {printable(str(rows_svg), 400)}")
+    for picture in (rows_svg, front_svg):
+        if picture is not None and not quiet:
+            notice(f"wrote {printable(str(picture), 400)}")
     if output is not None and not quiet:
         notice(f"wrote {printable(str(output), 400)}")
         if not as_json:
@@ -507,3 +535,22 @@ def command(
         rest = f"; {left} more target{'s' if left > 1 else ''} not planned" if left else ""
         notice(f"interrupted: this is the best plan so far{rest}")
         raise click.exceptions.Exit(INTERRUPTED)
+    differing = [point for report in reports for point in report.front if point.verified is False]
+    if differing:
+        raise FailedCheckError(
+            f"the outputs of {len(differing)} plans differ from those of the model on TFLM",
+            where=str(model),
+            fix="report this and attach the model",
+        )
+
+
+def _check_picture(name: str, path: Path | None, targets: int) -> None:
+    if path is None:
+        return
+    if path.suffix.lower() != ".svg":
+        raise UsageError("the picture must be an .svg file", where=f"{name} {path}", fix="use this extension")
+    if targets > 1:
+        raise UsageError(
+            f"{name} draws plans for one target, but {targets} were specified",
+            fix="specify one --target, or run plan once for each",
+        )

@@ -11,11 +11,12 @@ from edgetool.finding import Finding
 from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import analyse
-from edgetool.pipeline.output import write_file
+from edgetool.pipeline.output import check_writable, write_file
 from edgetool.pipeline.places import check_places, in_places, with_placed
 from edgetool.pipeline.planning import (
     PLAN_FOR_NO_BUILD,
     Deadline,
+    PossiblyStriped,
     check_applies,
     plan_findings,
     planned_for,
@@ -26,9 +27,21 @@ from edgetool.pipeline.planning import (
 )
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
-from edgetool.report.document import Report
+from edgetool.report.document import FrontPoint, Report
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
+
+FRONT_CUT_SHORT = Finding(
+    "search-cut-short", "the search for stripes ended at its time limit: there may be a better front; see --time-limit"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FrontRequest:
+    """How to show the front. verify: whether each point runs on TFLM. picture: an .svg file to write."""
+
+    verify: bool = False
+    picture: Path | None = None
 
 
 def plan_model(
@@ -43,6 +56,7 @@ def plan_model(
     force: bool = False,
     described: list[Described] | None = None,
     place: str | None = None,
+    front: FrontRequest | None = None,
 ) -> Report:
     """Plan the model, and write it with its plan to `output` if that is given.
 
@@ -59,6 +73,7 @@ def plan_model(
         described: Where to add the model with its analysis, for drawings. Only the report there has an estimate.
         place: The memories of head, tail and model (target/places.py), or "auto"; by default, head and tail are one
             arena.
+        front: How to show the front of arena against latency, if at all. The plan is then the one without stripes.
 
     Raises:
         InvalidModelError: The plan in the file is used, but unsafe.
@@ -72,6 +87,11 @@ def plan_model(
     rewritten = _optimized(source, target, request, custom) if optimize else _Rewritten(source)
     source = rewritten.source
     check_applies(request, source.model)
+    if front is not None:
+        _check_front(request, front, output=output, place=place)
+        if front.picture is not None:
+            name = front.picture.name
+            check_writable(front.picture.parent, (name,), force=force, inputs=(path,), option="--front-svg")
     if output is not None and request.constants_in_ram:
         raise UsageError(
             "stock TFLM reads constants in place: no plan in a file can move them to RAM",
@@ -79,7 +99,24 @@ def plan_model(
         )
     deadline = deadline or Deadline(request.time_limit)
     effort = deadline.effort(request.seed)
-    striped = with_stripes(source, target, request, effort, custom)
+    points: tuple[FrontPoint, ...] = ()
+    if front is None:
+        striped = with_stripes(source, target, request, effort, custom)
+    else:
+        from edgetool.pipeline.front import front_points, write_picture  # most plans have no front
+
+        plan, points = front_points(source, target, request, effort, custom, verify=front.verify)
+        if front.picture is not None and target is not None:
+            write_picture(
+                front.picture,
+                points,
+                title=f"{source.name} on {target.name}",
+                limit=target.sram_bytes,
+                force=force,
+                inputs=(path,),
+            )
+        cut_short = (FRONT_CUT_SHORT,) if effort.stops_rows() else ()
+        striped = PossiblyStriped(source, plan, cut_short)
     source = striped.source
     analysis = analyse(source, target, request, effort, plan=striped.plan, with_estimate=False, custom=custom)
     findings = (
@@ -109,16 +146,33 @@ def plan_model(
         **request.as_options(),
         "custom_operators": file_name(custom_operators),
         "place": place,
+        "front": front is not None,
     }
     planned = with_placed(report(source, analysis, options=options, findings=findings), placed)
-    planned = replace(planned, shrink=striped.shrink)
+    planned = replace(planned, shrink=striped.shrink, front=points)
     if described is not None:
         full = analyse(source, analysis.target, plan=analysis.plan, custom=custom)
         full = full if placed is None else placed.judged(full)
         full_report = report(source, full, options=options, findings=findings)
         full_report = with_placed(full_report, placed)
-        described.append(Described(source, full, replace(full_report, shrink=striped.shrink)))
+        described.append(Described(source, full, replace(full_report, shrink=striped.shrink, front=points)))
     return planned
+
+
+def _check_front(request: PlanRequest, front: FrontRequest, *, output: Path | None, place: str | None) -> None:
+    """Raise UsageError for options that choose a plan, or that describe one that TFLM does not have."""
+    options = {
+        "--output": output is not None,
+        "--shrink": request.shrink,
+        "--place": place is not None,
+        "--sharing": request.sharing is not None,
+        "--constants-in-ram": request.constants_in_ram,
+    }
+    for name in (name for name, is_set in options.items() if is_set):
+        raise UsageError(
+            f"--front shows plans with larger and smaller arenas: {name} cannot be applied",
+            fix=f"omit --front or {name}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
 PLAN_NODES = 100_000  # search nodes for the plan without stripes, which leave time for those with stripes
-# The extra multiply-accumulates of --shrink without --max-extra-macs at most, in percent of the model's.
-SHRINK_PERCENT = 50.0
+# The extra multiply-accumulates without --max-extra-macs at most, in percent of the model's.
+MOST_PERCENT = 50.0
 
 
 def in_stripes(
@@ -50,7 +50,7 @@ def in_stripes(
         UsageError: No target is known, or with --shrink, not its memory; or the model cannot be changed.
         FailedCheckError: The arena does not fit the target, whatever the stripes.
     """
-    whole = _Unstriped.of(source, target, request, effort, custom)
+    whole = Unstriped.of(source, target, request, effort, custom)
     if request.shrink:
         return _shrunk(whole, effort)
     best = whole.planner(request.max_extra_macs or 0.0).smallest(effort)
@@ -76,7 +76,7 @@ def arena_bytes(plan: Plan) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unstriped:
+class Unstriped:
     """A model without a plan in its file, and its best plan without stripes.
 
     ordered: the model in the order of this plan, in which the stripes of a region follow each other. base: its plan.
@@ -100,18 +100,19 @@ class _Unstriped:
         request: PlanRequest,
         effort: Effort,
         custom: Mapping[str, OperatorEntry] | None,
-    ) -> _Unstriped:
+    ) -> Unstriped:
         """Plan a model without stripes. Raises UsageError without a target, or if the model has stripes."""
         if target is None:
             raise UsageError(
-                "--max-extra-macs and --shrink plan for the kernels of a target", fix="specify one with --target"
+                "--max-extra-macs, --shrink and --front plan for the kernels of a target",
+                fix="specify one with --target",
             )
         model = without_metadata(without_metadata(source.model, METADATA_NAME), RECORD_METADATA_NAME)
         if views_of(model) or keeps_own_plan(source.model):
             raise UsageError(
                 "the model relies on the memory plan in its file, so that no other stripes can be chosen",
                 where=source.name,
-                fix="use the model before it was planned, or omit --max-extra-macs and --shrink",
+                fix="use the model before it was planned, or omit --max-extra-macs, --shrink and --front",
             )
         platform, options = platform_of(target), replace(request, file_plan="replace", shrink=False)
         limited = replace(effort, node_limit=PLAN_NODES)
@@ -162,7 +163,7 @@ class _Unstriped:
         return None if estimate is None else estimate.latency_ms
 
 
-def _shrunk(whole: _Unstriped, effort: Effort) -> PossiblyStriped:
+def _shrunk(whole: Unstriped, effort: Effort) -> PossiblyStriped:
     """Return the model with what the target's memory requires: order and layout, then overlap, then stripes."""
     target, capacity = whole.target, whole.target.sram_bytes
     if capacity is None:
@@ -185,7 +186,7 @@ def _shrunk(whole: _Unstriped, effort: Effort) -> PossiblyStriped:
             (Finding("shrunk", f"--shrink: {text}", where=target.name),),
             ShrinkInfo(steps[-1].step, tuple(steps)),
         )
-    percent = SHRINK_PERCENT if whole.request.max_extra_macs is None else whole.request.max_extra_macs
+    percent = MOST_PERCENT if whole.request.max_extra_macs is None else whole.request.max_extra_macs
     best = whole.planner(percent).leanest(effort, capacity)
     smallest = size if best is None else best.arena_bytes
     if best is None or smallest > capacity:
@@ -210,11 +211,12 @@ def _shrunk(whole: _Unstriped, effort: Effort) -> PossiblyStriped:
     info = ShrinkInfo(
         "stripes",
         (*steps, ShrinkStep("stripes", smallest)),
-        latency_before_ms=_band(before),
-        latency_after_ms=_band(after),
+        latency_before_ms=band(before),
+        latency_after_ms=band(after),
     )
     return PossiblyStriped(striped, plan, (Finding("shrunk", text, where=target.name),), info)
 
 
-def _band(figure: Figure | None) -> Band | None:
+def band(figure: Figure | None) -> Band | None:
+    """Return a figure as in reports."""
     return None if figure is None else Band(figure.value, figure.low, figure.high)

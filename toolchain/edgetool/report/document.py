@@ -814,6 +814,26 @@ class ShrinkInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class FrontPoint:
+    """A plan on the front of arena against latency. step: "layout", "overlap" or "stripes", as in ShrinkStep.
+
+    regions, extra_macs, extra_macs_percent: as in StripesInfo; none without stripes. model_bytes: the planned file.
+    latency_ms: null if it is not known. verified: whether the planned file computes the outputs of the model on TFLM;
+    null if it did not run.
+    """
+
+    arena_bytes: int
+    step: str
+    regions: tuple[RegionInfo, ...]
+    extra_macs: int
+    extra_macs_percent: float
+    operators: int
+    model_bytes: int
+    latency_ms: Band | None = None
+    verified: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The document of one model on one target. Sections that a command does not compute are null."""
 
@@ -836,6 +856,7 @@ class Report:
     places: tuple[PlacedInfo, ...] = ()
     placements: tuple[PlacementInfo, ...] = ()
     shrink: ShrinkInfo | None = None
+    front: tuple[FrontPoint, ...] = ()
 
     @property
     def is_native(self) -> bool:

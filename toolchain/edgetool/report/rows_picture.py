@@ -27,6 +27,8 @@ COLOURS = (  # of tensors, light and dark
     ("#9c755f", "#c29f8b"),
 )
 
+PAGE = ("#ffffff", "#222222", "#cccccc"), ("#16181d", "#e6e6e6", "#444850")  # page, ink and grid, light and dark
+
 # (first step, step behind the last one, offset, end)
 Box = tuple[int, int, int, int]
 
@@ -76,9 +78,9 @@ def rows_svg(problem: RowProblem, plan: RowPlan, cuts: Sequence[int], *, title: 
         '<defs><pattern id="scratch" width="6" height="6" patternUnits="userSpaceOnUse" '
         'patternTransform="rotate(45)"><path class="hatch" d="M0 0V6"/></pattern></defs>',
         '<rect class="page" width="100%" height="100%"/>',
-        f'<text x="{LEFT}" y="26" font-weight="bold">{_text(title)}: {plan.memory_bytes:,} B{bound}</text>',
+        f'<text x="{LEFT}" y="26" font-weight="bold">{text_of(title)}: {plan.memory_bytes:,} B{bound}</text>',
     ]
-    for value in _ticks(memory):
+    for value in ticks(memory):
         height = f"{bottom - value * y:.1f}"
         lines.append(f'<path class="grid" d="M{LEFT} {height}H{right}"/>')
         lines.append(f'<text x="{LEFT - 8}" y="{height}" dy="4" text-anchor="end">{value:,}</text>')
@@ -88,7 +90,7 @@ def rows_svg(problem: RowProblem, plan: RowPlan, cuts: Sequence[int], *, title: 
         tensor = problem.tensors[index]
         if boxes:
             name = f"{tensor.name}: {tensor.rows} row{'s' * (tensor.rows != 1)} of {tensor.row_bytes:,} B"
-            lines.append(f'<path class="row c{index % len(COLOURS)}" d="{_path(boxes)}">{_title(name)}</path>')
+            lines.append(f'<path class="row c{index % len(COLOURS)}" d="{_path(boxes)}">{title_of(name)}</path>')
     lines.append("</g>")
     lines += _scratch(problem, plan, x, y, bottom)
     lines += _segments(problem, plan, cuts, x, bottom + 8)
@@ -141,7 +143,7 @@ def _scratch(problem: RowProblem, plan: RowPlan, x: float, y: float, bottom: int
             for start, end in found
         )
         name = f"{problem.operators[number].name}: {size:,} B of scratch"
-        lines.append(f'<path class="scratch" d="{path}">{_title(name)}</path>')
+        lines.append(f'<path class="scratch" d="{path}">{title_of(name)}</path>')
     return lines
 
 
@@ -156,7 +158,7 @@ def _segments(problem: RowProblem, plan: RowPlan, cuts: Sequence[int], x: float,
         name = f"{count} operators, row by row" if count > 1 else "1 operator"
         lines.append(
             f'<rect class="segment{number % 2}" x="{LEFT + start * x:.1f}" y="{top}" width="{(end - start) * x:.1f}" '
-            f'height="{SEGMENT_HEIGHT}">{_title(f"segment of {name}")}</rect>'
+            f'height="{SEGMENT_HEIGHT}">{title_of(f"segment of {name}")}</rect>'
         )
     return lines
 
@@ -165,10 +167,10 @@ def _path(boxes: Sequence[Box]) -> str:
     return "".join(f"M{start} {low}H{end}V{high}H{start}z" for start, end, low, high in boxes)
 
 
-def _ticks(memory: int) -> range:
-    """Return round numbers of bytes from 0 on."""
+def ticks(memory: int, span: int | None = None) -> range:
+    """Return round numbers of bytes from 0 to `memory`, at least TICKS of them in a span, by default from 0 on."""
     unit = 1
-    while memory // (unit * 2) >= TICKS:
+    while (memory if span is None else span) // (unit * 2) >= TICKS:
         unit *= 2
     return range(0, memory + 1, unit)
 
@@ -180,18 +182,25 @@ def _style() -> str:
 
 
 def _rules(theme: int) -> str:
-    page, ink, grid = (("#ffffff", "#222222", "#cccccc"), ("#16181d", "#e6e6e6", "#444850"))[theme]
+    page, ink, grid = PAGE[theme]
     colours = "".join(f".c{number}{{fill:{pair[theme]}}}" for number, pair in enumerate(COLOURS))
     return (
-        f".page{{fill:{page}}}text{{fill:{ink}}}.grid{{stroke:{grid}}}.row{{stroke:{page}}}.scratch,.hatch{{"
-        f"stroke:{ink}}}.segment0{{fill:{ink}}}.segment1{{fill:{grid}}}{colours}"
+        f"{page_rules(theme)}.row{{stroke:{page}}}.scratch,.hatch{{stroke:{ink}}}.segment0{{fill:{ink}}}"
+        f".segment1{{fill:{grid}}}{colours}"
     )
 
 
-def _title(text: str) -> str:
-    return f"<title>{_text(text)}</title>"
+def page_rules(theme: int) -> str:
+    """Return the style of a page, of text, axes and grid. theme: 0 for light, 1 for dark."""
+    page, ink, grid = PAGE[theme]
+    return f".page{{fill:{page}}}text{{fill:{ink}}}.axis{{stroke:{ink};fill:none}}.grid{{stroke:{grid}}}"
 
 
-def _text(text: str) -> str:
+def title_of(text: str) -> str:
+    """Return a title, which browsers show beside the pointer."""
+    return f"<title>{text_of(text)}</title>"
+
+
+def text_of(text: str) -> str:
     """Return text for XML, which has no control characters."""
     return escape("".join(character if character.isprintable() else "?" for character in text))
