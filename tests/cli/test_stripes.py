@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from edgetool.model.metadata import changes_of, with_changes
 from edgetool.model.reader import read_model
 from edgetool.model.views import views_of
 from edgetool.model.writer import write_model
@@ -178,6 +180,50 @@ def test_convert_writes_the_firmware_of_a_model_in_stripes(tflite: Path, tmp_pat
     assert arena(again.stdout) <= arena(done.stdout)
     hopeless = captured("convert", tflite, *TARGET, "--sram", "2KiB", "--shrink", "-o", tmp_path / "none")
     assert (hopeless.returncode, (tmp_path / "none").exists()) == (1, False)
+
+
+def test_a_check_limits_the_extra_work_of_a_plan(tflite: Path, tmp_path: Path) -> None:
+    planned, lock = tmp_path / "striped.tflite", ("--lock", tmp_path / "edgetool.lock")
+    done = captured("plan", tflite, *TARGET, "--max-extra-macs", "10", "-o", planned, "--json")
+    percent = json.loads(done.stdout)["plan"]["stripes"]["extra_macs_percent"]
+    for limit, code in ((percent + 0.1, 0), (percent - 0.1, 1)):
+        checked = captured("check", planned, *TARGET, *lock, "--max-extra-macs", str(limit), "--json")
+        (item,) = [
+            item for item in json.loads(checked.stdout)["check"]["judgements"] if item["rule"] == "max-extra-macs"
+        ]
+        assert (checked.returncode, item["passed"]) == (code, code == 0)
+        assert item["value"] == percent
+    assert captured("check", tflite, *TARGET, *lock, "--max-extra-macs", "0").returncode == 0
+    refused = captured("check", tflite, *TARGET, *lock, "--max-extra-macs", "-1")
+    assert (refused.returncode, "outside the range" in words(refused.stderr)) == (2, True)
+
+
+def test_the_lock_file_says_how_an_arena_was_reached(tflite: Path, tmp_path: Path) -> None:
+    model, lock = tmp_path / "model.tflite", tmp_path / "edgetool.lock"
+    captured("plan", tflite, *TARGET, "-o", model)
+    captured("check", model, *TARGET, "--lock", lock, "--update")
+    (entry,) = json.loads(lock.read_text(encoding="ascii"))["entries"]["model.tflite"].values()
+    assert (entry["reached"]["planner"], entry["reached"]["regions"]) == ("plan", [])
+    assert entry["reached"]["overlaps"] > 0
+    captured("plan", tflite, *TARGET, "--max-extra-macs", "10", "--force", "-o", model)
+    changed = captured("check", model, *TARGET, "--lock", lock)
+    assert "the arena is reached by the plan in the file" in words(changed.stdout)
+    assert "stripes" in words(changed.stdout)
+    captured("check", model, *TARGET, "--lock", lock, "--update")
+    (entry,) = json.loads(lock.read_text(encoding="ascii"))["entries"]["model.tflite"].values()
+    assert entry["reached"]["regions"] == ["1 to 2 in 3"]
+    assert entry["reached"]["extra_macs"] > 0
+
+
+def test_a_statement_that_does_not_match_the_work_of_a_file_is_ignored(tflite: Path, tmp_path: Path) -> None:
+    planned, forged = tmp_path / "striped.tflite", tmp_path / "forged.tflite"
+    captured("plan", tflite, *TARGET, "--max-extra-macs", "10", "-o", planned)
+    model = read_model(planned.read_bytes())
+    changes = changes_of(model)
+    assert changes.extra_macs > 0
+    forged.write_bytes(write_model(with_changes(model, replace(changes, extra_macs=0))))
+    checked = captured("check", forged, *TARGET, "--lock", tmp_path / "x.lock", "--max-extra-macs", "400")
+    assert (checked.returncode, "does not say" in words(checked.stdout)) == (1, True)
 
 
 def test_a_page_shows_the_stripes(tflite: Path, tmp_path: Path) -> None:

@@ -10,7 +10,18 @@ import pytest
 from edgetool.gate.judge import figures_of, judge, judge_fit
 from edgetool.gate.limits import ModelLimits, parse_budget
 from edgetool.gate.text import duration
-from edgetool.report.document import Accuracy, Band, FindingInfo, JudgementInfo, QuantizationInfo, Report
+from edgetool.report.document import (
+    Accuracy,
+    Band,
+    FindingInfo,
+    JudgementInfo,
+    PlanInfo,
+    QuantizationInfo,
+    RegionInfo,
+    Report,
+    RowsInfo,
+    StripesInfo,
+)
 from edgetool.target.load import load_target
 from tests.cli.estimates import estimate, report
 
@@ -117,6 +128,29 @@ def test_a_limit_on_an_unknown_accuracy_fails(reported: QuantizationInfo | None)
     item = one("accuracy", report(quantization=reported), max_accuracy_loss=1.0)
     assert item.passed is False
     assert "--evaluate" in item.advice[0]
+
+
+@pytest.mark.parametrize(("limit", "passed"), [(2.0, False), (2.5, True), (3.0, True)])
+def test_extra_work_is_judged_in_percent(limit: float, passed: bool) -> None:
+    striped = PlanInfo((0,), (), stripes=StripesInfo((RegionInfo(0, 1, 2),), 5, 2.5))
+    item = one("max-extra-macs", replace(report(), plan=striped), max_extra_macs=limit)
+    assert (item.passed, item.value, item.unit) == (passed, 2.5, "%")
+    assert bool(item.advice) is not passed
+
+
+def test_plans_without_stripes_compute_nothing_again() -> None:
+    assert one("max-extra-macs", report(), max_extra_macs=0.0).passed is True
+    rows = RowsInfo(32, 30, 4, 9, extra_macs=5, extra_macs_percent=2.5)
+    assert one("max-extra-macs", replace(report(), rows=rows), max_extra_macs=2.0).passed is False
+
+
+def test_extra_work_that_the_file_does_not_state_fails() -> None:
+    estimate = report().estimate
+    assert estimate is not None
+    copies = replace(estimate, operators=tuple(replace(item, copy_of=0) for item in estimate.operators))
+    item = one("max-extra-macs", replace(report(), estimate=copies), max_extra_macs=100.0)
+    assert item.passed is False
+    assert "does not say" in item.message
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.gate.lock_file import LockContents, LockEntry, lock_text, parse_lock
+from edgetool.gate.lock_file import LockContents, LockEntry, Reached, lock_text, parse_lock
 from tests.gate.breakdowns import breakdown, breakdowns
 from tests.model.builders import residual_model
 
@@ -37,6 +37,15 @@ def entries() -> st.SearchStrategy[LockEntry]:
         ),
         figures=FIGURES,
         breakdown=st.none() | breakdowns(),
+        reached=st.none()
+        | st.builds(
+            Reached,
+            planner=st.sampled_from(["tflm", "plan", "tensors", "rows"]),
+            overlaps=st.integers(0, 99),
+            regions=st.lists(st.text(max_size=8), max_size=2).map(tuple),
+            extra_macs=st.integers(0, 10**12),
+            optimized=st.booleans(),
+        ),
     )
 
 

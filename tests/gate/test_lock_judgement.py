@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from edgetool.gate.breakdown import ArenaBreakdown, LiveBuffer, OperatorId, OperatorPart
 from edgetool.gate.limits import Allowance
-from edgetool.gate.lock_file import FigureValue, LockEntry, profile_hash
+from edgetool.gate.lock_file import FigureValue, LockEntry, Reached, profile_hash
 from edgetool.gate.lock_judgement import (
     SHOWN,
     Contribution,
@@ -288,6 +288,21 @@ def test_locked_takes_no_difference() -> None:
     assert "macs" in item.message
     assert [item.rule for item in judged(locked(arena_bytes=1), strict=True)] == ["growth", "lock"]
     assert [(item.rule, item.passed) for item in judged(locked(arena_bytes=20_000), strict=True)] == [("lock", False)]
+
+
+def test_another_way_to_the_arena_is_reported() -> None:
+    now = replace(NOW, reached=Reached("plan", 3, ("0 to 3 in 5",), 1_234, optimized=True))
+    before = replace(NOW, reached=Reached("tflm"))
+    info = compare(LockedModel(before), now, Allowance())
+    assert (info.state, info.inputs) == (
+        "changed",
+        (
+            "the arena is reached by the plan in the file, 3 overlaps, operators 0 to 3 in 5 stripes, 1,234 extra "
+            "multiply-accumulates, an optimized model; before, by TFLM's own planner",
+        ),
+    )
+    assert compare(LockedModel(now), now, Allowance()).state == "equal"
+    assert compare(LockedModel(NOW), now, Allowance()).state == "equal"  # earlier versions did not write it
 
 
 def test_other_differences_are_reported() -> None:

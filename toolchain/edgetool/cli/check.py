@@ -513,14 +513,14 @@ def command(
     from edgetool.gate.limits import ModelLimits, largest_allowance
     from edgetool.pipeline.check import CheckRequest, check_models
     from edgetool.pipeline.output import check_writable
-    from edgetool.pipeline.targets import resolve_named
+    from edgetool.pipeline.targets import resolve_for_plan
 
     files = paths or tuple(file for path in models for file in _matching(path))
     if not files:
         raise UsageError(
             "no model is given", fix='name a .tflite file, or set models = ["..."] in [check] of edgetool.toml'
         )
-    builds = [resolve_named(name, **overrides, runtime=each) for name in target for each in runtime or (None,)]
+    builds = [resolve_for_plan(name, **overrides, runtime=each)[0] for name in target for each in runtime or (None,)]
     targets = [build for build in builds if build is not None]
     request = CheckRequest(
         limits=ModelLimits(
@@ -529,6 +529,7 @@ def command(
             max_latency_ms=max_latency,
             max_arena_bytes=max_arena,
             max_accuracy_loss=max_accuracy_loss,
+            max_extra_macs=overrides["max_extra_macs"],
             budgets=memory_budgets,
             active_budget=active_memory_budget,
         ),

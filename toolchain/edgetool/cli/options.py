@@ -109,8 +109,8 @@ row_options = stacked(
         group="Target",
         type=float,
         metavar="PERCENT",
-        help="Multiply-accumulates that native code, or stripes on TFLM in 'plan', may compute again to take less "
-        "memory, in percent of the model's.",
+        help="Multiply-accumulates that native code, or stripes on TFLM, may compute again to take less memory, in "
+        "percent of the model's; 'check' fails if a plan computes more.",
     ),
     option(
         "--max-weights-per-row",

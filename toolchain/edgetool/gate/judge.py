@@ -107,7 +107,8 @@ class JudgedFigures:
     arena_bytes is None if no build of TFLM is known; then layout_bytes is the lower bound. latency_ms is None if no
     time is estimated. exact_code_bytes: what the code takes, if it was counted in the user's own library. code_bytes:
     what it takes otherwise, which is stated but not judged. places: the parts in memories of their own, which are then
-    judged instead of arena and flash.
+    judged instead of arena and flash. extra_macs_percent: the multiply-accumulates that are computed again, None if the
+    file does not say how many.
     """
 
     arena_bytes: int | None
@@ -122,6 +123,7 @@ class JudgedFigures:
     exact_code_bytes: int = 0
     code_bytes: Band | None = None
     places: tuple[PlacedInfo, ...] = ()
+    extra_macs_percent: float | None = 0.0
 
     @property
     def flash_bytes(self) -> int:
@@ -147,7 +149,17 @@ def figures_of(report: Report) -> JudgedFigures:
         quantization=report.quantization,
         findings=report.findings,
         places=report.places,
+        extra_macs_percent=_extra_macs_percent(report),
     )
+
+
+def _extra_macs_percent(report: Report) -> float | None:
+    if report.rows is not None:
+        return report.rows.extra_macs_percent
+    if report.plan is not None and report.plan.stripes is not None:
+        return report.plan.stripes.extra_macs_percent
+    operators = () if report.estimate is None else report.estimate.operators
+    return None if any(item.copy_of is not None for item in operators) else 0.0
 
 
 def judge(
@@ -157,7 +169,7 @@ def judge(
 
     unsupported: names of the unsupported operators, by the rule of their finding.
     """
-    given = (_max_arena, _active, _latency, _accuracy)
+    given = (_max_arena, _active, _latency, _accuracy, _extra_macs)
     judgements = [_arena(figures, limits), _flash(figures, limits)]
     if figures.places:
         judgements = list(_memories(figures, limits))
@@ -305,6 +317,25 @@ def _accuracy(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | No
         )
         return JudgementInfo("accuracy", False, "error", text, loss, limit, loss - limit, "%", advice=advice)
     return JudgementInfo("accuracy", True, "note", text, loss, limit, None, "%")
+
+
+def _extra_macs(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | None:
+    """Judge how much of the model the plan computes again to take less memory."""
+    rule, limit, value = "max-extra-macs", limits.max_extra_macs, figures.extra_macs_percent
+    if limit is None:
+        return None
+    if value is None:
+        text = "--max-extra-macs is given, but the file does not say how much work its stripes add"
+        advice = ("plan the model without stripes again with 'edgetool plan --max-extra-macs PERCENT -o FILE.tflite'",)
+        return JudgementInfo(rule, False, "error", text, None, limit, None, "%", advice=advice)
+    text = f"the plan computes {value:.2f} % of the multiply-accumulates again; --max-extra-macs allows {limit:g} %"
+    if value > limit:
+        advice = (
+            f"plan the model without stripes again with --max-extra-macs {limit:g}; 'edgetool plan --front' shows how "
+            "large the arena is then",
+        )
+        return JudgementInfo(rule, False, "error", text, value, limit, value - limit, "%", advice=advice)
+    return JudgementInfo(rule, True, "note", text, value, limit, None, "%")
 
 
 def _operators(figures: JudgedFigures, unsupported: Mapping[str, tuple[str, ...]]) -> list[JudgementInfo]:

@@ -142,7 +142,8 @@ class ModelLimits:
     """Limits that the user sets in addition to the target's memories; None is no limit.
 
     reserve_bytes are kept free in the arena's region for stack and application, and reserve_flash_bytes in the model's
-    region for code. max_accuracy_loss is in percentage points. budgets are reported; active_budget also rejects.
+    region for code. max_accuracy_loss is in percentage points, and max_extra_macs in percent of the model's
+    multiply-accumulates. budgets are reported; active_budget also rejects.
     """
 
     reserve_bytes: int = 0
@@ -150,6 +151,7 @@ class ModelLimits:
     max_latency_ms: float | None = None
     max_arena_bytes: int | None = None
     max_accuracy_loss: float | None = None
+    max_extra_macs: float | None = None
     budgets: tuple[MemoryBudget, ...] = ()
     active_budget: MemoryBudget | None = None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -57,6 +57,12 @@ UNHASHED_FIELDS = frozenset(
 )
 # Structs that runtimes did not always list: only separate arenas, which no lock has, depend on their sizes.
 LATER_STRUCTS = frozenset(["PersistentArenaBufferAllocator", "NonPersistentArenaBufferAllocator"])
+PLANNERS = {
+    "tflm": "TFLM's own planner",
+    "plan": "the plan in the file",
+    "tensors": "native code by tensors",
+    "rows": "native code by rows",
+}
 # The figures of a lock, by their names in the document, and those that every model has.
 FIGURES = (
     *("arena_bytes", "used_bytes", "head_bytes", "tail_bytes", "model_bytes", "parameters"),
@@ -69,11 +75,34 @@ DECIMAL_PLACES = 6  # of times, energies and accuracies
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """How an arena was reached.
+
+    planner: "tflm" (its own planner), "plan" (order and layout in the file), or "tensors" or "rows" of native code.
+    overlaps: the outputs that share bytes with an input. regions: the operators in stripes, such as "0 to 3 in 5".
+    extra_macs: the multiply-accumulates that are computed again. optimized: whether edgetool simplified the model.
+    """
+
+    planner: str
+    overlaps: int = 0
+    regions: tuple[str, ...] = ()
+    extra_macs: int = 0
+    optimized: bool = False
+
+    def __str__(self) -> str:
+        parts = [PLANNERS.get(self.planner, self.planner)]
+        parts += [f"{self.overlaps} overlaps"] if self.overlaps else []
+        parts += [f"operators {', '.join(self.regions)} stripes"] if self.regions else []
+        parts += [f"{self.extra_macs:,} extra multiply-accumulates"] if self.extra_macs else []
+        return ", ".join([*parts, *(["an optimized model"] if self.optimized else [])])
+
+
+@dataclass(frozen=True, slots=True)
 class LockEntry:
     """One model on one target.
 
     versions: the versions of edgetool, of the converter (None if the file does not state it) and of the runtime, and
-    the hash of the profile. breakdown is None if the arena is not known.
+    the hash of the profile. breakdown is None if the arena is not known. reached is None in locks of earlier versions.
     """
 
     sha256: str
@@ -81,6 +110,7 @@ class LockEntry:
     versions: Mapping[str, str | None]
     figures: Mapping[str, FigureValue]
     breakdown: ArenaBreakdown | None = None
+    reached: Reached | None = None
 
 
 def profile_hash(target: Target) -> str:
@@ -103,9 +133,15 @@ def _figures_only(value: Any) -> Any:
 
 
 def entry_of(
-    report: Report, target: Target, breakdown: ArenaBreakdown | None, *, tool: str, converter: str | None
+    report: Report,
+    target: Target,
+    breakdown: ArenaBreakdown | None,
+    *,
+    tool: str,
+    converter: str | None,
+    reached: Reached | None = None,
 ) -> LockEntry:
-    """Return the entry of a report with arena and estimate; breakdown is that of its arena."""
+    """Return the entry of a report with arena and estimate; breakdown is that of its arena, reached its way there."""
     runtime = target.runtime
     return LockEntry(
         sha256=report.model.sha256,
@@ -118,6 +154,7 @@ def entry_of(
         },
         figures=_figures(report),
         breakdown=None if breakdown is None else _with_costs(breakdown, report),
+        reached=reached,
     )
 
 
@@ -217,6 +254,8 @@ def _entry_value(entry: LockEntry) -> dict[str, Any]:
         "versions": dict(entry.versions),
         "figures": dict(entry.figures),
     }
+    if entry.reached is not None:
+        value["reached"] = asdict(entry.reached)
     return value if entry.breakdown is None else {**value, **_breakdown_value(entry.breakdown)}
 
 
@@ -285,11 +324,20 @@ class _CostsObject(Object):
     tail: StoredSize = 0
 
 
+class _ReachedObject(Object):
+    planner: str
+    overlaps: StoredSize = 0
+    regions: tuple[str, ...] = ()
+    extra_macs: StoredSize = 0
+    optimized: bool = False
+
+
 class _EntryObject(Object):
     sha256: str
     kernels: str
     versions: _VersionsObject
     figures: dict[str, StoredFigure]
+    reached: _ReachedObject | None = None
     peak: _PeakObject | None = None
     head: dict[str, StoredSize] | None = None
     tail: dict[str, StoredSize] | None = None
@@ -322,7 +370,10 @@ def _entry(entry: _EntryObject, key: str) -> LockEntry:
     if missing := sorted(ALWAYS - set(entry.figures)):
         raise StructureError(Problem(f"{key}.figures.{missing[0]}", "is missing"))
     versions = {name: getattr(entry.versions, name) for name in entry.versions.__struct_fields__}
-    return LockEntry(entry.sha256, entry.kernels, versions, entry.figures, _breakdown(entry, key))
+    reached = None
+    if entry.reached is not None:
+        reached = Reached(**{name: getattr(entry.reached, name) for name in entry.reached.__struct_fields__})
+    return LockEntry(entry.sha256, entry.kernels, versions, entry.figures, _breakdown(entry, key), reached)
 
 
 def _breakdown(entry: _EntryObject, key: str) -> ArenaBreakdown | None:

@@ -382,6 +382,8 @@ def _inputs(before: LockEntry, now: LockEntry) -> tuple[str, ...]:
         sentences.append("the target's figures changed: its profile, or options such as --sram and --clock")
     if before.kernels != now.kernels:
         sentences.append(f"the kernels changed from {before.kernels} to {now.kernels}")
+    if before.reached is not None and now.reached is not None and before.reached != now.reached:
+        sentences.append(f"the arena is reached by {now.reached}; before, by {before.reached}")
     if before.figures == now.figures and before.breakdown != now.breakdown:
         sentences.append("the totals are unchanged, but their breakdown differs")
     return tuple(sentences)

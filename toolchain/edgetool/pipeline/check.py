@@ -19,6 +19,7 @@ from edgetool.gate.lock_file import (
     RECREATE_LOCK,
     LockContents,
     LockEntry,
+    Reached,
     entry_of,
     lock_text,
     parse_lock,
@@ -26,8 +27,8 @@ from edgetool.gate.lock_file import (
 from edgetool.gate.lock_judgement import locked_model
 from edgetool.gate.reasons import Alternatives, Reasons, alternatives, arena_reasons, best_saving, producers
 from edgetool.memory.account import ArenaAccount
-from edgetool.memory.planner import PlanRequest, plan_memory
-from edgetool.model.metadata import converter_of, keeps_own_plan
+from edgetool.memory.planner import Plan, PlanRequest, plan_memory
+from edgetool.model.metadata import changes_of, converter_of, keeps_own_plan
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, analyse, unsupported_operators
 from edgetool.pipeline.output import read_file, write_file, writing_in
@@ -258,6 +259,7 @@ class _CheckedModel:
             "max_latency_ms": limits.max_latency_ms,
             "max_arena_bytes": limits.max_arena_bytes,
             "max_accuracy_loss_percent": limits.max_accuracy_loss,
+            "max_extra_macs": limits.max_extra_macs,
             "allow_growth": str(self.request.allowance),
             "locked": self.request.locked,
             "update": self.request.update,
@@ -271,7 +273,28 @@ def lock_entry(source: Source, analysis: Analysis, unjudged: Report, target: Tar
     account = analysis.plan.account
     exact = account is not None and not account.is_lower_bound
     breakdown = breakdown_of(analysis.model, account, analysis.plan.timeline) if account is not None and exact else None
-    return entry_of(unjudged, target, breakdown, tool=__version__, converter=converter_of(source.model))
+    return entry_of(
+        unjudged,
+        target,
+        breakdown,
+        tool=__version__,
+        converter=converter_of(source.model),
+        reached=_reached(source, analysis.plan, unjudged),
+    )
+
+
+def _reached(source: Source, plan: Plan, unjudged: Report) -> Reached:
+    """Return how the arena was reached."""
+    rows, changes = unjudged.rows, changes_of(source.model)
+    if rows is not None:
+        return Reached("rows", extra_macs=rows.extra_macs, optimized=changes.optimized)
+    return Reached(
+        "tensors" if unjudged.is_native else "tflm" if plan.planner == "runtime" else "plan",
+        overlaps=len(plan.overlapping),
+        regions=tuple(f"{item.first} to {item.last} in {item.stripes}" for item in changes.regions),
+        extra_macs=changes.extra_macs,
+        optimized=changes.optimized,
+    )
 
 
 def _shown_path(path: Path) -> str:

@@ -16,7 +16,7 @@ from edgetool.memory.planner import Plan
 from edgetool.memory.problem import Buffer
 from edgetool.model.metadata import changes_of
 from edgetool.model.types import Model
-from edgetool.operators.registry import parameter_count
+from edgetool.operators.registry import operator_costs, parameter_count
 from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.source import Source
 from edgetool.report import document as doc
@@ -302,8 +302,9 @@ def _plan_info(model: Model, plan: Plan) -> doc.PlanInfo:
 
 
 def _stripes_info(model: Model) -> doc.StripesInfo | None:
+    """Return the regions in stripes that the file names, unless it has not the work that it states."""
     changes = changes_of(model)
-    if not changes.regions:
+    if not changes.regions or changes.macs + changes.extra_macs != sum(cost.macs for cost in operator_costs(model)):
         return None
     regions = tuple(doc.RegionInfo(item.first, item.last, item.stripes) for item in changes.regions)
     return doc.StripesInfo(regions, changes.extra_macs, changes.extra_macs_percent)

@@ -140,7 +140,7 @@ class Unstriped:
         changes = replace(
             changes_of(self.source.model),
             regions=tuple(StripedRegion(item.first, item.last, item.stripes) for item in best.regions),
-            macs=sum(cost.macs for cost in operator_costs(self.model, self.custom)),
+            macs=sum(cost.macs for cost in operator_costs(self.model)),
             extra_macs=best.striped.extra_macs,
         )
         model = with_changes(best.model, changes)

@@ -141,7 +141,7 @@ class EstimateInfo:
 class JudgementInfo:
     """One judgement.
 
-    rule: its stable name ("arena", "flash", "max-arena", "max-latency", "active-budget", "operators",
+    rule: its stable name ("arena", "flash", "max-arena", "max-latency", "max-extra-macs", "active-budget", "operators",
     "arena-known", "accuracy", "growth", "lock", or the rule of a finding). passed is null if it cannot be judged, for
     the reason in message. level: "error" rejects the model, "warning" and "note" do not. value, limit and over are in
     `unit` ("B", "ms", "%"); null if there are none. causes: the operators and tensors that determine the value, the
