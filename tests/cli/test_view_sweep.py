@@ -68,6 +68,13 @@ def test_the_mark_names_its_axes_even_if_a_target_has_fewer_figures() -> None:
     assert "in accuracy (where known), SQNR (where no accuracy is known), latency, arena and model and" in said
 
 
+def test_a_column_says_how_variants_were_planned_if_that_varies() -> None:
+    planned = replace(row(1), variant=replace(row(1).variant, optimize=True, max_extra_macs=2.5))
+    assert "optimized, 2.5 % extra MACs" in table_of(view([planned, row(2)]), 1)
+    assert "optimized, 2.5 % extra MACs" in variant_text(planned.variant)
+    assert "planned" not in text(view([row(1), row(2)]))
+
+
 def test_every_variant_has_its_line_with_mark_and_verdict() -> None:
     rows = sweep_rows()
     lines = view(rows)

@@ -205,6 +205,8 @@ FIELDS: dict[str, list[tuple[Callable[[SweepSpec], SweepSpec], set[str]]]] = {
     ],
     "trust_model_code": [(lambda spec: replace(spec, trust_model_code=True), ALL)],
     "job_seconds": [(lambda spec: replace(spec, job_seconds=1.0), set())],
+    "optimize": [(lambda spec: replace(spec, optimize=(False, True)), set())],
+    "max_extra_macs": [(lambda spec: replace(spec, max_extra_macs=(0.0, 5.0)), set())],
 }
 
 
@@ -356,6 +358,19 @@ def test_a_job_comes_after_what_it_needs(level: float, precision: str, target: s
         done.add(job.key)
     assert len(done) == len(jobs)
     assert jobs[-1].kind == "analyse"
+
+
+def test_variants_that_are_planned_in_another_way_share_all_but_the_analysis() -> None:
+    jobs = VariantJobs(SPEC, FILES, VERSIONS)
+    planned = [
+        replace(VARIANT, optimize=True),
+        replace(VARIANT, max_extra_macs=0.0),
+        replace(VARIANT, max_extra_macs=5.0),
+    ]
+    chains = [[job.key for job in jobs.of(variant)] for variant in (VARIANT, *planned)]
+    assert len({tuple(keys[:-1]) for keys in chains}) == 1
+    assert len({keys[-1] for keys in chains}) == len(chains)
+    assert not {"optimize", "max_extra_macs"} & {*jobs.of(VARIANT)[-1].request}
 
 
 def test_keys_stay_as_they_are() -> None:

@@ -335,6 +335,19 @@ def test_an_overrun_is_a_fraction_of_its_limit() -> None:
 TARGETS = tuple(TargetSpec(name, name) for name in ("cortex-m4", "cortex-m0plus"))
 
 
+def test_plans_vary_within_a_target() -> None:
+    spec = SweepSpec("s", Path("m.h5"), None, ("int8",), TARGETS, optimize=(False, True), max_extra_macs=(0.0, 2.5))
+    plans = [(False, 0.0), (False, 2.5), (True, 0.0), (True, 2.5)]
+    assert [(item.target, item.optimize, item.max_extra_macs) for item in grid(spec)] == [
+        (target.label, *plan) for target in TARGETS for plan in plans
+    ]
+    space = space_of(spec)
+    assert space.size == len(plans)
+    points = [(0, 0, first, second) for first in range(2) for second in range(2)]
+    found = [space.variant(point, "cortex-m4") for point in points]
+    assert found == list(grid(spec))[: len(plans)]
+
+
 def test_the_target_changes_fastest_and_parameters_slowest() -> None:
     builder = Builder(Path("model.py"), "model", "build", (), (("width", (1, 2)), ("wide", (True, False))))
     spec = SweepSpec("s", None, builder, ("int8", "float32"), TARGETS, Pruning((0.0, 0.5)))

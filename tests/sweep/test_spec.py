@@ -80,6 +80,11 @@ def test_everything(folder: Path) -> None:
     )
 
 
+def test_plans_vary(folder: Path) -> None:
+    found = read(folder, 'model = "m.h5"\ntargets = ["cortex-m4"]\noptimize = [false, true]\nmax_extra_macs = [0, 2.5]')
+    assert (found.optimize, found.max_extra_macs) == ((False, True), (0.0, 2.5))
+
+
 def test_what_normalises_may_be_for_fine_tuning_alone(folder: Path) -> None:
     spec = read(folder, f'mean = 127.5\nstd = 2\n{LEAST}[fine_tune]\ndata = "t.npz"')
     assert (spec.mean, spec.std, spec.calibration, spec.evaluate) == ((127.5,), (2.0,), None, None)
@@ -341,6 +346,10 @@ def test_a_target_is_there_once(folder: Path, targets: str) -> None:
         ('builder_files = ["blocks.py"]', "builder_files", "requires a builder"),
         ('builder = "build:make"', "model", "both a model and a builder are specified"),
         ("jobs = 4", "jobs", "cannot be set in the file"),
+        ("optimize = true", "optimize", "must be a list"),
+        ("optimize = [1]", "optimize[0]", "1 is not true or false"),
+        ("max_extra_macs = [-1]", "max_extra_macs[0]", "-1 is not a number from 0 to 400"),
+        ("max_extra_macs = [5, 5.0]", "max_extra_macs[1]", "listed twice"),
     ],
 )
 def test_keys_refused(folder: Path, change: str, key: str, said: str) -> None:

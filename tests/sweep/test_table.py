@@ -104,6 +104,8 @@ def test_a_record_has_every_name_in_order() -> None:
         "target": "m4",
         "level": 0.25,
         "precision": "int8",
+        "optimize": False,
+        "max_extra_macs": None,
         "parameters": {"width": 0.5, "depth": 3},
         "status": "done",
         "reason": None,
@@ -143,6 +145,7 @@ def test_what_is_not_known_is_null(row: Row) -> None:
         "target",
         "level",
         "precision",
+        "optimize",
         "parameters",
         "status",
         "on_front",
@@ -160,7 +163,7 @@ def test_figures_that_a_target_has_not_are_null() -> None:
     record = record_of_row(replace(DONE, metrics=metrics), ())
     empty = {name for name, value in record.items() if value is None}
     bands = {f"latency_{end}ms" for end in ("", "low_", "high_")} | {f"energy_{end}uj" for end in ("", "low_", "high_")}
-    assert empty == bands | {"reason", "arena_bytes"}
+    assert empty == bands | {"reason", "arena_bytes", "max_extra_macs"}
 
 
 def test_the_document() -> None:

@@ -52,6 +52,8 @@ from edgetool.sweep.worker import (
 )
 from edgetool.target.load import load_target
 from tests import graphs
+from tests.passes.test_dead_channels import first_weights, separable
+from tests.passes.test_stripes import CONV, DEPTHWISE, convolutions
 from tests.pipeline.order_models import branching
 
 TARGET = TargetSpec("small", "nucleo-l4r5zi", overrides=(("sram_bytes", 65536),))
@@ -240,6 +242,25 @@ def test_the_cost_of_native_code_is_what_convert_reports(tmp_path: Path) -> None
     assert cost.arena_bytes is not None
     assert cost.arena_bytes < (measured_cost(TFLITE, load_target("cortex-m7")).arena_bytes or 0)
     assert measured_memory(TFLITE, device).model_bytes == cost.model_bytes
+
+
+def test_extra_work_buys_a_smaller_arena() -> None:
+    steps = (DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"), (DEPTHWISE, 3, 2, "SAME"), (CONV, 1, 1, "SAME")
+    tflite = write_model(convolutions(*steps, height=48, width=32, channels=8, wider=(1, 3)))
+    device = load_target("cortex-m7").with_overrides(kernels="reference")
+    costs = [measured_cost(tflite, device, max_extra_macs=percent) for percent in (None, 10.0)]
+    assert costs[0].macs < costs[1].macs <= 1.1 * costs[0].macs
+    assert (costs[1].arena_bytes or 0) < 0.85 * (costs[0].arena_bytes or 0)
+    native = device.with_overrides(runtime="native")
+    rows = [measured_cost(tflite, native, max_extra_macs=percent).arena_bytes or 0 for percent in (None, 10.0)]
+    assert rows[1] <= rows[0]
+
+
+def test_an_optimized_model_costs_less() -> None:
+    tflite = write_model(separable(first_weights(64, tuple(range(32))), [-50] * 64, [-20] * 64, "SAME"))
+    plain, optimized = (measured_cost(tflite, BOARD, optimize=optimize) for optimize in (False, True))
+    assert optimized.macs < plain.macs
+    assert optimized.model_bytes < plain.model_bytes
 
 
 def test_costs_do_not_depend_on_the_name_and_are_the_same_again() -> None:

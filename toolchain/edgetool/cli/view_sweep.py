@@ -179,7 +179,7 @@ def level_text(level: float) -> str:
 def variant_text(variant: Variant) -> str:
     """Return a variant in words, without its target: width 0.5, pruned 25 %, int8."""
     parameters = [f"{printable(name, LONGEST_NAME)} {value_text(value)}" for name, value in variant.parameters]
-    return ", ".join([*parameters, pruned_text(variant.level), variant.precision])
+    return ", ".join([*parameters, pruned_text(variant.level), variant.precision, *variant.planning])
 
 
 def pruned_text(level: float) -> str:
@@ -218,6 +218,7 @@ def _columns(rows: Sequence[Row], savings_by_row: Mapping[int, str]) -> list[Col
         *(_parameter(name) for name in names),
         Column("level", "pruned", ">", lambda row: level_text(row.variant.level), ALWAYS),
         Column("precision", "precision", "<", lambda row: row.variant.precision, ALWAYS),
+        *([Column("planning", "planned", "<", _planning, ALWAYS)] if any(row.variant.planning for row in rows) else []),
         Column("accuracy", word, ">", _of_quality(lambda quality: share(accuracy_of(quality))), 90, _ACCURACY[word]),
         Column("sqnr_db", "SQNR dB", ">", _of_quality(_sqnr), 4),
         Column("arena_bytes", "arena", ">", _of_cost(lambda cost: _arena(cost, arena)), 80),
@@ -236,6 +237,10 @@ _ACCURACY = {
     "agreement": "agreement: the fraction of samples with the same prediction as the original float model",
 }
 _SAVED_LEGEND = "saved: reduction in arena/model/MACs compared with the unpruned variant"
+
+
+def _planning(row: Row) -> str:
+    return ", ".join(row.variant.planning)
 
 
 def _parameter(name: str) -> Column:

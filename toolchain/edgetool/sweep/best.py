@@ -22,7 +22,7 @@ from edgetool.pipeline.delivery import (
 )
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
 from edgetool.pipeline.native import check_native, deliver_native
-from edgetool.pipeline.planning import without_faults
+from edgetool.pipeline.planning import without_dead_channels, without_faults
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo
@@ -107,7 +107,7 @@ def _lacks_energy(row: Row) -> bool:
 def _description(row: Row) -> str:
     variant = row.variant
     parameters = "".join(f", {name} {value}" for name, value in variant.parameters)
-    return f"{row.number} (level {variant.level:g}, {variant.precision}{parameters})"
+    return f"{row.number} ({', '.join((f'level {variant.level:g}', variant.precision, *variant.planning))}{parameters})"
 
 
 def write_best(
@@ -147,7 +147,12 @@ def write_best(
     destination.check()
     blob = store.blob(keys["convert"], TFLITE_BLOB)
     source = Source(f"{name}.tflite", blob, read_model(blob, name=f"{name}.tflite"))
-    request = PlanRequest(seed=int(record.options.get("seed", 0)))
+    if row.variant.optimize:
+        source, _ = without_dead_channels(source)
+    percent = row.variant.max_extra_macs
+    if target.runtime.is_native:
+        target, percent = target.with_overrides(max_extra_macs=percent), None
+    request = PlanRequest(seed=int(record.options.get("seed", 0)), max_extra_macs=percent)
     origin = _origin(store, record, row, keys, source)
     options = _options(record, row, request, destination)
     if target.runtime.is_native:
@@ -238,5 +243,7 @@ def _options(record: SweepRecord, row: Row, request: PlanRequest, destination: D
         "offline_plan": True,
         "replan": False,
         **request.as_options(),
+        "optimize": variant.optimize,
+        "max_extra_macs": variant.max_extra_macs,
         **destination.firmware.as_options(),
     }

@@ -143,7 +143,7 @@ class VariantJobs:
             model = JobOutput(jobs[-1].key, MODEL_BLOB)
         reference = self._reference(original)
         convert = self._convert(model, reference, variant.precision)
-        return (*jobs, reference, convert, self._analyse(convert, variant.target))
+        return (*jobs, reference, convert, self._analyse(convert, variant))
 
     def _build(self, variant: Variant) -> Job:
         builder = self._spec.builder
@@ -183,9 +183,14 @@ class VariantJobs:
         }
         return self._job("convert", request, inputs)
 
-    def _analyse(self, convert: Job, label: str) -> Job:
-        target, sha256 = self._targets[label]
-        request = {"target_sha256": sha256, "seed": self._spec.seed}
+    def _analyse(self, convert: Job, variant: Variant) -> Job:
+        target, sha256 = self._targets[variant.target]
+        request: dict[str, Any] = {"target_sha256": sha256, "seed": self._spec.seed}
+        # Results stored before these existed remain valid.
+        if variant.optimize:
+            request["optimize"] = True
+        if variant.max_extra_macs is not None:
+            request["max_extra_macs"] = variant.max_extra_macs
         # A process finds the target by the user's name for it; the hash identifies its content.
         return self._job(
             "analyse", request, {"model": JobOutput(convert.key, TFLITE_BLOB)}, target=_target_request(target)

@@ -37,13 +37,25 @@ class Variant:
 
     parameters: the arguments of the user's builder by name, in the sweep's order; empty for a model file. level: the
     fraction of channels removed, from 0 to less than 1. precision: a key of PRECISIONS. target: the label of one of the
-    sweep's targets.
+    sweep's targets. optimize: whether the converted model is simplified, as with `plan --optimize`. max_extra_macs: the
+    multiply-accumulates that the plan may compute again, in percent; None for what the target says.
     """
 
     parameters: tuple[tuple[str, BuilderArgument], ...]
     level: float
     precision: str
     target: str
+    optimize: bool = False
+    max_extra_macs: float | None = None
+
+    @property
+    def planning(self) -> tuple[str, ...]:
+        """How the variant is planned, in words, where it is not the default."""
+        percent = self.max_extra_macs
+        return (
+            *(("optimized",) if self.optimize else ()),
+            *((f"{percent:g} % extra MACs",) if percent is not None else ()),
+        )
 
 
 @dataclass(frozen=True, slots=True)

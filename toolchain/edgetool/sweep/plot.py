@@ -383,6 +383,7 @@ def label_of(row: Row, varied: frozenset[str]) -> str:
     parts = [f"{name} {value}" for name, value in variant.parameters if f"parameter {name}" in varied]
     parts += [level_text(variant.level)] if "level" in varied else []
     parts += [variant.precision] if "precision" in varied else []
+    parts += variant.planning if "planning" in varied else []
     return clean_text(", ".join(parts))
 
 
@@ -907,6 +908,7 @@ def _view(record: SweepRecord, panels: Sequence[Panel], x: str, y: str) -> View:
     for variant in variants:
         parts["level"].add(variant.level)
         parts["precision"].add(variant.precision)
+        parts["planning"].add(", ".join(variant.planning))
         for name, value in variant.parameters:
             parts[f"parameter {name}"].add(value)
     levels = sorted({variant.level for variant in variants})

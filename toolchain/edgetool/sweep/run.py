@@ -209,7 +209,7 @@ def describe(job: Job, variant: Variant) -> str:
     if job.kind in ("convert", "analyse"):
         parts.append(variant.precision)
     if job.kind == "analyse":
-        parts.append(variant.target)
+        parts += [variant.target, *variant.planning]
     return f"{job.kind} {', '.join(parts)}".strip()
 
 
@@ -224,6 +224,7 @@ def _proposer(spec: SweepSpec) -> Proposer:
 def _variants_limit(spec: SweepSpec) -> int:
     parameters = spec.builder.parameters if spec.builder is not None else ()
     per_target = len(spec.pruning.levels) * len(spec.precisions) * math.prod(len(values) for _, values in parameters)
+    per_target *= len(spec.optimize) * len(spec.max_extra_macs)
     if spec.strategy == "search":
         per_target = min(per_target, spec.search.trials)
     return per_target * len(spec.targets)

@@ -28,14 +28,16 @@ from edgetool.sweep.spec import SweepLimits, SweepSpec
 
 
 def grid(spec: SweepSpec) -> tuple[Variant, ...]:
-    """Return all variants: combinations of the builder's parameters in the order of the file, level, precision and
-    target, of which the last changes fastest."""
+    """Return all variants: combinations of the builder's parameters in the order of the file, level, precision, target,
+    optimize and max_extra_macs, of which the last changes fastest."""
     parameters = spec.builder.parameters if spec.builder is not None else ()
     names = [name for name, _ in parameters]
     return tuple(
-        Variant(tuple(zip(names, values, strict=True)), level, precision, target.label)
+        Variant(tuple(zip(names, values, strict=True)), level, precision, target.label, optimize, percent)
         for values in product(*(choices for _, choices in parameters))
-        for level, precision, target in product(spec.pruning.levels, spec.precisions, spec.targets)
+        for level, precision, target, optimize, percent in product(
+            spec.pruning.levels, spec.precisions, spec.targets, spec.optimize, spec.max_extra_macs
+        )
     )
 
 
@@ -76,12 +78,15 @@ class Dimension:
     ordered: bool
 
 
+PARAMETER = "parameter "  # and the name of one of the builder's: a dimension
+
+
 @dataclass(frozen=True, slots=True)
 class Space:
     """The variants of one target as a grid of indices.
 
-    The dimensions are the builder's parameters, then level, then precision. Names of parameters have the prefix
-    "parameter ", so that one can be called "level".
+    The dimensions are the builder's parameters, then level, precision, and optimize and max_extra_macs if the sweep has
+    them. Names of parameters have the prefix "parameter ", so that one can be called "level".
     """
 
     dimensions: tuple[Dimension, ...]
@@ -93,11 +98,19 @@ class Space:
 
     def variant(self, point: Point, target: str) -> Variant:
         """Return the variant at the point."""
-        *parameters, level, precision = (
-            dimension.values[index] for dimension, index in zip(self.dimensions, point, strict=True)
+        values = {
+            dimension.name: dimension.values[index] for dimension, index in zip(self.dimensions, point, strict=True)
+        }
+        parameters = {name.removeprefix(PARAMETER): values[name] for name in values if name.startswith(PARAMETER)}
+        percent = values.get("max_extra_macs")
+        return Variant(
+            tuple(parameters.items()),
+            float(values["level"]),
+            str(values["precision"]),
+            target,
+            bool(values.get("optimize", False)),
+            None if percent is None else float(percent),
         )
-        names = (dimension.name.removeprefix("parameter ") for dimension in self.dimensions[:-2])
-        return Variant(tuple(zip(names, parameters, strict=True)), float(level), str(precision), target)
 
     def nearest_free(
         self, point: Point, taken: Collection[Point], shuffled: Callable[[list[Point]], list[Point]]
@@ -133,11 +146,14 @@ class Space:
 def space_of(spec: SweepSpec) -> Space:
     """Return the space, which is the same for each target. Numbers are sorted; strings and booleans are not ordered."""
     parameters = spec.builder.parameters if spec.builder is not None else ()
+    percentages = [item for item in spec.max_extra_macs if item is not None]
     return Space(
         (
-            *(_dimension(f"parameter {name}", values) for name, values in parameters),
+            *(_dimension(f"{PARAMETER}{name}", values) for name, values in parameters),
             _dimension("level", spec.pruning.levels),
             Dimension("precision", spec.precisions, ordered=False),
+            *([Dimension("optimize", spec.optimize, ordered=False)] if any(spec.optimize) else []),
+            *([_dimension("max_extra_macs", percentages)] if percentages else []),
         )
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -31,7 +31,7 @@ from edgetool.pipeline.output import check_readable, read_file
 from edgetool.pipeline.targets import is_path
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import PRECISIONS
-from edgetool.target.load import load_target, parse_target
+from edgetool.target.load import MAX_EXTRA_MACS, load_target, parse_target
 from edgetool.target.quantity import (
     CLOCK_EXPECTED,
     ENERGY_EXPECTED,
@@ -155,6 +155,9 @@ class SweepLimits:
 class SweepSpec:
     """A sweep as specified by a sweep.toml.
 
+    optimize: whether converted models are simplified. max_extra_macs: the multiply-accumulates that plans may compute
+    again, in percent; None for what each target says.
+
     Exactly one of model (.h5, .keras; SavedModel and .tflite cannot be pruned) and builder is set. calibration,
     evaluate, mean, std, scale, offset, samples and seed are options of the conversion. job_seconds: the time limit of a
     job.
@@ -180,6 +183,8 @@ class SweepSpec:
     limits: SweepLimits = field(default_factory=SweepLimits)
     trust_model_code: bool = False
     job_seconds: float = 3600.0
+    optimize: tuple[bool, ...] = (False,)
+    max_extra_macs: tuple[float | None, ...] = (None,)
 
 
 T = TypeVar("T")
@@ -624,6 +629,11 @@ def _spec(top: Section, path: Path, *, trust_model_code: bool) -> SweepSpec:
         builder=builder,
         precisions=list_of(top, "precisions", choice(PRECISIONS), 'as in precisions = ["int8"]') or ("int8",),
         targets=read_targets(top, folder),
+        optimize=list_of(top, "optimize", _flag, "as in optimize = [false, true]") or (False,),
+        max_extra_macs=list_of(
+            top, "max_extra_macs", number_between(0, MAX_EXTRA_MACS), "as in max_extra_macs = [0, 2, 5]"
+        )
+        or (None,),
         pruning=_pruning(top, model),
         fine_tune=_fine_tune(top, data),
         search=_search(top),
@@ -762,7 +772,7 @@ def _check_normalisation(top: Section, spec: SweepSpec) -> None:
 
 
 def _check_size(top: Section, spec: SweepSpec) -> None:
-    lists = [spec.pruning.levels, spec.precisions, spec.targets]
+    lists: list[Sized] = [spec.pruning.levels, spec.precisions, spec.targets, spec.optimize, spec.max_extra_macs]
     lists += [values for _, values in spec.builder.parameters] if spec.builder else []
     variants = math.prod(len(values) for values in lists)
     if spec.strategy == "grid" and variants > MAX_GRID:

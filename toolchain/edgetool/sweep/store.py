@@ -689,5 +689,7 @@ def _variant_text(variant: Variant) -> str:
             "level": variant.level,
             "precision": variant.precision,
             "target": variant.target,
+            "optimize": variant.optimize,
+            "max_extra_macs": variant.max_extra_macs,
         }
     )

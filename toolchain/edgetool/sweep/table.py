@@ -79,7 +79,7 @@ def _by_level(rows: Sequence[Row]) -> list[list[Row]]:
     for row in rows:
         if row.metrics is not None:
             variant = row.variant
-            groups[variant.parameters, variant.precision, variant.target].append(row)
+            groups[replace(variant, level=0.0)].append(row)
     return [sorted(group, key=lambda row: row.variant.level) for group in groups.values()]
 
 
@@ -296,6 +296,8 @@ BEFORE_BUDGETS: Mapping[str, Cell] = {
     "target": lambda row: row.variant.target,
     "level": lambda row: row.variant.level,
     "precision": lambda row: row.variant.precision,
+    "optimize": lambda row: row.variant.optimize,
+    "max_extra_macs": lambda row: row.variant.max_extra_macs,
     "parameters": lambda row: dict(row.variant.parameters),
     "status": lambda row: row.status,
     "reason": lambda row: row.reason,

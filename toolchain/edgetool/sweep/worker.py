@@ -32,7 +32,7 @@ from edgetool.model.types import Model
 from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.convert import convert_for, hash_of_path
 from edgetool.pipeline.native import native_model, native_report
-from edgetool.pipeline.planning import planned_for, without_faults
+from edgetool.pipeline.planning import planned_for, with_stripes, without_dead_channels, without_faults
 from edgetool.pipeline.quality import classifies, run_quantized
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
@@ -226,14 +226,23 @@ def measured_memory(tflite: bytes, target: Target, *, seed: int = 0) -> MemoryUs
     )
 
 
-def measured_cost(tflite: bytes, target: Target, *, name: str = MODEL_NAME, seed: int = 0) -> Cost:
+def measured_cost(
+    tflite: bytes,
+    target: Target,
+    *,
+    name: str = MODEL_NAME,
+    seed: int = 0,
+    optimize: bool = False,
+    max_extra_macs: float | None = None,
+) -> Cost:
     """Return the cost of a .tflite on the target: the figures that `convert` reports for the file that it writes.
 
     The planner's effort is limited in steps instead of time, so that the same model and seed give the same figures.
+    optimize and max_extra_macs are those of a Variant.
 
     Raises ModelError for a file that is not a model, or that cannot be planned.
     """
-    analysis, document = _described(tflite, target, seed, name=name)
+    analysis, document = _described(tflite, target, seed, name=name, optimize=optimize, max_extra_macs=max_extra_macs)
     arena, memory, estimate = document.arena, document.memory, document.estimate
     assert arena is not None
     assert memory is not None
@@ -320,14 +329,26 @@ def variant_metrics(
     return Metrics(quality, measured_cost(conversion.tflite, target, seed=seed))
 
 
-def _described(tflite: bytes, target: Target, seed: int, *, name: str = MODEL_NAME) -> tuple[Analysis, Report]:
+def _described(
+    tflite: bytes,
+    target: Target,
+    seed: int,
+    *,
+    name: str = MODEL_NAME,
+    optimize: bool = False,
+    max_extra_macs: float | None = None,
+) -> tuple[Analysis, Report]:
     """Plan a .tflite as `convert` does, which rewrites it for the kernels of the target, and describe it."""
     source = Source(name, tflite, read_model(tflite, name=name))
+    if optimize:
+        source, _ = without_dead_channels(source)
     if target.runtime.is_native:
-        native = native_model(source, target, PlanRequest(seed=seed))
+        native = native_model(source, target.with_overrides(max_extra_macs=max_extra_macs), PlanRequest(seed=seed))
         return native.analysis, native_report(native, report(source, native.analysis, options={}))
     rewritten, _ = without_faults(source, target)
-    planned = planned_for(rewritten, target, effort=Effort(seed=seed))
+    request, effort = PlanRequest(seed=seed, max_extra_macs=max_extra_macs), Effort(seed=seed)
+    striped = with_stripes(rewritten, target, request, effort)
+    planned = planned_for(striped.source, target, effort=effort, plan=striped.plan)
     return planned.analysis, report(planned.source, planned.analysis, options={}, findings=planned.unwritten)
 
 
@@ -477,7 +498,13 @@ def analyse(context: JobContext) -> dict[str, Any]:
             fix="install the same version of edgetool everywhere",
         )
     context.progress("planning")
-    cost = measured_cost(context.inputs["model"].read_bytes(), target, seed=context.request["seed"])
+    cost = measured_cost(
+        context.inputs["model"].read_bytes(),
+        target,
+        seed=context.request["seed"],
+        optimize=context.request.get("optimize", False),
+        max_extra_macs=context.request.get("max_extra_macs"),
+    )
     return {"cost": plain(cost)}
 
 
