@@ -639,7 +639,7 @@ BUDGETS = st.builds(MemoryBudget, st.text(), st.integers(0), st.sampled_from(["a
                 st.text(),
                 st.text(),
                 st.none() | st.text(),
-                st.lists(st.tuples(st.text(), st.integers() | st.text())).map(tuple),
+                st.lists(st.tuples(st.text(), st.integers(-(2**53), 2**53) | st.text())).map(tuple),
             ),
             max_size=3,
         ).map(tuple),
