@@ -583,7 +583,7 @@ def test_a_record_contains_the_request() -> None:
             "seed": 0,
             "trust_model_code": False,
             "job_seconds": 3600.0,
-            "optimize": [False],
+            "optimize": [True],
             "max_extra_macs": [None],
             "pruning": {"levels": [0.0, 0.5], "method": "l1", "exclude": ["head_*"]},
             "fine_tune": {

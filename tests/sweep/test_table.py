@@ -104,7 +104,7 @@ def test_a_record_has_every_name_in_order() -> None:
         "target": "m4",
         "level": 0.25,
         "precision": "int8",
-        "optimize": False,
+        "optimize": True,
         "max_extra_macs": None,
         "parameters": {"width": 0.5, "depth": 3},
         "status": "done",

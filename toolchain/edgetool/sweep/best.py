@@ -22,7 +22,7 @@ from edgetool.pipeline.delivery import (
 )
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
 from edgetool.pipeline.native import check_native, deliver_native
-from edgetool.pipeline.planning import without_dead_channels, without_faults
+from edgetool.pipeline.planning import cleaned_up, without_faults
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo
@@ -30,6 +30,7 @@ from edgetool.sweep.front import AXES, FALLBACK_AXES, axis
 from edgetool.sweep.jobs import MODEL_BLOB, TFLITE_BLOB, resolved
 from edgetool.sweep.metrics import PRECISIONS, Row
 from edgetool.sweep.store import Store, SweepRecord, read_notes, read_original, read_quantization, read_versions
+from edgetool.target.platform import platform_of
 
 # The axes that decide, in this order, between variants that are equal in the requested axis; then the lower number
 # decides. The axes of the default front come first, so that the best variant is on that front.
@@ -147,13 +148,14 @@ def write_best(
     destination.check()
     blob = store.blob(keys["convert"], TFLITE_BLOB)
     source = Source(f"{name}.tflite", blob, read_model(blob, name=f"{name}.tflite"))
-    if row.variant.optimize:
-        source, _ = without_dead_channels(source)
     percent = row.variant.max_extra_macs
     if target.runtime.is_native:
         target, percent = target.with_overrides(max_extra_macs=percent), None
     request = PlanRequest(seed=int(record.options.get("seed", 0)), max_extra_macs=percent)
     origin = _origin(store, record, row, keys, source)
+    if row.variant.optimize:
+        source, on_cleanup = cleaned_up(source, None if target.runtime.is_native else platform_of(target))
+        origin = replace(origin, findings=(*origin.findings, *on_cleanup))
     options = _options(record, row, request, destination)
     if target.runtime.is_native:
         named = replace(origin, findings=(*origin.findings, *findings_on_name))

@@ -187,8 +187,8 @@ class VariantJobs:
         target, sha256 = self._targets[variant.target]
         request: dict[str, Any] = {"target_sha256": sha256, "seed": self._spec.seed}
         # Results stored before these existed remain valid.
-        if variant.optimize:
-            request["optimize"] = True
+        if not variant.optimize:
+            request["optimize"] = False
         if variant.max_extra_macs is not None:
             request["max_extra_macs"] = variant.max_extra_macs
         # A process finds the target by the user's name for it; the hash identifies its content.

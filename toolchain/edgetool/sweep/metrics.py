@@ -37,7 +37,7 @@ class Variant:
 
     parameters: the arguments of the user's builder by name, in the sweep's order; empty for a model file. level: the
     fraction of channels removed, from 0 to less than 1. precision: a key of PRECISIONS. target: the label of one of the
-    sweep's targets. optimize: whether the converted model is simplified, as with `plan --optimize`. max_extra_macs: the
+    sweep's targets. optimize: whether the converted model is cleaned up, as `convert` does. max_extra_macs: the
     multiply-accumulates that the plan may compute again, in percent; None for what the target says.
     """
 
@@ -45,7 +45,7 @@ class Variant:
     level: float
     precision: str
     target: str
-    optimize: bool = False
+    optimize: bool = True
     max_extra_macs: float | None = None
 
     @property
@@ -53,7 +53,7 @@ class Variant:
         """How the variant is planned, in words, where it is not the default."""
         percent = self.max_extra_macs
         return (
-            *(("optimized",) if self.optimize else ()),
+            *(() if self.optimize else ("not optimized",)),
             *((f"{percent:g} % extra MACs",) if percent is not None else ()),
         )
 

@@ -108,7 +108,7 @@ class Space:
             float(values["level"]),
             str(values["precision"]),
             target,
-            bool(values.get("optimize", False)),
+            bool(values.get("optimize", True)),
             None if percent is None else float(percent),
         )
 
@@ -152,7 +152,7 @@ def space_of(spec: SweepSpec) -> Space:
             *(_dimension(f"{PARAMETER}{name}", values) for name, values in parameters),
             _dimension("level", spec.pruning.levels),
             Dimension("precision", spec.precisions, ordered=False),
-            *([Dimension("optimize", spec.optimize, ordered=False)] if any(spec.optimize) else []),
+            *([Dimension("optimize", spec.optimize, ordered=False)] if not all(spec.optimize) else []),
             *([_dimension("max_extra_macs", percentages)] if percentages else []),
         )
     )

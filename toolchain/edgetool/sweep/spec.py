@@ -155,7 +155,7 @@ class SweepLimits:
 class SweepSpec:
     """A sweep as specified by a sweep.toml.
 
-    optimize: whether converted models are simplified. max_extra_macs: the multiply-accumulates that plans may compute
+    optimize: whether converted models are cleaned up. max_extra_macs: the multiply-accumulates that plans may compute
     again, in percent; None for what each target says.
 
     Exactly one of model (.h5, .keras; SavedModel and .tflite cannot be pruned) and builder is set. calibration,
@@ -183,7 +183,7 @@ class SweepSpec:
     limits: SweepLimits = field(default_factory=SweepLimits)
     trust_model_code: bool = False
     job_seconds: float = 3600.0
-    optimize: tuple[bool, ...] = (False,)
+    optimize: tuple[bool, ...] = (True,)
     max_extra_macs: tuple[float | None, ...] = (None,)
 
 
@@ -629,7 +629,7 @@ def _spec(top: Section, path: Path, *, trust_model_code: bool) -> SweepSpec:
         builder=builder,
         precisions=list_of(top, "precisions", choice(PRECISIONS), 'as in precisions = ["int8"]') or ("int8",),
         targets=read_targets(top, folder),
-        optimize=list_of(top, "optimize", _flag, "as in optimize = [false, true]") or (False,),
+        optimize=list_of(top, "optimize", _flag, "as in optimize = [false, true]") or (True,),
         max_extra_macs=list_of(
             top, "max_extra_macs", number_between(0, MAX_EXTRA_MACS), "as in max_extra_macs = [0, 2, 5]"
         )

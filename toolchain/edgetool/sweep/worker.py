@@ -32,7 +32,7 @@ from edgetool.model.types import Model
 from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.convert import convert_for, hash_of_path
 from edgetool.pipeline.native import native_model, native_report
-from edgetool.pipeline.planning import planned_for, with_stripes, without_dead_channels, without_faults
+from edgetool.pipeline.planning import cleaned_up, planned_for, with_stripes, without_faults
 from edgetool.pipeline.quality import classifies, run_quantized
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
@@ -53,6 +53,7 @@ from edgetool.sweep.jobs import (
 from edgetool.sweep.metrics import Cost, Metrics, Quality
 from edgetool.sweep.spec import TargetSpec
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
+from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 from edgetool.train.training import BuildRequest, FineTuneRequest, PruneRequest, Trained, build_model, prune_model
 
@@ -341,7 +342,7 @@ def _described(
     """Plan a .tflite as `convert` does, which rewrites it for the kernels of the target, and describe it."""
     source = Source(name, tflite, read_model(tflite, name=name))
     if optimize:
-        source, _ = without_dead_channels(source)
+        source, _ = cleaned_up(source, None if target.runtime.is_native else platform_of(target))
     if target.runtime.is_native:
         native = native_model(source, target.with_overrides(max_extra_macs=max_extra_macs), PlanRequest(seed=seed))
         return native.analysis, native_report(native, report(source, native.analysis, options={}))
@@ -457,7 +458,10 @@ def convert(context: JobContext) -> dict[str, Any]:
     """Convert to one precision, and compare with the original; "original" in the value is the input file."""
     scheme = context.request["quantize"]
     dense_per_tensor = context.request["dense_per_tensor"]
-    request = _conversion_request(context, quantize=scheme, dense_per_tensor=dense_per_tensor, compare=False)
+    # The analysis cleans up the model, if the variant is to be.
+    request = _conversion_request(
+        context, quantize=scheme, dense_per_tensor=dense_per_tensor, compare=False, optimize=False
+    )
     runtime = load_runtime(DEFAULT_RUNTIME)  # the variants of all targets share it
     conversion = convert_for(
         request, runtime, name=TFLITE_BLOB, workdir=context.workdir, progress=context.progress
@@ -502,7 +506,7 @@ def analyse(context: JobContext) -> dict[str, Any]:
         context.inputs["model"].read_bytes(),
         target,
         seed=context.request["seed"],
-        optimize=context.request.get("optimize", False),
+        optimize=context.request.get("optimize", True),
         max_extra_macs=context.request.get("max_extra_macs"),
     )
     return {"cost": plain(cost)}
