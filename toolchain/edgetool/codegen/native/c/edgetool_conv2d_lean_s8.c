@@ -744,10 +744,10 @@ static EDGETOOL_INLINE const int8_t *add_taps_of_two(const int8_t *codes, const 
 }
 
 /* Writes the outputs of a pixel in one or two channels. */
-static EDGETOOL_INLINE void put_pair(const conv_op *op, const pair_sums *pair, const uint32_t *numbers, uint32_t count,
-                                     int8_t *out)
+static EDGETOOL_INLINE void put_pair(const conv_op *op, uint32_t shift, const pair_sums *pair, const uint32_t *numbers,
+                                     uint32_t count, int8_t *out)
 {
-    if (op->shift < EDGETOOL_SIGN) {
+    if (shift < EDGETOOL_SIGN) {
         out[0] = line_code(pair->lower, numbers);
         if (count > 1) {
             out[1] = line_code(second_sum(pair->lower, pair->whole), numbers + 2);
@@ -770,13 +770,14 @@ static EDGETOOL_NOINLINE void compute_few(const conv_op *op, const int8_t *codes
 {
     /* Outputs of the second pixel may take the place of taps of the first one, which the next channels need. */
     int8_t held[CHANNELS];
-    const uint32_t is_held = op->filters > 2;
+    const uint32_t filters = op->filters, is_held = filters > 2, shift = op->shift;
+    const uint32_t *const first = op->weights;
     for (uint32_t pixels = op->output_width;;) {
-        const uint32_t *weights = op->weights;
+        const uint32_t *weights = first;
         const int8_t *other = pixels > 1 ? codes + step : codes;
         int8_t *other_out = pixels > 1 ? out + output_step : out;
         int8_t *to = out, *to_other = is_held ? held : other_out;
-        for (uint32_t left = op->filters; left != 0;) {
+        for (uint32_t left = filters; left != 0;) {
             const uint32_t channels = left > 1 ? 2 : 1;
             const int8_t *next = (const int8_t *)(weights + 2);
             pair_sums sums[2];
@@ -790,9 +791,9 @@ static EDGETOOL_NOINLINE void compute_few(const conv_op *op, const int8_t *codes
                                  : add_taps_of_two(codes, other, count, next, 1, sums);
 #endif
             weights = (const uint32_t *)EDGETOOL_ALIGNED(next);
-            put_pair(op, &sums[0], weights, channels, to);
-            put_pair(op, &sums[1], weights, channels, to_other);
-            weights += op->shift == EDGETOOL_SIGN ? 6 : 4;
+            put_pair(op, shift, &sums[0], weights, channels, to);
+            put_pair(op, shift, &sums[1], weights, channels, to_other);
+            weights += shift == EDGETOOL_SIGN ? 6 : 4;
             to += channels;
             to_other += channels;
             left -= channels;
@@ -808,6 +809,60 @@ static EDGETOOL_NOINLINE void compute_few(const conv_op *op, const int8_t *codes
         out += 2 * output_step;
     }
 }
+
+#if defined(EDGETOOL_DSP)
+
+/* The same for a single channel, pixel by pixel: it needs no sums of whole numbers, and few registers. */
+static EDGETOOL_NOINLINE void compute_single(const conv_op *op, const int8_t *codes, uint32_t count, ptrdiff_t step,
+                                             int8_t *out, ptrdiff_t output_step)
+{
+    const int8_t *const first = (const int8_t *)(op->weights + 2);
+    const uint32_t *numbers = op->weights + 2 + (count + 3) / 4 * 2;
+    const uint32_t rest = count % 4, shift = op->shift;
+    const int32_t start = (int32_t)op->weights[0];
+    for (uint32_t left = op->output_width;;) {
+        const int8_t *weights = first, *from = codes, *end = codes + (count & ~3U);
+        int32_t sum = start;
+#define ADD_WORDS(taps, others) \
+    sum = edgetool_smlad(edgetool_sxtb16(edgetool_load_word(weights)), taps, sum); \
+    sum = edgetool_smlad(edgetool_sxtb16(edgetool_load_word(weights + 4)), others, sum); \
+    from += 4; \
+    weights += 8;
+        if (edgetool_is_aligned(codes)) {
+            while (from != end) {
+                const uint32_t word = edgetool_load_word(from);
+                ADD_WORDS(edgetool_sxtb16(word), edgetool_sxtb16_odd(word))
+            }
+        } else {
+            while (from != end) {
+                ADD_WORDS(TWO_CODES(from, 0), TWO_CODES(from, 1))
+            }
+        }
+        if (rest != 0) {
+            sum += weights[0] * from[0];
+            if (rest > 1) {
+                sum += weights[4] * from[1];
+            }
+            if (rest > 2) {
+                sum += weights[2] * from[2];
+            }
+        }
+        if (shift < EDGETOOL_SIGN) {
+            *out = line_code(sum, numbers);
+        } else {
+            /* Not the address of the sum itself, which is to stay in a register. */
+            const int32_t complete = sum;
+            put_codes(op, numbers, &complete, out, out + 1);
+        }
+        if (--left == 0) {
+            break;
+        }
+        codes += step;
+        out += output_step;
+    }
+}
+
+#endif
 
 /* The outputs of a pixel in the channels of a group. `is_aligned`: the runs are at multiples of 4. */
 static EDGETOOL_INLINE void compute_channels(const conv_op *op, pixel *all, uint32_t words, int is_aligned)
@@ -992,7 +1047,14 @@ static void compute_row(const conv_op *op, const void *const *rows, int8_t *out,
     if (op->filters < CHANNELS && taps_y == 1 && start < row.limit && start + (left - 1) * stride < row.limit) {
         /* All taps of few channels are inside one row: there is nothing to copy. */
         const int8_t *codes = (const int8_t *)rows[0] + (size_t)start * depth;
-        compute_few(op, codes, run, (ptrdiff_t)(int32_t)stride * (ptrdiff_t)depth, out, step);
+        const ptrdiff_t codes_step = (ptrdiff_t)(int32_t)stride * (ptrdiff_t)depth;
+#if defined(EDGETOOL_DSP)
+        if (op->filters == 1) {
+            compute_single(op, codes, run, codes_step, out, step);
+            return;
+        }
+#endif
+        compute_few(op, codes, run, codes_step, out, step);
         return;
     }
     if (list->codes != NULL) {

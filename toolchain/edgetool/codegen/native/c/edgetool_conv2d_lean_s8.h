@@ -24,8 +24,9 @@
  * the input counts as zero_pixel, which has the zero point for each input channel. Outputs are written in the order
  * of pixels and channels, at most eight at once, and before that all their taps are read; those of two pixels together
  * before any output of either. Fewer than eight `filters` whose taps follow each other in a row are computed for two
- * pixels at once, too: before any output of the second one is written, all taps of both are read. With `descending`, pixels are computed from the last one to the first, so that the output
- * may lie behind the input.
+ * pixels at once, too, but a single one with DSP instructions: before any output of the second one is written, all taps
+ * of both are read. With `descending`, pixels are computed from the last one to the first, so that the output may lie
+ * behind the input.
  */
 #ifndef EDGETOOL_CONV2D_LEAN_S8_H
 #define EDGETOOL_CONV2D_LEAN_S8_H

@@ -257,7 +257,7 @@ typedef struct {
                      : [pixels] "m"(g.pixels), [third] "m"(g.pixels[2]), [skip] "m"(g.skip), VALUES \
                      : CLOBBERED)
 
-/* Four outputs at once, whose products share a vector. */
+/* Four outputs at once, whose products share a vector. One or two have a loop of their own. */
 #define FOUR_OUTPUTS(product) \
     __asm__ volatile("ldrd r3, r5, %[others]\n\t" \
                      "ldrd r9, r11, %[third]\n\t" \
@@ -265,7 +265,9 @@ typedef struct {
                      "ldr r1, %[out_step]\n\t" \
                      "ldr r12, %[scales]\n\t" \
                      "vidup.u32 q5, r0, #1\n\t" \
-                     "vmul.i32 q5, q5, r1\n" \
+                     "vmul.i32 q5, q5, r1\n\t" \
+                     "ldr r0, %[count]\n\t" \
+                     "b 4f\n" \
                      "1:\n\t" \
                      "ldrd r0, r2, [r12]\n\t" \
                      "ldrd r4, r6, [r12, #8]\n\t" \
@@ -282,7 +284,8 @@ typedef struct {
                      "vmladava.s8 r4, q0, q3\n\t" \
                      "vldrb.8 q1, [r11], #16\n\t" \
                      "vmladava.s8 r6, q0, q1\n\t" \
-                     "letp lr, 2b\n\t" \
+                     "letp lr, 2b\n" \
+                     "3:\n\t" \
                      "ldr lr, %[skip]\n\t" \
                      "vmov d8, r0, r2\n\t" \
                      "add r3, lr\n\t" \
@@ -296,12 +299,29 @@ typedef struct {
                      "ldr r0, %[count]\n\t" \
                      "vctp.32 r0\n\t" \
                      "add r2, r1, r2, lsl #2\n\t" \
-                     "subs r0, #4\n\t" \
+                     "sub r0, #4\n\t" \
                      "vpst\n\t" \
                      "vstrbt.32 q4, [r1, q5]\n\t" \
                      "str r0, %[count]\n\t" \
-                     "str r2, %[outs]\n\t" \
-                     "bgt 1b" \
+                     "str r2, %[outs]\n" \
+                     "4:\n\t" \
+                     "cmp r0, #2\n\t" \
+                     "bgt 1b\n\t" \
+                     "cmp r0, #0\n\t" \
+                     "ble 6f\n\t" \
+                     "ldrd r0, r2, [r12]\n\t" \
+                     "ldr r1, %[shared]\n\t" \
+                     "ldr lr, %[depth]\n\t" \
+                     "dlstp.8 lr, lr\n" \
+                     "5:\n\t" \
+                     "vldrb.8 q0, [r1], #16\n\t" \
+                     "vldrb.8 q1, [r3], #16\n\t" \
+                     "vmladava.s8 r0, q0, q1\n\t" \
+                     "vldrb.8 q2, [r5], #16\n\t" \
+                     "vmladava.s8 r2, q0, q2\n\t" \
+                     "letp lr, 5b\n\t" \
+                     "b 3b\n" \
+                     "6:" \
                      : [count] "+m"(g.count), [outs] "+m"(g.out) \
                      : [out_step] "m"(g.out_step), [others] "m"(g.others), [third] "m"(g.others[2]), [scales] "m"(g.scales), \
                        [shared] "m"(g.shared), [depth] "m"(g.depth), [skip] "m"(g.skip), \

@@ -40,8 +40,14 @@ static int32_t expand(const int8_t *codes, uint32_t depth, uint8_t *pairs)
 {
     const uint8_t *from = (const uint8_t *)codes;
     int32_t sum = 0;
-    for (const uint8_t *end = from + (depth & ~3U); from != end; from += 4) {
+    for (const uint8_t *end = from + (depth & ~7U); from != end; from += 8) {
+        const uint32_t first = edgetool_load_word(from), second = edgetool_load_word(from + 4);
+        sum = expand_word(second, pairs + 8, expand_word(first, pairs, sum));
+        pairs += 16;
+    }
+    if ((depth & 4U) != 0) {
         sum = expand_word(edgetool_load_word(from), pairs, sum);
+        from += 4;
         pairs += 8;
     }
     return (depth & 3U) != 0 ? expand_word(last_word(from, depth & 3U), pairs, sum) : sum;

@@ -16,12 +16,23 @@ static inline int32_t edgetool_dot(const uint8_t *weights, const int8_t *codes, 
     const uint8_t *from = (const uint8_t *)codes;
     const uint32_t both = edgetool_pack_low((uint32_t)minus, (uint32_t)minus);
     int32_t sum = 0;
-    for (const uint8_t *end = from + (depth & ~3U); from != end; from += 4) {
-        const uint32_t word = edgetool_load_word(from), weights4 = edgetool_load_word(weights);
-        sum = edgetool_smlad(edgetool_sxtab16(both, weights4), edgetool_sxtb16(word), sum);
-        sum = edgetool_smlad(edgetool_sxtab16_odd(both, weights4), edgetool_sxtb16_odd(word), sum);
+#define EDGETOOL_ADD_WORD(at) \
+    { \
+        const uint32_t word = edgetool_load_word(from + (at)), weights4 = edgetool_load_word(weights + (at)); \
+        sum = edgetool_smlad(edgetool_sxtab16(both, weights4), edgetool_sxtb16(word), sum); \
+        sum = edgetool_smlad(edgetool_sxtab16_odd(both, weights4), edgetool_sxtb16_odd(word), sum); \
+    }
+    for (const uint8_t *end = from + (depth & ~7U); from != end; from += 8) {
+        EDGETOOL_ADD_WORD(0)
+        EDGETOOL_ADD_WORD(4)
+        weights += 8;
+    }
+    if ((depth & 4U) != 0) {
+        EDGETOOL_ADD_WORD(0)
+        from += 4;
         weights += 4;
     }
+#undef EDGETOOL_ADD_WORD
     for (uint32_t i = 0; i < (depth & 3U); i++) {
         sum = edgetool_plus(sum, ((int8_t)weights[i] + minus) * (int8_t)from[i]);
     }

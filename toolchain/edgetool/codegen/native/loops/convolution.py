@@ -260,7 +260,8 @@ def _pixels_s8(call: StepCall) -> LoopCounts:
         inside = between if is_inside else 0
         loops.update(_clamps(call, y))
         if filters < BLOCK and taps_y == 1 and inside == width:
-            loops.update(_few_channels(call, rows[0], starts))
+            is_single = call.code.dsp and filters == 1
+            loops.update((_single_channel if is_single else _few_channels)(call, rows[0], starts))
             continue
         outside = width - inside
         loops.update({"pixels": inside, "pixels outside": outside, "runs": inside * taps_y})
@@ -361,6 +362,24 @@ def _few_channels(call: StepCall, row: int | None, starts: list[int]) -> Counter
             loops[f"rests of few {kind}"] += count * (run % TAPS > 0)
             loops[f"taps of few {kind}"] += count * (run % TAPS)
     return loops
+
+
+def _single_channel(call: StepCall, row: int | None, starts: list[int]) -> Counter[str]:
+    """Return the loops of such a row in a single channel on cores with DSP instructions: pixel by pixel."""
+    assert row is not None
+    run = call["taps_x"] * call["depth"]
+    places = [call.row_start(row) + start * call["depth"] for start in starts]
+    words = sum(place % WORD == 0 for place in places)
+    return Counter(
+        {
+            "single rows": 1,
+            "single pixels": len(starts),
+            "fours of single pixels in words": words * (run // TAPS),
+            "fours of single pixels in codes": (len(starts) - words) * (run // TAPS),
+            "rests of single pixels": len(starts) * (run % TAPS > 0),
+            "taps of single pixels": len(starts) * (run % TAPS),
+        }
+    )
 
 
 def inside_taps(call: StepCall) -> int:

@@ -51,7 +51,7 @@ def _groups(call: StepCall, depth: int, grouped: int) -> Counter[str]:
     loops = Counter({"blocks": len(blocks), "pairs of sums": grouped // 2})
     if call.code.dsp:
         shares = [min(SHARE, padded - at) for at in range(0, padded, SHARE)]
-        loops += Counter({"words": padded // WORD, "last words": last})
+        loops += Counter({"two words": depth // (2 * WORD), "words": whole // WORD % 2 + (last > 0), "last words": last})
         loops["eights"] = sum(share // 8 for share in shares) * groups
         loops["fours"] = sum(share // WORD % 2 for share in shares) * groups
     else:
@@ -68,18 +68,18 @@ def _groups(call: StepCall, depth: int, grouped: int) -> Counter[str]:
 def _others(call: StepCall, depth: int, units: int) -> Counter[str]:
     """Return the loops of units in no groups, two by two."""
     pairs, singles = units // 2, units % 2
-    # Without DSP, words are multiplied two by two.
-    twos = 0 if call.code.dsp else depth // (2 * WORD)
-    words = depth // WORD - 2 * twos
+    twos = depth // (2 * WORD)
+    # With DSP, the words of two units are multiplied one by one.
+    twos_of_pairs = 0 if call.code.dsp else twos
     loops = Counter(
         {
             "pairs of units": pairs,
-            "two words of pairs": pairs * twos,
-            "words of pairs": pairs * words,
+            "two words of pairs": pairs * twos_of_pairs,
+            "words of pairs": pairs * (depth // WORD - 2 * twos_of_pairs),
             "codes of pairs": pairs * (depth % WORD),
             "single units": singles,
             "two words of singles": singles * twos,
-            "words of singles": singles * words,
+            "words of singles": singles * (depth // WORD % 2),
             "codes of singles": singles * (depth % WORD),
         }
     )

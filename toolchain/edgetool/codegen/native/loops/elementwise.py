@@ -116,7 +116,8 @@ def _svdf(call: StepCall) -> LoopCounts:
         "blocks": -(-filters // 8),
         "words of pairs": pairs * (depth // WORD),
         "codes of pairs": pairs * (depth % WORD),
-        "words of singles": singles * (depth // WORD),
+        "two words of singles": singles * (depth // (2 * WORD)),
+        "words of singles": singles * (depth // WORD % 2),
         "codes of singles": singles * (depth % WORD),
         "memory": filters * call["memory"],
     }

@@ -35,9 +35,9 @@ def _conv2d(call: StepCall) -> LoopCounts:
     if filters == 1:
         kind = "single"
         loops["groups"] = sum((count >= WORDS) + (count % WORDS > 0) for count in tiles) * rows
-        loops["blocks"] = sum(-(-count // WORDS) for count in tiles) * rows
-        loops["signed blocks"] = loops["blocks"] * call["is_signed"]
-        loops["vectors"] = loops["blocks"] * _vectors(depth)
+        for count in tiles:
+            loops.update(repeated(rows, _fours(count, depth)))
+        loops["signed blocks"] = (loops["fours"] + loops["pairs"]) * call["is_signed"]
     elif depth <= 2 * LANES:
         kind, size = ("one vector", 3) if depth <= LANES else ("two vectors", 2)
         loops["tiles with a rest"] = sum(count % size > 0 for count in tiles) * rows
@@ -51,8 +51,7 @@ def _conv2d(call: StepCall) -> LoopCounts:
         loops["pairs of channels"] = loops["groups"] * -(-filters // 2)
         loops["vectors"] = loops["pairs of channels"] * _vectors(depth)
         loops["pixels alone"] = sum(count % 3 == 1 for count in tiles) * rows
-        loops["blocks of pixels alone"] = loops["pixels alone"] * blocks
-        loops["vectors of pixels alone"] = loops["blocks of pixels alone"] * _vectors(depth)
+        loops.update(repeated(loops["pixels alone"], _fours(filters, depth)))
     if not direct:
         loops.update(_columns(call))
     elif kind == "long" and call.shares_bytes:
@@ -60,6 +59,14 @@ def _conv2d(call: StepCall) -> LoopCounts:
         loops["copied vectors"] = rows * width * _vectors(depth)
     path = kind if kind == "single" else f"{kind} {_signed(call)}"
     return LoopCounts(path, repeated(call.step.batches * call["groups"], loops))
+
+
+def _fours(count: int, depth: int) -> dict[str, int]:
+    """Return the loops of products of vectors with one that they share: in fours, but for the last one or two."""
+    pairs = int(count % WORDS in (1, 2))
+    fours = -(-count // WORDS) - pairs
+    vectors = _vectors(depth)
+    return {"fours": fours, "vectors of fours": fours * vectors, "pairs": pairs, "vectors of pairs": pairs * vectors}
 
 
 def _columns(call: StepCall) -> Counter[str]:
@@ -152,18 +159,8 @@ def _rows(call: StepCall, *, is_pair: bool) -> Counter[str]:
 
 
 def _multiplications(times: int, others: int, depth: int) -> Counter[str]:
-    """Return the loops of edgetool_multiply_vector: vectors are multiplied in fours, but for the last one or two."""
-    fours, rest = divmod(others, WORDS)
-    fours, pairs = (fours + 1, 0) if rest == WORDS - 1 else (fours, int(rest > 0))
-    return Counter(
-        {
-            "rows": times,
-            "fours": times * fours,
-            "vectors of fours": times * fours * _vectors(depth),
-            "pairs": times * pairs,
-            "vectors of pairs": times * pairs * _vectors(depth),
-        }
-    )
+    """Return the loops of edgetool_multiply_vector."""
+    return Counter(repeated(times, {"rows": 1, **_fours(others, depth)}))
 
 
 def _summed(times: int, depth: int) -> Counter[str]:
