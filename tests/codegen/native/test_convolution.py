@@ -452,13 +452,39 @@ def test_grouped_convolutions_compute_what_tflm_computes(
     models = [
         _convolution(size, (groups * depth, groups * filters), scale, fused, groups)
         for size, (groups, depth, filters), (scale, fused) in product(
-            SIZES, ((2, 4, 8), (3, 5, 1), (4, 1, 3)), (FORMS[1], FORMS[3])
+            SIZES, ((2, 4, 8), (3, 5, 1), (4, 1, 5)), (FORMS[1], FORMS[3])
         )
     ]
     trials = [prepare(model, samples=1, row_wise=driver == "bands") for model in models]
     kernels = {step.kernel for trial in trials for step in trial.program.steps}
     assert kernels == ({TILED} if driver == "run" else {TILED, LEAN})
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
+
+
+@pytest.mark.parametrize(("flags", "dsp"), [((), False), (("-DEDGETOOL_DSP=1",), True)])
+def test_groups_of_one_input_have_the_kernels_of_depthwise_convolutions(flags: tuple[str, ...], dsp: bool) -> None:
+    models = [
+        _convolution(size, (3, 3 * multiplier), scale, fused, 3)
+        for size, multiplier, (scale, fused) in product(SIZES[1:4], (1, 2, 3, 4, 8), (FORMS[1], FORMS[3]))
+    ]
+    trials = [prepare(model, samples=1, dsp=dsp) for model in models]
+    assert all("depthwise" in step.kernel for trial in trials for step in trial.program.steps)
+    assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
+    # Outputs of an input that are not in fours are slow.
+    for multiplier in (5, 9):
+        (step,) = _steps(_convolution((8, 8, 1, 1, 1, 1), (3, 3 * multiplier), 1.0, "NONE", 3))
+        assert step.kernel == TILED
+
+
+@pytest.mark.parametrize(("flags", "dsp"), [((), False), (("-DEDGETOOL_DSP=1",), True)])
+def test_a_single_channel_of_pointwise_convolutions_is_that_of_tflm(flags: tuple[str, ...], dsp: bool) -> None:
+    models = [
+        _convolution((3, 7, 1, 1, stride, 1), (depth, 1), scale, fused)
+        for depth, stride, (scale, fused) in product((3, 4, 6, 11), (1, 2), FORMS)
+    ]
+    trials = [prepare(model, samples=1, dsp=dsp, lean=True) for model in models]
+    assert {step.kernel for trial in trials for step in trial.program.steps} == {LEAN}
+    assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
 
 
 @pytest.mark.parametrize("driver", ["run", "bands"])
@@ -473,8 +499,8 @@ def test_pixels_compute_what_tflm_computes_with_scratch_and_without(driver: Lite
 
 
 def test_few_pixels_and_few_channels_are_computed_without_groups_of_pixels() -> None:
-    def kernel(width: int, channels: int, filters: int, *, row_wise: bool = True) -> str:
-        model = _convolution((8, width, 1, 1, 1, 1), (channels, filters), 1.0, "NONE")
+    def kernel(width: int, channels: int, filters: int, *, row_wise: bool = True, groups: int = 1) -> str:
+        model = _convolution((8, width, 1, 1, 1, 1), (channels, filters), 1.0, "NONE", groups)
         return _steps(model, row_wise=row_wise)[0].kernel
 
     assert [kernel(width, 8, 8) for width in range(1, 9)] == [LEAN] * 3 + [TILED] + [LEAN] * 2 + [TILED] * 2
@@ -483,6 +509,8 @@ def test_few_pixels_and_few_channels_are_computed_without_groups_of_pixels() -> 
     assert [kernel(width, 8, 7) for width in range(1, 9)] == [LEAN] * 2 + [TILED] * 6
     assert [kernel(3, 8, filters) for filters in (9, 12, 24)] == [LEAN, TILED, LEAN]
     assert [kernel(8, 12, filters) for filters in (1, 2, 3)] == [LEAN, LEAN, TILED]
+    # Two pixels of groups are, too, with few such channels.
+    assert [kernel(2, 8, 4 * filters, groups=4) for filters in (3, 7, 8, 15)] == [LEAN, TILED, LEAN, LEAN]
 
 
 def test_calls_have_as_many_rows_as_fill_groups_of_pixels_best() -> None:
@@ -535,7 +563,7 @@ def test_blocks_have_eight_channels_and_then_pairs() -> None:
 
 
 def test_more_groups_than_a_descriptor_can_have_get_the_lean_kernel() -> None:
-    (step,) = _steps(_convolution(SIZES[0], (256, 256), 1.0, "NONE", 256))
+    (step,) = _steps(_convolution(SIZES[0], (512, 256), 1.0, "NONE", 256))
     assert step.kernel == "edgetool_conv2d_s8"
 
 

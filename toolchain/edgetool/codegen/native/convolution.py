@@ -73,9 +73,10 @@ LEAN_CONV = "edgetool_conv2d_lean_s8"
 # Pairs of channels that it computes at once, the taps or words that need no scratch, and the fewest taps and products
 # of a pixel with which two pixels at once are about as fast as four of edgetool_conv2d_tiled_s8.
 BLOCK, PLACES, TAPS_OF_TWO, PRODUCTS_OF_TWO = 4, 10, 33, 2048
-# The pixels of a call that it computes faster than four at once, those up to which it does so with any channels, and
-# the share of channels outside blocks up to which it does so with others, as a divisor.
-FEW_PIXELS, ALONE, MOST_SLOW = (1, 2, 3, 5, 6), 2, 4
+# The pixels of a call that it computes faster than four at once, those up to which it does so with any channels, but in
+# groups with up to so many outside blocks or half of all, and the share of these up to which it does so with other
+# pixels, as a divisor.
+FEW_PIXELS, ALONE, FEW_SLOW, MOST_SLOW = (1, 2, 3, 5, 6), 2, 3, 4
 # With any pixels: the most channels by whether the core has DSP instructions, the most with as few taps as FEW_TAPS
 # without them, and the fewest taps in several rows for one channel.
 FEW_CHANNELS, MORE_CHANNELS, FEW_TAPS, MANY_TAPS = {True: 2, False: 3}, 7, 8, 64
@@ -278,7 +279,21 @@ def _suffix(site: Site) -> str:
 
 
 def _conv_2d(site: Site) -> Iterator[Step]:
-    yield _convolution(site, weights_of(site, CONV))
+    filters = weights_of(site, CONV)
+    if site.output().dtype is DType.INT8 and _is_best_depthwise(site.input(CONV.source).shape[3], filters):
+        yield depthwise_step(site, filters.transpose(3, 1, 2, 0))
+    else:
+        yield _convolution(site, filters)
+
+
+def _is_best_depthwise(inputs: int, filters: Array) -> bool:
+    """Return whether groups of one input channel have fewer instructions with the kernels of depthwise convolutions.
+
+    These do not copy the taps of each group, but are slow with the outputs of an input that are not in fours.
+    """
+    outputs, _, _, depth = filters.shape
+    multiplier, rest = divmod(outputs, inputs)
+    return depth == 1 < inputs and rest == 0 and (multiplier <= PLANES or multiplier % PLANES == 0)
 
 
 def _convolution(site: Site, filters: Array) -> Step:
@@ -417,8 +432,11 @@ def is_best_by_pixels(site: Site, window: Window, groups: int, filters: int) -> 
     which only many channels are worth. The former computes eight channels at once, and others slowly.
     """
     pixels = window.output_width * min(_conv_band(site, window), window.output_height)
-    are_blocks = filters % (BLOCK * CHANNELS) * MOST_SLOW <= filters
-    if pixels <= ALONE or (pixels in FEW_PIXELS and (are_blocks or (groups == 1 and filters <= CHANNELS))):
+    slow = filters % (BLOCK * CHANNELS)
+    if pixels == 1 or (pixels <= ALONE and (groups == 1 or slow <= FEW_SLOW or 2 * slow <= filters)):
+        return True
+    are_blocks = slow * MOST_SLOW <= filters
+    if pixels in FEW_PIXELS and (are_blocks or (groups == 1 and filters <= CHANNELS)):
         return True
     if not (is_inside(window) and groups == window.dilation_x == window.dilation_y == 1):
         return False
