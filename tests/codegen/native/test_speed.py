@@ -45,7 +45,7 @@ def test_operators_are_counted_by_rows_per_call() -> None:
         assert {item.rows for item in rows} == set(speed.BANDS)
         whole = [item.ratio for item in rows if item.rows == speed.ALL]
         assert speed.geometric_mean(whole) <= 0.65, core
-        assert sum(ratio > 1 for ratio in whole) <= 0.06 * len(whole), core
+        assert max(whole) <= 1, core
 
 
 def test_the_smallest_plans_of_rows_take_little_more_time_than_tensors() -> None:
