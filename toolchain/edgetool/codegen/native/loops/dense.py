@@ -51,7 +51,9 @@ def _groups(call: StepCall, depth: int, grouped: int) -> Counter[str]:
     loops = Counter({"blocks": len(blocks), "pairs of sums": grouped // 2})
     if call.code.dsp:
         shares = [min(SHARE, padded - at) for at in range(0, padded, SHARE)]
-        loops += Counter({"two words": depth // (2 * WORD), "words": whole // WORD % 2 + (last > 0), "last words": last})
+        loops += Counter(
+            {"two words": depth // (2 * WORD), "words": whole // WORD % 2 + (last > 0), "last words": last}
+        )
         loops["eights"] = sum(share // 8 for share in shares) * groups
         loops["fours"] = sum(share // WORD % 2 for share in shares) * groups
     else:
