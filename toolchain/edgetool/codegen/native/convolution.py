@@ -293,7 +293,7 @@ def _is_best_depthwise(inputs: int, filters: Array) -> bool:
     """
     outputs, _, _, depth = filters.shape
     multiplier, rest = divmod(outputs, inputs)
-    return depth == 1 < inputs and rest == 0 and (multiplier <= PLANES or multiplier % PLANES == 0)
+    return bool(depth == 1 < inputs and rest == 0 and (multiplier <= PLANES or multiplier % PLANES == 0))
 
 
 def _convolution(site: Site, filters: Array) -> Step:
