@@ -158,8 +158,8 @@ class StripedRegion:
 class ModelChanges:
     """What edgetool changed in a model.
 
-    optimized: whether operators were rewritten or channels removed. regions: the operators that were copied for
-    stripes. macs: the multiply-accumulates without stripes; extra_macs: those that stripes compute again.
+    optimized: whether the clean-up removed or replaced operators or channels. regions: the operators that were copied
+    for stripes. macs: the multiply-accumulates without stripes; extra_macs: those that stripes compute again.
     """
 
     optimized: bool = False

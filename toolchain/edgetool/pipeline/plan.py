@@ -9,7 +9,6 @@ from pathlib import Path
 from edgetool.errors import UsageError
 from edgetool.finding import Finding
 from edgetool.memory.planner import Plan, PlanRequest, plan_memory
-from edgetool.model.metadata import changes_of, with_changes
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.output import check_writable, write_file
@@ -200,15 +199,11 @@ def _optimized(
     source: Source, target: Target | None, request: PlanRequest, custom: Mapping[str, OperatorEntry] | None
 ) -> _Rewritten:
     """Clean up the model, and rewrite the operators whose kernels on the target compute wrong outputs."""
-    from edgetool.model.writer import write_model  # imported on use: most plans do not change the model
-
     if target is None:
         raise UsageError("--optimize rewrites the model for the kernels of a target", fix="specify one with --target")
     rewritten, findings = rewritten_for(source, target, custom)
     if rewritten is source:
         return _Rewritten(source, findings)
-    changed = with_changes(rewritten.model, replace(changes_of(rewritten.model), optimized=True))
-    rewritten = Source(rewritten.name, write_model(changed), changed)
     request = replace(request, file_plan="replace")
     before = plan_memory(source.model, platform_of(target), request, custom=custom).account
     return _Rewritten(rewritten, findings, None if before is None else before.bytes)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 from edgetool import __version__
@@ -24,11 +24,13 @@ from edgetool.model.edit import in_order, renumbered, with_metadata, without_met
 from edgetool.model.metadata import (
     METADATA_NAME,
     PlanRecord,
+    changes_of,
     decode_record,
     encode_plan,
     encode_record,
     has_plan,
     keeps_own_plan,
+    with_changes,
 )
 from edgetool.model.metadata import RECORD_METADATA_NAME as RECORD_NAME
 from edgetool.model.reader import read_model
@@ -348,7 +350,8 @@ def cleaned_up(
 ) -> tuple[Source, tuple[Finding, ...]]:
     """Run the clean-up passes (passes/cleanup.py), which leave every output the same bit for bit.
 
-    A pass that may enlarge the arena is used only if TFLM's arena on the platform is known not to grow.
+    A file that they change says so in its metadata. A pass that may enlarge the arena is used only if TFLM's arena on
+    the platform is known not to grow.
 
     Returns:
         The file, which is the given one if nothing changed; and findings: what the passes left alone, and for each pass
@@ -359,14 +362,18 @@ def cleaned_up(
 
     text = left_alone(source.model)
     findings = [Finding("not-cleaned-up", text)] if text else []
+    cleaned = source
     for cleanup in PASSES:
-        model, changes = optimize(source.model, (cleanup,))
-        if not changes or (cleanup.may_enlarge and not _keeps_arena(source.model, model, platform, custom)):
+        model, changes = optimize(cleaned.model, (cleanup,))
+        if not changes or (cleanup.may_enlarge and not _keeps_arena(cleaned.model, model, platform, custom)):
             continue
         result = Source(source.name, write_model(model), model)
-        findings += [change.finding(_savings(source, result)) for change in changes]
-        source = result
-    return source, tuple(findings)
+        findings += [change.finding(_savings(cleaned, result)) for change in changes]
+        cleaned = result
+    if cleaned is source:
+        return source, tuple(findings)
+    model = with_changes(cleaned.model, replace(changes_of(cleaned.model), optimized=True))
+    return Source(source.name, write_model(model), model), tuple(findings)
 
 
 def rewritten_for(
