@@ -178,32 +178,33 @@ def test_a_child_that_allocates_too_much_reaches_its_limit(tmp_path: Path) -> No
         run(tmp_path, limits=limits, do="allocate", bytes=2**30)
 
 
-def test_ctrl_c_leaves_no_child(tmp_path: Path) -> None:
-    def interrupt() -> None:
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-            time.sleep(0.02)
-        os.kill(os.getpid(), signal.SIGINT)
+def parent_of_a_sleeper(folder: Path) -> subprocess.Popen[str]:
+    """Return a process that waits for a child, which has started: signals must not hit the process of the tests."""
+    code = (
+        "import signal, sys; from pathlib import Path; from edgetool import child\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"child.run({MODULE!r}, {{'do': 'sleep', 'seconds': 60}}, workdir=Path(sys.argv[1]), "
+        "limits=child.ProcessLimits(), doing='testing')"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(folder)], stderr=subprocess.PIPE, text=True)
+    while not (folder / "pid").exists() or not (folder / "pid").read_text():
+        time.sleep(0.02)
+    return parent
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, do="sleep", seconds=60)
-    thread.join()
+
+def test_ctrl_c_leaves_no_child(tmp_path: Path) -> None:
+    parent = parent_of_a_sleeper(tmp_path)
+    parent.send_signal(signal.SIGINT)
+    _, reported = parent.communicate(timeout=60)
+    assert "KeyboardInterrupt" in reported
     assert gone(int((tmp_path / "pid").read_text()))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal is Linux's")
 def test_a_killed_parent_also_ends_its_child(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from edgetool import child\n"
-        f"child.run({MODULE!r}, {{'do': 'sleep', 'seconds': 60}}, workdir=Path(sys.argv[1]), "
-        "limits=child.ProcessLimits(), doing='testing')"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-        time.sleep(0.02)
+    parent = parent_of_a_sleeper(tmp_path)
     parent.kill()
-    parent.wait()
+    parent.communicate(timeout=60)
     assert gone(int((tmp_path / "pid").read_text()))
 
 
