@@ -17,17 +17,20 @@ from edgetool.model.types import DType, Model
 from edgetool.model.views import VIEWS_METADATA_NAME
 from edgetool.model.writer import write_model
 from edgetool.operators.legality import unsupported_operators
+from edgetool.operators.registry import operator_costs
 from edgetool.passes.cleanup import INT8_ENDS, PASSES, left_alone, optimize
 from edgetool.passes.legalize import legalize
 from tests.conftest import model_files, over_models
 from tests.memory.test_planner import compiled
 from tests.model.builders import if_model
-from tests.passes.cleaned import PASS, cleaned
+from tests.passes.cleaned import PASS, SAMPLES, cleaned
 from tests.passes.runs import Net, codes, runtime
 from tests.passes.test_dead_channels import Layers, first_weights, separable
 from tests.passes.test_transpose_conv import decoder
 
 SMALL_BYTES = 100_000
+# The multiply-accumulates of all samples of a file at most: large networks run with fewer of them.
+MOST_MACS = 500_000_000
 FILES = model_files()
 
 
@@ -166,11 +169,13 @@ def check_file(path: Path) -> None:
     TensorFlow Lite Micro lacks operators of some files, as does LiteRT; these are made legal before.
     """
     model = read_model(path.read_bytes(), name=path.name)
+    macs = sum(cost.macs for cost in operator_costs(model))
+    samples = max(1, min(SAMPLES, MOST_MACS // max(1, macs)))
     if unsupported_operators(model, runtime()):
         model = legalize(model, runtime()).model
-    effective = [each for each in PASSES if cleaned(model, each)[1]]
+    effective = [each for each in PASSES if cleaned(model, each, samples=samples)[1]]
     if len(effective) > 1:
-        cleaned(model)
+        cleaned(model, samples=samples)
     elif effective:
         assert optimize(model)[0] == optimize(model, effective)[0]
 
