@@ -140,10 +140,14 @@ def test_branches_are_cleaned_up_and_keep_their_interface() -> None:
 
 
 def random_models(count: int) -> list[Model]:
-    """Those that the clean-up changes, with the scales that a file can store."""
+    """Those that the clean-up changes, with the scales that a file can store.
+
+    Those with an operator that TensorFlow Lite Micro lacks are left out: LiteRT reads an int32 bias of an int16
+    convolution as if it were int64, so that its outputs depend on what lies behind it in the file.
+    """
     made = [network(Random(seed)) for seed in range(count) for network in (random_network, random_image_network)]
     models = [read_model(write_model(model)) for model in made]
-    return [model for model in models if optimize(model)[1]]
+    return [model for model in models if optimize(model)[1] and not unsupported_operators(model, runtime())]
 
 
 def test_some_random_networks_stay_the_same() -> None:
