@@ -27,7 +27,7 @@ LARGE = 10_000
 # The words of the command that writes each page, but for the page's name.
 COMMANDS: dict[str, tuple[str | Path, ...]] = {
     "planned": ("report", PERSON, *BOARD),
-    "native": ("report", PERSON, *NATIVE, "--scratch-budget", "64KiB"),
+    "native": ("report", KEYWORD, *NATIVE, "--scratch-budget", "64KiB"),
     "rows": ("report", PERSON, *NATIVE, "--scratch-budget", "0"),
     "without-target": ("report", PERSON),
     "targets": ("plan", KEYWORD, *BOARD, "-t", "rpi-pico", "-q", "--html"),

@@ -35,7 +35,7 @@ from tests.memory.account_net import Net
 KWS = Path(__file__).resolve().parents[3] / "examples" / "keyword_spotting" / "keyword_spotting.tflite"
 TIMED = [name for name in MODELS if name != "nothing"]
 HZ = 480_000_000
-SMALL = 0.001  # the share of an inference below which an operator is small
+SMALL = 0.01  # the share of an inference below which an operator is small
 READ = 10  # ticks of each read of the counter
 TICKS = "#include <stdint.h>\nuint32_t own_ticks(void);\n"
 COUNTER = f"""\
