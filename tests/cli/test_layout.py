@@ -148,7 +148,7 @@ def test_ctrl_c_delivers_the_best_layout_so_far(tmp_path: Path) -> None:
         while piece := os.read(ours, 65536):
             shown += piece
     os.close(ours)
-    assert b"interrupted: the best layout so far" in shown
+    assert b"interrupted: this is the best result so far" in shown
     assert "above the lower bound" in printed
     assert (tmp_path / "answer.csv").read_text().startswith("id,lower,upper,size,alignment,offset\n")
 

@@ -25,6 +25,7 @@ from edgetool.errors import FailedCheckError, UsageError
 from edgetool.figure import significant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer, PlacedReport
@@ -172,23 +173,13 @@ def command(
     if the layout does not fit the capacity or the memories.
     """
     from edgetool.pipeline.layout import layout_instance
-    from edgetool.report.json import to_json
-    from edgetool.report.layout import layout_document
 
     if memories:
         _place(instance, memories, output, as_json=as_json, force=force, quiet=quiet, verbose=verbose, options=options)
         return
     with ProgressLine(quiet=quiet or as_json) as progress:
         report = layout_instance(instance, output=output, force=force, progress=progress, **options)
-    if as_json:
-        deliver(to_json(layout_document(report)), None)
-    elif not quiet:
-        print_lines(layout_view(report, everything=verbose > 0))
-    if output is not None and not quiet:
-        notice(f"wrote {printable(str(output), 400)}")
-    if report.interrupted:
-        notice("interrupted: the best layout so far")
-        click.get_current_context().exit(INTERRUPTED)
+    _show(report, layout_view, output, as_json=as_json, quiet=quiet, verbose=verbose)
     failed = [finding.message for finding in report.findings if finding.level == "error"]
     if failed:
         raise FailedCheckError(failed[0], where=report.instance.name)
@@ -207,8 +198,6 @@ def _place(
 ) -> None:
     from edgetool.memory.problem import Memory
     from edgetool.pipeline.layout import TimedMemory, place_instance
-    from edgetool.report.json import to_json
-    from edgetool.report.layout import layout_document
 
     for name in ("capacity", "strategy", "sharing"):
         if options.pop(name) is not None:
@@ -219,14 +208,30 @@ def _place(
         raise UsageError(f"the memory {twice[:40]!a} is specified twice", where="--memory", fix="use distinct names")
     timed = [TimedMemory(Memory(name, size), cycles) for name, size, cycles in memories]
     report = place_instance(instance, timed, output=output, force=force, **options)
+    _show(report, placement_view, output, as_json=as_json, quiet=quiet, verbose=verbose)
+
+
+def _show(
+    report: LayoutReport | PlacedReport,
+    view: Callable[..., list[str]],
+    output: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Print the document or its view, and say what was written, and whether Ctrl-C ended the search."""
+    from edgetool.report.json import to_json
+    from edgetool.report.layout import layout_document
+
     if as_json:
         deliver(to_json(layout_document(report)), None)
     elif not quiet:
-        print_lines(placement_view(report, everything=verbose > 0))
+        print_lines(view(report, everything=verbose > 0))
     if output is not None and not quiet:
         notice(f"wrote {printable(str(output), 400)}")
     if report.interrupted:
-        notice("interrupted: the best placement so far")
+        notice("interrupted: this is the best result so far")
         click.get_current_context().exit(INTERRUPTED)
 
 
