@@ -20,7 +20,7 @@ FLOAT_ONLY = {"EXP", "LOG", "NEG", "SQRT", "SQUARE"}
 REAL = {"ad01_int8", "kws_ref_model", "person_detect", "pretrainedResnet_quant", "vww_96_int8"}
 # How far a bound may be above the painted stack: kernels have paths for shapes that a model lacks. The largest bound of
 # a network: a SUM alone may have more rows.
-SLACK, LARGEST = 200, 776
+SLACK, LARGEST = 200, 788
 QUICK = ("cortex-m0plus",)
 ALL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in COMPILERS]
 
