@@ -37,7 +37,7 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
             self.fail(str(error), param, ctx)
 
 
-class TimedSize(click.ParamType):  # type: ignore[type-arg]  # the stubs make it generic, click does not
+class TimedSize(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """A memory: its name, its size in bytes, and the cycles that the core waits for each byte, 0 by default."""
 
     name = "name=size[:cycles]"

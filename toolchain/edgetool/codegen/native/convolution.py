@@ -74,7 +74,7 @@ LEAN_CONV = "edgetool_conv2d_lean_s8"
 # of a pixel with which two pixels at once are about as fast as four of edgetool_conv2d_tiled_s8.
 BLOCK, PLACES, TAPS_OF_TWO, PRODUCTS_OF_TWO = 4, 10, 33, 2048
 # The pixels of a call that it computes faster than four at once, those up to which it does so with any channels, but in
-# groups with up to so many outside blocks or half of all, and the share of these up to which it does so with other
+# groups with at most this many outside blocks or half of all, and the share of these up to which it does so with other
 # pixels, as a divisor.
 FEW_PIXELS, ALONE, FEW_SLOW, MOST_SLOW = (1, 2, 3, 5, 6), 2, 3, 4
 # With any pixels: the most channels by whether the core has DSP instructions, the most with as few taps as FEW_TAPS

@@ -15,7 +15,7 @@ from edgetool.memory.problem import NodeBudget
 
 # Local search ends after this number of orders without a lower peak, per buffer.
 ORDERS_PER_BUFFER = 80
-# After so many, it starts again.
+# After this number of orders, the search starts again.
 ORDERS_PER_START = 5
 # Which buffer moves, each as often: one at the top, one that constrains such a buffer, or any.
 MOVED = ("top", "constrains", "any")
@@ -113,7 +113,7 @@ class OrderSearch:
                 improved(self.offsets)
 
     def _try(self, order: list[int], unchanged: int, budget: NodeBudget) -> None:
-        """Place the buffers in an order whose first ones, so many, are those of the present order."""
+        """Place the buffers in an order whose first `unchanged` ones are those of the present order."""
         budget.spend(len(order))
         offsets = list(self.instance.pins)
         for i in order[:unchanged]:
