@@ -5,8 +5,9 @@
 This needs OR-Tools (the extra cp-sat). Problems have up to 12 buffers with mixed alignments in up to 3 memories; in
 some, buffers cannot be in every memory, and some are variations of problems without a layout as low as the peak of live
 bytes. The reference model states the memory of a buffer as a choice between optional rectangles, and shares no code
-with the solver. Prints how many problems have a placement and how its cost was proven, and every disagreement, also
-with what fits in a single memory; the exit status is 1 if there is any.
+with the solver. The smallest height in one memory is compared, too. Prints how many problems have a placement and how
+its cost and that height were proven, and every disagreement, also with what fits in a single memory; the exit status is
+1 if there is any.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 from benchmarks.layout_soundness import KNOTS
 from ortools.sat.python import cp_model
 
-from edgetool.memory.checker import require_valid_choice
+from edgetool.memory.checker import require_valid_choice, require_valid_lowest
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime, Memory, SeveralProblem
-from edgetool.memory.several import NoChoice, solve_several
+from edgetool.memory.several import NoChoice, solve_lowest, solve_several
 
 
 def random_problem(seed: int) -> SeveralProblem:
@@ -55,12 +57,13 @@ def _buffer(index: int, first: int, last: int, size: int, alignment: int) -> Buf
     return Buffer(0, -1, f"b{index}", size, Lifetime(first, last), alignment=alignment, granule=1)
 
 
-def least_cost(problem: SeveralProblem) -> int | None:
-    """Return the cost of the cheapest placement by the reference model; None if none fits.
+def reference(problem: SeveralProblem, lowest: int | None = None) -> int | None:
+    """Return the cost of the cheapest placement by the reference model, or the smallest height in the memory `lowest`.
 
-    Raises RuntimeError if CP-SAT does not decide it.
+    None if no placement fits. Raises RuntimeError if CP-SAT does not decide it.
     """
     model = cp_model.CpModel()
+    height = model.new_int_var(0, 0 if lowest is None else problem.memories[lowest].size_bytes, "")
     rectangles: list[list[tuple[cp_model.IntervalVar, cp_model.IntervalVar]]] = [[] for _ in problem.memories]
     total: list[cp_model.LinearExpr] = []
     for buffer, costs in zip(problem.buffers.buffers, problem.costs, strict=True):
@@ -74,6 +77,8 @@ def least_cost(problem: SeveralProblem) -> int | None:
             if buffer.size_bytes:
                 room = (problem.memories[memory].size_bytes - buffer.size_bytes) // buffer.alignment
                 start = model.new_int_var(0, room, "") * buffer.alignment
+                if memory == lowest:
+                    model.add(start + buffer.size_bytes <= height).only_enforce_if(chosen)
                 time = buffer.lifetime.last + 1 - buffer.lifetime.first
                 rectangles[memory].append(
                     (
@@ -86,7 +91,7 @@ def least_cost(problem: SeveralProblem) -> int | None:
         model.add_exactly_one(choices)
     for pairs in rectangles:
         model.add_no_overlap_2d([time for time, _ in pairs], [place for _, place in pairs])
-    model.minimize(sum(total))
+    model.minimize(sum(total) if lowest is None else height)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = 20.0
@@ -109,7 +114,7 @@ def least_together(problem: SeveralProblem) -> int | None:
 def compare(seed: int) -> tuple[str, str | None]:
     """Return how the result of a seed was proven, and a disagreement if there is one."""
     problem = random_problem(seed)
-    result, expected = solve_several(problem), least_cost(problem)
+    result, expected = solve_several(problem), reference(problem)
     if isinstance(result, NoChoice):
         agrees = result.proven and expected is None
         return "nothing fits", None if agrees else f"seed {seed}: nothing found, {expected} expected"
@@ -122,19 +127,45 @@ def compare(seed: int) -> tuple[str, str | None]:
     return result.proof, None
 
 
+def compare_height(seed: int) -> tuple[str, str | None]:
+    """Return how the smallest height in a memory was proven for a seed, and a disagreement if there is one."""
+    problem = random_problem(seed)
+    memory = seed % len(problem.memories)
+    result, expected = solve_lowest(problem, memory), reference(problem, memory)
+    if isinstance(result, NoChoice):
+        agrees = result.proven and expected is None
+        return "nothing fits", None if agrees else f"seed {seed}: nothing found, a height of {expected} expected"
+    require_valid_lowest(problem, result)
+    if result.height != expected or result.proof == "none":
+        return result.proof, f"seed {seed}: height {result.height} ({result.proof}), {expected} expected"
+    limited = _with_size(problem, memory, result.height)
+    if result.layout.cost != reference(limited) or not result.layout.optimal:
+        return result.proof, f"seed {seed}: cost {result.layout.cost} with height {result.height} is not the least"
+    return result.proof, None
+
+
+def _with_size(problem: SeveralProblem, memory: int, size_bytes: int) -> SeveralProblem:
+    memories = list(problem.memories)
+    memories[memory] = Memory(memories[memory].name, size_bytes)
+    return replace(problem, memories=tuple(memories))
+
+
 def main() -> int:
     """Print the counts and the disagreements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    proofs: Counter[str] = Counter()
-    disagreements = []
-    for seed in range(given.seed, given.seed + given.count):
-        proof, disagreement = compare(seed)
-        proofs[proof] += 1
-        disagreements += [] if disagreement is None else [disagreement]
-    print(f"{given.count} problems: {', '.join(f'{count} {proof}' for proof, count in sorted(proofs.items()))}")
+    disagreements: list[str] = []
+    for what, judge in (("cost", compare), ("height", compare_height)):
+        proofs: Counter[str] = Counter()
+        for seed in range(given.seed, given.seed + given.count):
+            proof, disagreement = judge(seed)
+            proofs[proof] += 1
+            disagreements += [] if disagreement is None else [disagreement]
+        print(
+            f"{what} of {given.count} problems: {', '.join(f'{count} {name}' for name, count in sorted(proofs.items()))}"
+        )
     print(*disagreements or ["no disagreement"], sep="\n")
     return 1 if disagreements else 0
 

@@ -197,9 +197,18 @@ def test_several_memories_are_shown_and_written(tmp_path: Path) -> None:
     assert output.read_text().splitlines()[0].endswith("offset,memory")
 
 
+def test_the_memory_that_is_minimized_is_shown() -> None:
+    result = edgetool("layout", AUDIO, "--memory", "dtcm=800", "--memory", "sram=2KiB:2", "--minimize", "sram")
+    shown = " ".join(result.stdout.split())
+    assert "optimal: no placement takes less of sram" in shown
+    assert "optimal: no placement with this height waits less" in shown
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("--minimize", "dtcm"), "--minimize names a --memory"),
+        (("--memory", "dtcm=1KiB", "--minimize", "sram"), "there is no memory 'sram'"),
         (("--memory", "dtcm"), "use NAME=SIZE or NAME=SIZE:CYCLES"),
         (("--memory", "dtcm=1KiB:x"), "use NAME=SIZE or NAME=SIZE:CYCLES"),
         (("--memory", "dtcm=1KiB:-1"), "use NAME=SIZE or NAME=SIZE:CYCLES"),

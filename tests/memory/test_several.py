@@ -11,10 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
-from edgetool.memory.checker import require_valid_choice
+from edgetool.memory.checker import require_valid_choice, require_valid_lowest
 from edgetool.memory.layout.solve import solve
-from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime, Memory, SeveralLayout, SeveralProblem
-from edgetool.memory.several import NoChoice, relax, solve_several
+from edgetool.memory.problem import (
+    Buffer,
+    Effort,
+    LayoutProblem,
+    Lifetime,
+    LowestLayout,
+    Memory,
+    SeveralLayout,
+    SeveralProblem,
+)
+from edgetool.memory.several import NoChoice, relax, solve_lowest, solve_several
 
 # At most 4 units are live at once, and no layout is lower than 5.
 KNOT = ((0, 0, 3), (0, 2, 1), (1, 1, 2), (1, 3, 1), (2, 4, 1), (3, 3, 2), (4, 4, 3))
@@ -110,12 +119,56 @@ def test_no_choice_is_cheaper(given: SeveralProblem) -> None:
         assert (result.cost, result.optimal) == (expected, True)
 
 
+def lowest(given: SeveralProblem, memory: int) -> LowestLayout:
+    result = solve_lowest(given, memory)
+    assert isinstance(result, LowestLayout)
+    return require_valid_lowest(given, result)
+
+
+def test_the_fewest_bytes_of_a_memory() -> None:
+    rows = (((0, 1, 8), (0, 80)), ((1, 2, 6), (0, 20)), ((2, 3, 9), (0, 50)))
+    several = problem({"fast": 32, "slow": 9}, *rows)
+    result = lowest(several, 0)
+    # The second one must be apart from both others, of which only one can be in the fast memory with it.
+    assert (result.height, result.lower_bound_bytes, result.proof) == (6, 6, "search exhausted")
+    assert (result.layout.memories, result.layout.cost) == ((1, 0, 1), 130)
+    unused = lowest(problem({"fast": 32, "slow": 99}, *rows), 0)
+    assert (unused.height, unused.proof, unused.layout.cost) == (0, "bound met", 150)
+    assert solve_lowest(problem({"fast": 6, "slow": 8}, *rows), 0) == NoChoice(proven=True)
+
+
+def test_a_height_above_the_sum_of_live_buffers_is_proven() -> None:
+    rows = tuple((what, (0, None)) for what in KNOT)
+    result = lowest(problem({"fast": 100, "slow": 100}, *rows), 0)
+    assert (result.height, result.lower_bound_bytes, result.proof) == (5, 5, "search exhausted")
+    stopped = solve_lowest(problem({"fast": 100, "slow": 100}, *rows), 0, Effort(stop=lambda: True))
+    assert isinstance(stopped, LowestLayout)
+    assert (stopped.height >= 5, stopped.lower_bound_bytes <= 5) == (True, True)
+
+
+@given(problems(), st.data())
+def test_no_smaller_memory_has_room(given: SeveralProblem, data: st.DataObject) -> None:
+    memory = data.draw(st.integers(0, len(given.memories) - 1))
+    result = solve_lowest(given, memory)
+    if isinstance(result, NoChoice):
+        assert (result.proven, brute_force(given)) == (True, None)
+        return
+    require_valid_lowest(given, result)
+    sizes = list(given.memories)
+    sizes[memory] = Memory("m", result.height)
+    assert result.layout.cost == brute_force(replace(given, memories=tuple(sizes)))
+    if result.height:
+        sizes[memory] = Memory("m", result.height - 1)
+        assert brute_force(replace(given, memories=tuple(sizes))) is None
+
+
 @pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="needs the extra 'cp-sat'")
 @pytest.mark.parametrize("start", range(0, 60, 20))
 def test_cp_sat_agrees(start: int) -> None:
-    from benchmarks.several_soundness import compare
+    from benchmarks.several_soundness import compare, compare_height
 
-    assert [what for _, what in map(compare, range(start, start + 20)) if what is not None] == []
+    seeds = range(start, start + 20)
+    assert [what for judge in (compare, compare_height) for _, what in map(judge, seeds) if what is not None] == []
 
 
 def test_the_checker_refuses_wrong_placements() -> None:
@@ -134,3 +187,12 @@ def test_the_checker_refuses_wrong_placements() -> None:
     small = replace(several, memories=(Memory("fast", 4), Memory("slow", 8)))
     with pytest.raises(InternalError, match="fast is too small"):
         require_valid_choice(small, right)
+
+
+def test_the_checker_refuses_wrong_heights() -> None:
+    rows = tuple((what, (0, None)) for what in KNOT)
+    several = problem({"fast": 100, "slow": 100}, *rows)
+    right = lowest(several, 0)
+    for wrong in (replace(right, lower_bound_bytes=4), replace(right, lower_bound_bytes=6, proof="none")):
+        with pytest.raises(InternalError, match="the height is 5, with the bound"):
+            require_valid_lowest(several, wrong)

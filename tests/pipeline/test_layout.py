@@ -11,7 +11,7 @@ from edgetool.errors import EdgetoolError, FailedCheckError, InvalidModelError, 
 from edgetool.memory.problem import Memory
 from edgetool.pipeline.layout import MAX_INSTANCE_BYTES, TimedMemory, layout_instance, open_instance, place_instance
 from edgetool.report.json import to_json
-from edgetool.report.layout import LayoutReport, layout_document
+from edgetool.report.layout import LayoutReport, MinimizedMemory, layout_document
 
 # Placed by size, as TFLM does, these need 1,600 bytes; 1,120 are alive at once.
 AUDIO = Path(__file__).parents[2] / "examples" / "layout" / "audio.csv"
@@ -228,6 +228,20 @@ def test_the_traffic_of_a_graph_follows_from_its_operators(tmp_path: Path) -> No
     assert [(b.id, b.memory) for b in report.placement.buffers] == [("x", "fast"), ("y", "slow"), ("z", "slow")]
     assert [item.traffic for item in report.placement.memories] == [3 * 10, 2 * 8 + 6]
     assert [tensor["memory"] for tensor in json.loads(output.read_text())["tensors"]] == ["fast", "slow", "slow"]
+
+
+def test_the_fewest_bytes_of_a_memory_come_before_cycles(tmp_path: Path) -> None:
+    path = tmp_path / "several.csv"
+    path.write_text(SEVERAL)
+    report = place_instance(path, [FAST, SLOW], minimize="fast")
+    assert report.minimized == MinimizedMemory("fast", 0, 0, "bound met")
+    assert {item.memory for item in report.placement.buffers} == {"slow"}
+    least = place_instance(path, [FAST, SLOW], minimize="slow")
+    assert least.minimized == MinimizedMemory("slow", 64, 64, "search exhausted")
+    assert least.placement.cycles == 1.5 * (2 * 64 + 2 * 32)
+    assert layout_document(least)["minimized"]["lower_bound"] == 64
+    with pytest.raises(UsageError, match="there is no memory 'slwo'"):
+        place_instance(path, [FAST, SLOW], minimize="slwo")
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,12 @@ def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
     help="One of several memories, and the cycles that the core waits for each byte; repeatable. Buffers are placed "
     "for the fewest cycles.",
 )
+@option(
+    "--minimize",
+    group="Memory plan",
+    metavar="NAME",
+    help="Use the fewest bytes of this --memory, and then the fewest cycles.",
+)
 @option("--output", "-o", group="Output", type=PATH, metavar="FILE", help="Write the instance with offsets to FILE.")
 @option(
     "--strategy",
@@ -177,6 +183,8 @@ def command(
     if memories:
         _place(instance, memories, output, as_json=as_json, force=force, quiet=quiet, verbose=verbose, options=options)
         return
+    if options.pop("minimize") is not None:
+        raise UsageError("--minimize names a --memory", fix="use --memory, or omit --minimize")
     with ProgressLine(quiet=quiet or as_json) as progress:
         report = layout_instance(instance, output=output, force=force, progress=progress, **options)
     _show(report, layout_view, output, as_json=as_json, quiet=quiet, verbose=verbose)
@@ -235,17 +243,29 @@ def _show(
         click.get_current_context().exit(INTERRUPTED)
 
 
+def _objective_lines(report: PlacedReport) -> list[str]:
+    """Show what was minimized, with its proof or gap."""
+    placement, minimized = report.placement, report.minimized
+    lines, among = [], "no placement that fits"
+    if minimized is not None:
+        name = printable(minimized.name, 24)
+        lines += fact("Height", f"{size_with_unit(minimized.height)} of {name}")
+        gap = minimized.height - minimized.lower_bound
+        proof = f"optimal: no placement takes less of {name}" if minimized.proof != "none" else None
+        lines += fact("Proof", proof or f"none: {gap:,} B above the lower bound")
+        among = "no placement with this height"
+    lines += fact("Waiting", f"{significant(placement.cycles)} cycles for memory per inference")
+    bound = significant(placement.lower_bound_cycles)
+    proof = f"optimal: {among} waits less" if placement.optimal else f"none: {among} waits less than {bound} cycles"
+    return [*lines, *fact("Proof", proof)]
+
+
 def placement_view(report: PlacedReport, *, everything: bool) -> list[str]:
     """Show the cycles, the proof or gap, what each memory holds, and the memory and offset of each buffer."""
     placement = report.placement
     count = f"{len(placement.buffers):,} buffer{'' if len(placement.buffers) == 1 else 's'}"
     lines = [f"{click.style(printable(report.instance.name), bold=True)}: {count} in several memories", ""]
-    lines += fact("Waiting", f"{significant(placement.cycles)} cycles for memory per inference")
-    if placement.optimal:
-        lines += fact("Proof", "optimal: no placement that fits waits less")
-    else:
-        bound = significant(placement.lower_bound_cycles)
-        lines += fact("Proof", f"none: no placement waits less than {bound} cycles")
+    lines += _objective_lines(report)
     rows = [
         (
             printable(item.name, 24),

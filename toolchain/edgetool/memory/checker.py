@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from edgetool.errors import InternalError
-from edgetool.memory.problem import Buffer, Layout, LayoutProblem, SeveralLayout, SeveralProblem
+from edgetool.memory.problem import Buffer, Layout, LayoutProblem, LowestLayout, SeveralLayout, SeveralProblem
 
 MAX_NAME_SHOWN = 60
 # Pairs grow with the square of the buffers: after this number, the list ends with a message.
@@ -119,6 +119,21 @@ def require_valid_choice(problem: SeveralProblem, placed: SeveralLayout) -> Seve
             details=tuple(found[1:6]),
         )
     return placed
+
+
+def require_valid_lowest(problem: SeveralProblem, lowest: LowestLayout) -> LowestLayout:
+    """Return the placement with the smallest height in a memory itself; raise InternalError if it breaks a rule.
+
+    The rules are those of require_valid_choice; and the height is not below its bound, and equal to it if it is proven.
+    """
+    require_valid_choice(problem, lowest.layout)
+    bound = lowest.lower_bound_bytes
+    if lowest.height < bound or (lowest.proof != "none" and lowest.height != bound):
+        raise InternalError(
+            f"the height is {lowest.height}, with the bound {bound}",
+            fix="please report this and attach the instance; no file was written",
+        )
+    return lowest
 
 
 def _describe(buffer: Buffer) -> str:

@@ -152,6 +152,25 @@ class SeveralLayout:
         return self.proof != "none"
 
 
+@dataclass(frozen=True, slots=True)
+class LowestLayout:
+    """The cheapest choice that is found among those with the smallest height in one memory, by index.
+
+    lower_bound_bytes: of that height, for every choice. proof: "bound met" if it is 0, "search exhausted" if no
+    choice has a smaller one.
+    """
+
+    memory: int
+    layout: SeveralLayout
+    lower_bound_bytes: int
+    proof: Proof
+
+    @property
+    def height(self) -> int:
+        """The height of the layout in that memory, in bytes."""
+        return self.layout.heights[self.memory]
+
+
 def never() -> bool:
     """Never stop."""
     return False

@@ -17,7 +17,16 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from edgetool.memory.layout.solve import solve
-from edgetool.memory.problem import Effort, Layout, LayoutProblem, Proof, SeveralLayout, SeveralProblem
+from edgetool.memory.problem import (
+    Effort,
+    Layout,
+    LayoutProblem,
+    LowestLayout,
+    Memory,
+    Proof,
+    SeveralLayout,
+    SeveralProblem,
+)
 
 # The choices of live buffers that the relaxation keeps, and the branches of a search.
 MAX_STATES, MAX_BRANCHES = 20_000, 500
@@ -40,6 +49,48 @@ def solve_several(problem: SeveralProblem, effort: Effort | None = None) -> Seve
     It is never more expensive than all buffers in one memory, if that is possible.
     """
     return _Search(problem, effort or Effort()).run()
+
+
+def solve_lowest(problem: SeveralProblem, memory: int, effort: Effort | None = None) -> LowestLayout | NoChoice:
+    """Return the cheapest choice of those with the smallest height in a memory, as far as the effort allows.
+
+    The height is found by bisection: a smaller memory either has room for some choice, or it is proven that it has not.
+    """
+    effort = effort or Effort()
+    anything = replace(problem, costs=tuple(tuple(None if c is None else 0 for c in row) for row in problem.costs))
+    found = solve_several(anything, effort)
+    if isinstance(found, NoChoice):
+        return found
+    proven, tried = 0, 0
+    while tried < found.heights[memory]:
+        middle = (tried + found.heights[memory] - 1) // 2
+        lower = solve_several(_limited(anything, memory, middle), effort)
+        if isinstance(lower, SeveralLayout):
+            found = lower
+            continue
+        tried = middle + 1
+        if lower.proven:
+            proven = tried
+    height = found.heights[memory]
+    limited = _limited(problem, memory, height)
+    cheapest = solve_several(limited, effort)
+    if isinstance(cheapest, NoChoice):
+        cost = sum(costs[chosen] or 0 for costs, chosen in zip(problem.costs, found.memories, strict=True))
+        cheapest = replace(found, cost=cost, lower_bound=min(cost, relax(limited, _sizes(limited)).bound), proof="none")
+    height = cheapest.heights[memory]
+    proof: Proof = "none" if proven < height else "search exhausted" if height else "bound met"
+    return LowestLayout(memory, cheapest, proven, proof)
+
+
+def _limited(problem: SeveralProblem, memory: int, size_bytes: int) -> SeveralProblem:
+    """Return the problem with another size of a memory."""
+    memories = list(problem.memories)
+    memories[memory] = Memory(memories[memory].name, size_bytes)
+    return replace(problem, memories=tuple(memories))
+
+
+def _sizes(problem: SeveralProblem) -> list[int]:
+    return [memory.size_bytes for memory in problem.memories]
 
 
 # Which memories a buffer cannot use in a branch, by (buffer, memory).
@@ -68,7 +119,7 @@ class _Search:
 
     def run(self) -> SeveralLayout | NoChoice:
         self.together()
-        sizes = [memory.size_bytes for memory in self.problem.memories]
+        sizes = _sizes(self.problem)
         root = relax(self.problem, sizes)
         if root.memories is None and root.is_exact:
             return NoChoice(proven=True)

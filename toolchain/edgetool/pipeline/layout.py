@@ -13,7 +13,7 @@ from edgetool import __version__
 from edgetool.errors import EdgetoolError, FailedCheckError, InvalidModelError, UsageError, did_you_mean
 from edgetool.finding import Finding
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.checker import require_valid, require_valid_choice
+from edgetool.memory.checker import require_valid, require_valid_choice, require_valid_lowest
 from edgetool.memory.instances import (
     InstanceFile,
     check_capacity,
@@ -23,8 +23,8 @@ from edgetool.memory.instances import (
     write_answer,
 )
 from edgetool.memory.layout.solve import LayoutStrategy, solve
-from edgetool.memory.problem import Effort, Layout, LayoutProblem, Memory, SeveralLayout, SeveralProblem
-from edgetool.memory.several import NoChoice, solve_several
+from edgetool.memory.problem import Effort, Layout, LayoutProblem, LowestLayout, Memory, SeveralLayout, SeveralProblem
+from edgetool.memory.several import NoChoice, solve_lowest, solve_several
 from edgetool.memory.sharing.assign import shared_offsets
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.pipeline.output import check_writable, read_file, write_file
@@ -37,6 +37,7 @@ from edgetool.report.layout import (
     InstanceInfo,
     LayoutInfo,
     LayoutReport,
+    MinimizedMemory,
     PlacedBuffer,
     PlacedReport,
     PlacementOfBuffers,
@@ -137,6 +138,7 @@ def place_instance(
     path: Path,
     memories: Sequence[TimedMemory],
     *,
+    minimize: str | None = None,
     output: Path | None = None,
     time_limit: float | None = DEFAULT_SECONDS,
     seed: int = 0,
@@ -148,6 +150,8 @@ def place_instance(
     Args:
         path: The instance file.
         memories: The memories.
+        minimize: The name of a memory of which buffers shall take the fewest bytes; the cycles are then the fewest for
+            that height.
         output: The file to write.
         time_limit: The time limit in seconds. The first Ctrl-C ends the search, too; the best placement so far is
             returned.
@@ -156,30 +160,46 @@ def place_instance(
         force: Whether to replace an existing file.
 
     Raises:
-        UsageError: The file cannot be read, a buffer names an unknown memory, or a buffer has a pin or an alias.
+        UsageError: The file cannot be read, a buffer or `minimize` names an unknown memory, or a buffer has a pin or
+            an alias.
         InvalidModelError: The instance is not valid.
         FailedCheckError: No placement fits, or none was found.
     """
     if output is not None:
         check_writable(output.parent, (output.name,), force=force, inputs=(path,))
+    names = [item.memory.name for item in memories]
+    if minimize is not None and minimize not in names:
+        raise UsageError(
+            f"there is no memory {minimize[:40]!a}",
+            where="--minimize",
+            fix=did_you_mean(minimize, names) or f"the memories are {', '.join(names)}",
+        )
     blob = _read_bytes(path)
     instance = _parse(path, blob, constants_in_ram=constants_in_ram)
     with _located(path):
         problem = _several_problem(instance, memories)
     with interruptible(time_limit) as deadline:
-        placed = solve_several(problem, deadline.effort(seed))
+        effort = deadline.effort(seed)
+        if minimize is None:
+            found: SeveralLayout | LowestLayout | NoChoice = solve_several(problem, effort)
+        else:
+            found = solve_lowest(problem, names.index(minimize), effort)
         interrupted = deadline.interrupted
-    if isinstance(placed, NoChoice):
-        what = "no placement fits in these memories" if placed.proven else "no placement was found that fits"
+    if isinstance(found, NoChoice):
+        what = "no placement fits in these memories" if found.proven else "no placement was found that fits"
         raise FailedCheckError(what, where=str(path), fix="use larger memories, or let buffers be in more of them")
-    require_valid_choice(problem, placed)
-    names = [item.memory.name for item in memories]
+    minimized = None
+    if isinstance(found, LowestLayout):
+        require_valid_lowest(problem, found)
+        minimized = MinimizedMemory(names[found.memory], found.height, found.lower_bound_bytes, found.proof)
+    placed = found.layout if isinstance(found, LowestLayout) else require_valid_choice(problem, found)
     if output is not None:
         text = write_answer(instance, placed, [names[memory] for memory in placed.memories])
         write_file(output, text.encode("utf-8"), force=force, inputs=(path,))
     options: dict[str, object] = {
         "command": "layout",
         "memory": [[item.memory.name, item.memory.size_bytes, item.cycles_per_byte] for item in memories],
+        "minimize": minimize,
         "time_limit": time_limit,
         "seed": seed,
         "constants_in_ram": constants_in_ram,
@@ -189,6 +209,7 @@ def place_instance(
         instance=InstanceInfo(path.name, sha256_of(blob), len(blob), len(instance.problem.buffers)),
         placement=_placement_info(instance, placed, memories),
         interrupted=interrupted,
+        minimized=minimized,
     )
 
 

@@ -109,13 +109,28 @@ class PlacementOfBuffers:
 
 
 @dataclass(frozen=True, slots=True)
+class MinimizedMemory:
+    """The memory that a placement uses least of: its height in bytes, and a lower bound on it for every placement."""
+
+    name: str
+    height: int
+    lower_bound: int
+    proof: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedReport:
-    """The whole document for several memories. interrupted: Ctrl-C ended the search."""
+    """The whole document for several memories.
+
+    interrupted: Ctrl-C ended the search. minimized: if the height in one memory was minimized, the cycles and their
+    bound are those of placements with this height.
+    """
 
     provenance: Provenance
     instance: InstanceInfo
     placement: PlacementOfBuffers
     interrupted: bool
+    minimized: MinimizedMemory | None = None
 
 
 def layout_document(report: LayoutReport | PlacedReport) -> dict[str, Any]:
