@@ -3,11 +3,11 @@
     python -m benchmarks.several_soundness [--count 2000] [--seed 0]
 
 This needs OR-Tools (the extra cp-sat). Problems have up to 12 buffers with mixed alignments in up to 3 memories; in
-some, buffers cannot be in every memory, and some are variations of problems without a layout as low as the peak of live
-bytes. The reference model states the memory of a buffer as a choice between optional rectangles, and shares no code
-with the solver. The smallest height in one memory is compared, too. Prints how many problems have a placement and how
-its cost and that height were proven, and every disagreement, also with what fits in a single memory; the exit status is
-1 if there is any.
+some, buffers cannot be in every memory or may overlap, and some are variations of problems without a layout as low as
+the peak of live bytes. The reference model states the memory of a buffer as a choice, and the order of each pair of
+buffers, and shares no code with the solver. The smallest height in one memory is compared, too. Prints how many
+problems have a placement and how its cost and that height were proven, and every disagreement, also with what fits in a
+single memory; the exit status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import sys
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 from random import Random
 
 from benchmarks.layout_soundness import KNOTS
@@ -23,7 +24,7 @@ from ortools.sat.python import cp_model
 
 from edgetool.memory.checker import require_valid_choice, require_valid_lowest
 from edgetool.memory.layout.solve import solve
-from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime, Memory, SeveralProblem
+from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime, Memory, Overlap, SeveralProblem
 from edgetool.memory.several import NoChoice, solve_lowest, solve_several
 
 
@@ -50,7 +51,17 @@ def random_problem(seed: int) -> SeveralProblem:
         )
         for buffer in buffers
     )
-    return SeveralProblem(LayoutProblem(tuple(buffers)), memories, costs)
+    overlaps: list[Overlap] = []
+    for first, one in enumerate(buffers):
+        for second, other in enumerate(buffers):
+            if (
+                seed % 3 == 0
+                and one.lifetime.last == other.lifetime.first > one.lifetime.first
+                and random.random() < 0.5
+            ):
+                pair = (first, second) if random.random() < 0.7 else (second, first)
+                overlaps.append(Overlap(*pair, random.randint(0, 6)))
+    return SeveralProblem(LayoutProblem(tuple(buffers), tuple(overlaps)), memories, costs)
 
 
 def _buffer(index: int, first: int, last: int, size: int, alignment: int) -> Buffer:
@@ -64,33 +75,41 @@ def reference(problem: SeveralProblem, lowest: int | None = None) -> int | None:
     """
     model = cp_model.CpModel()
     height = model.new_int_var(0, 0 if lowest is None else problem.memories[lowest].size_bytes, "")
-    rectangles: list[list[tuple[cp_model.IntervalVar, cp_model.IntervalVar]]] = [[] for _ in problem.memories]
+    chosen: list[dict[int, cp_model.IntVar]] = []
+    starts: list[cp_model.LinearExpr] = []
     total: list[cp_model.LinearExpr] = []
+    highest = max(memory.size_bytes for memory in problem.memories)
     for buffer, costs in zip(problem.buffers.buffers, problem.costs, strict=True):
-        choices = []
-        for memory, cost in enumerate(costs):
-            if cost is None or buffer.size_bytes > problem.memories[memory].size_bytes:
-                continue
-            chosen = model.new_bool_var("")
-            choices.append(chosen)
-            total.append(cost * chosen)
-            if buffer.size_bytes:
-                room = (problem.memories[memory].size_bytes - buffer.size_bytes) // buffer.alignment
-                start = model.new_int_var(0, room, "") * buffer.alignment
-                if memory == lowest:
-                    model.add(start + buffer.size_bytes <= height).only_enforce_if(chosen)
-                time = buffer.lifetime.last + 1 - buffer.lifetime.first
-                rectangles[memory].append(
-                    (
-                        model.new_optional_fixed_size_interval_var(buffer.lifetime.first, time, chosen, ""),
-                        model.new_optional_fixed_size_interval_var(start, buffer.size_bytes, chosen, ""),
-                    )
-                )
+        choices = {memory: model.new_bool_var("") for memory, cost in enumerate(costs) if cost is not None}
         if not choices:
             return None
-        model.add_exactly_one(choices)
-    for pairs in rectangles:
-        model.add_no_overlap_2d([time for time, _ in pairs], [place for _, place in pairs])
+        model.add_exactly_one(choices.values())
+        start = model.new_int_var(0, highest, "") * buffer.alignment
+        for memory, choice in choices.items():
+            total.append((costs[memory] or 0) * choice)
+            if buffer.size_bytes:
+                end = start + buffer.size_bytes
+                model.add(end <= problem.memories[memory].size_bytes).only_enforce_if(choice)
+                if memory == lowest:
+                    model.add(end <= height).only_enforce_if(choice)
+        chosen.append(choices)
+        starts.append(start)
+    distances: dict[tuple[int, int], list[int]] = {}
+    for item in problem.buffers.overlaps:
+        distances.setdefault((item.first, item.second), []).append(item.min_distance)
+    buffers = problem.buffers.buffers
+    for first, second in combinations(range(len(buffers)), 2):
+        a, b = buffers[first], buffers[second]
+        if not a.size_bytes or not b.size_bytes or not a.lifetime.overlaps(b.lifetime):
+            continue
+        allowed = [starts[first] + a.size_bytes <= starts[second], starts[second] + b.size_bytes <= starts[first]]
+        allowed += [starts[first] - starts[second] >= distance for distance in distances.get((first, second), ())]
+        allowed += [starts[second] - starts[first] >= distance for distance in distances.get((second, first), ())]
+        orders = [model.new_bool_var("") for _ in allowed]
+        for condition, order in zip(allowed, orders, strict=True):
+            model.add(condition).only_enforce_if(order)
+        for memory in chosen[first].keys() & chosen[second].keys():
+            model.add_bool_or([*orders, chosen[first][memory].negated(), chosen[second][memory].negated()])
     model.minimize(sum(total) if lowest is None else height)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -163,9 +182,8 @@ def main() -> int:
             proof, disagreement = judge(seed)
             proofs[proof] += 1
             disagreements += [] if disagreement is None else [disagreement]
-        print(
-            f"{what} of {given.count} problems: {', '.join(f'{count} {name}' for name, count in sorted(proofs.items()))}"
-        )
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(proofs.items()))
+        print(f"{what} of {given.count} problems: {counts}")
     print(*disagreements or ["no disagreement"], sep="\n")
     return 1 if disagreements else 0
 

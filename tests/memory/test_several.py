@@ -20,6 +20,7 @@ from edgetool.memory.problem import (
     Lifetime,
     LowestLayout,
     Memory,
+    Overlap,
     SeveralLayout,
     SeveralProblem,
 )
@@ -78,6 +79,28 @@ def test_a_stopped_search_returns_what_fits_with_its_gap() -> None:
     assert result.proof == "none"
 
 
+def test_buffers_may_share_bytes_in_the_same_memory() -> None:
+    rows = (((0, 1, 8), (0, 80)), ((1, 2, 8), (0, 80)))
+    apart = problem({"fast": 9, "slow": 100}, *rows)
+    assert (solved(apart).cost, solved(apart).proof) == (80, "bound met")
+    for distance, cost in ((0, 0), (1, 0), (2, 80), (8, 80)):
+        shared = replace(apart, buffers=replace(apart.buffers, overlaps=(Overlap(0, 1, distance),)))
+        result = solved(shared)
+        assert (result.cost, result.proof) == (cost, "bound met")
+        if not cost:
+            with pytest.raises(InternalError, match="overlap"):
+                require_valid_choice(apart, result)
+
+
+def test_shared_bytes_count_again_when_one_of_both_ends() -> None:
+    # The second and the third one do not fit together, although the first shares bytes with the second.
+    rows = (((0, 1, 8), (0, 9)), ((1, 3, 8), (0, 9)), ((2, 3, 4), (0, 9)))
+    several = problem({"fast": 8, "slow": 100}, *rows)
+    result = solved(replace(several, buffers=replace(several.buffers, overlaps=(Overlap(0, 1, 0),))))
+    assert (result.cost, result.proof) == (9, "bound met")
+    assert result.memories[0] == result.memories[1] == 0
+
+
 def brute_force(given: SeveralProblem) -> int | None:
     """The cost of the cheapest choice, of all."""
     costs = []
@@ -85,10 +108,15 @@ def brute_force(given: SeveralProblem) -> int | None:
         own = [costs[memory] for costs, memory in zip(given.costs, choice, strict=True)]
         if None in own:
             continue
-        parts = [
-            LayoutProblem(tuple(b for b, memory in zip(given.buffers.buffers, choice, strict=True) if memory == number))
-            for number in range(len(given.memories))
-        ]
+        parts = []
+        for number in range(len(given.memories)):
+            members = [index for index, memory in enumerate(choice) if memory == number]
+            overlaps = tuple(
+                Overlap(members.index(item.first), members.index(item.second), item.min_distance)
+                for item in given.buffers.overlaps
+                if {item.first, item.second} <= {*members}
+            )
+            parts.append(LayoutProblem(tuple(given.buffers.buffers[index] for index in members), overlaps))
         heights = [solve(part).height for part in parts]
         if all(height <= memory.size_bytes for height, memory in zip(heights, given.memories, strict=True)):
             costs.append(sum(cost or 0 for cost in own))
@@ -106,7 +134,16 @@ def problems(draw: st.DrawFn) -> SeveralProblem:
         costs = tuple(draw(st.one_of(st.none(), st.integers(0, 30))) for _ in range(memories))
         rows.append((buffer(first, last, size, alignment), costs))
     sizes = tuple(Memory(f"m{number}", draw(st.integers(0, 16))) for number in range(memories))
-    return SeveralProblem(LayoutProblem(tuple(item for item, _ in rows)), sizes, tuple(costs for _, costs in rows))
+    buffers = tuple(item for item, _ in rows)
+    pairs = [
+        (i, j) for i, j in product(range(count), repeat=2) if buffers[i].lifetime.last == buffers[j].lifetime.first
+    ]
+    overlaps = tuple(
+        Overlap(*(pair if draw(st.booleans()) else pair[::-1]), draw(st.integers(0, 6)))
+        for pair in pairs
+        if pair[0] != pair[1] and draw(st.booleans())
+    )
+    return SeveralProblem(LayoutProblem(buffers, overlaps), sizes, tuple(costs for _, costs in rows))
 
 
 @given(problems())

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from edgetool.errors import InternalError
-from edgetool.memory.problem import Buffer, Layout, LayoutProblem, LowestLayout, SeveralLayout, SeveralProblem
+from edgetool.memory.problem import (
+    Buffer,
+    Layout,
+    LayoutProblem,
+    LowestLayout,
+    Overlap,
+    SeveralLayout,
+    SeveralProblem,
+)
 
 MAX_NAME_SHOWN = 60
 # Pairs grow with the square of the buffers: after this number, the list ends with a message.
@@ -106,7 +114,12 @@ def require_valid_choice(problem: SeveralProblem, placed: SeveralLayout) -> Seve
         found.append(f"the cost is {cost}, not {placed.cost}, with the bound {placed.lower_bound}")
     for number, memory in enumerate(problem.memories):
         members = [index for index, chosen in enumerate(placed.memories) if chosen == number]
-        part = LayoutProblem(tuple(buffers[index] for index in members))
+        numbers = {index: position for position, index in enumerate(members)}
+        overlaps = (o for o in problem.buffers.overlaps if o.first in numbers and o.second in numbers)
+        part = LayoutProblem(
+            tuple(buffers[index] for index in members),
+            tuple(Overlap(numbers[o.first], numbers[o.second], o.min_distance) for o in overlaps),
+        )
         offsets = tuple(placed.offsets[index] for index in members)
         violations = check_layout(part, Layout(offsets, placed.heights[number], 0, "none"))
         found += [f"in {memory.name}, {violation.message}" for violation in violations]

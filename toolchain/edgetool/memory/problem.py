@@ -123,7 +123,7 @@ class Memory:
 class SeveralProblem:
     """Buffers, memories, and the cost of each buffer in each memory; None if the buffer cannot be there.
 
-    The buffers have neither pins nor aliases, and may not overlap.
+    The buffers have neither pins nor aliases. Overlaps apply to buffers that are in the same memory.
     """
 
     buffers: LayoutProblem

@@ -4,10 +4,11 @@ A buffer costs something else in each memory, such as the cycles that the core w
 if the buffers of each memory have a layout that is no higher than the memory.
 
 The relaxation asks only that the sizes of the buffers that are live at one time in one memory add up to no more than
-its size. It is solved exactly from the first moment to the last: for each choice of the live buffers, the cheapest
-choice of all earlier ones is kept. Its cost is a bound on every choice. If its buffers have no layout in some memory, a
-subset of them that has none is excluded: in each branch, another buffer of the subset is elsewhere. The branches are
-searched by increasing bound, so that the first choice with layouts is the cheapest.
+its size, without the most bytes that pairs of them may share. It is solved exactly from the first moment to the last:
+for each choice of the live buffers, the cheapest choice of all earlier ones is kept. Its cost is a bound on every
+choice. If its buffers have no layout in some memory, a subset of them that has none is excluded: in each branch, the
+first buffer of the subset that is elsewhere is another one. The branches are searched by increasing bound, so that the
+first choice with layouts is the cheapest.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from edgetool.memory.problem import (
     LayoutProblem,
     LowestLayout,
     Memory,
+    Overlap,
     Proof,
     SeveralLayout,
     SeveralProblem,
@@ -138,7 +140,7 @@ class _Search:
                 continue
             memory, buffers, proven = conflict
             is_proven = is_proven and proven
-            for branch in _without(memory, buffers, excluded):
+            for branch in _without(memory, buffers, excluded, len(sizes)):
                 below = relax(self.problem, sizes, branch)
                 count += 1
                 if below.memories is not None or not below.is_exact:
@@ -197,7 +199,7 @@ class _Search:
         key = (memory, members)
         if key not in self.layouts:
             capacity = self.problem.memories[memory].size_bytes
-            part = LayoutProblem(tuple(self.problem.buffers.buffers[index] for index in members))
+            part = _part(self.problem.buffers, members)
             effort = Effort(self.effort.seed, LAYOUT_NODES, self.effort.stop)
             found = solve(part, effort, capacity=capacity)
             fits = found.height <= capacity
@@ -214,13 +216,48 @@ class _Search:
         return members
 
 
-def _without(memory: int, buffers: Sequence[int], excluded: _Excluded) -> list[_Excluded]:
-    """Return the branches in which one of the buffers is not in the memory: each differs from those before."""
-    return [excluded | {(index, memory)} for index in buffers]
+def _part(problem: LayoutProblem, members: Sequence[int]) -> LayoutProblem:
+    """Return some of the buffers, with the overlaps between them."""
+    numbers = {index: position for position, index in enumerate(members)}
+    return LayoutProblem(
+        tuple(problem.buffers[index] for index in members),
+        tuple(
+            Overlap(numbers[item.first], numbers[item.second], item.min_distance)
+            for item in problem.overlaps
+            if item.first in numbers and item.second in numbers
+        ),
+    )
+
+
+def _shareable(problem: LayoutProblem) -> Mapping[int, Mapping[int, int]]:
+    """Return for each buffer the most bytes that it may share with each other one, because of its overlaps.
+
+    The first of an overlap starts at least its distance behind the second, of which it can share only the rest.
+    """
+    shared: dict[int, dict[int, int]] = {}
+    for item in problem.overlaps:
+        first, second = (problem.buffers[index].aligned_bytes for index in (item.first, item.second))
+        count = min(first, second, max(0, second - item.min_distance))
+        for one, other in ((item.first, item.second), (item.second, item.first)):
+            row = shared.setdefault(one, {})
+            row[other] = max(count, row.get(other, 0))
+    return shared
+
+
+def _without(memory: int, buffers: Sequence[int], excluded: _Excluded, memories: int) -> list[_Excluded]:
+    """Return the branches in which one of the buffers is not in the memory, and those before it are.
+
+    No choice is in two of them.
+    """
+    branches = []
+    for position, index in enumerate(buffers):
+        others = {(before, other) for before in buffers[:position] for other in range(memories) if other != memory}
+        branches.append(excluded | {(index, memory)} | others)
+    return branches
 
 
 def relax(problem: SeveralProblem, sizes: Sequence[int], excluded: _Excluded = frozenset()) -> _Relaxed:
-    """Return the cheapest choice in which live buffers fit by the sum of their sizes.
+    """Return the cheapest choice in which live buffers fit by the sum of their sizes, without what pairs may share.
 
     Args:
         problem: The problem.
@@ -240,6 +277,7 @@ def relax(problem: SeveralProblem, sizes: Sequence[int], excluded: _Excluded = f
     if not all(possible):
         return _Relaxed(None, 0, is_exact=True)
     rest = sum(min(cost for _, cost in items) for items in possible)
+    shareable = _shareable(problem.buffers)
     live: list[int] = []
     # By the memories of the live buffers: the cost so far, the bytes in use, and the choices as a linked list.
     states: Mapping[tuple[int, ...], _State] = {(): (0, (0,) * len(sizes), None)}
@@ -248,14 +286,17 @@ def relax(problem: SeveralProblem, sizes: Sequence[int], excluded: _Excluded = f
         buffer = buffers[index]
         kept = [place for place, other in enumerate(live) if buffers[other].lifetime.last >= buffer.lifetime.first]
         if len(kept) < len(live):
-            states = _released(states, live, kept, [item.aligned_bytes for item in buffers])
+            states = _released(states, live, kept, [item.aligned_bytes for item in buffers], shareable)
             live = [live[place] for place in kept]
         rest -= min(cost for _, cost in possible[index])
         added: dict[tuple[int, ...], _State] = {}
         size_bytes = buffer.aligned_bytes
+        partners = [
+            (place, count) for place, other in enumerate(live) if (count := shareable.get(index, {}).get(other))
+        ]
         for key, (cost, used, path) in states.items():
             for memory, more in possible[index]:
-                now = used[memory] + size_bytes
+                now = used[memory] + size_bytes - sum(count for place, count in partners if key[place] == memory)
                 if now <= sizes[memory]:
                     in_use = (*used[:memory], now, *used[memory + 1 :])
                     added[(*key, memory)] = (cost + more, in_use, (path, memory))
@@ -282,10 +323,21 @@ _State = tuple[int, tuple[int, ...], _Path]
 
 
 def _released(
-    states: Mapping[tuple[int, ...], _State], live: Sequence[int], kept: Sequence[int], sizes: Sequence[int]
+    states: Mapping[tuple[int, ...], _State],
+    live: Sequence[int],
+    kept: Sequence[int],
+    sizes: Sequence[int],
+    shareable: Mapping[int, Mapping[int, int]],
 ) -> dict[tuple[int, ...], _State]:
     """Return the states without the buffers that are not live any more, the cheapest for each choice of the others."""
     ended = [place for place in range(len(live)) if place not in set(kept)]
+    # Pairs of which at least one has ended share nothing any more.
+    pairs = [
+        (one, other, count)
+        for one in ended
+        for other in range(len(live))
+        if (other < one or other not in ended) and (count := shareable.get(live[one], {}).get(live[other]))
+    ]
     merged: dict[tuple[int, ...], _State] = {}
     for key, (cost, used, path) in states.items():
         rest = tuple(key[place] for place in kept)
@@ -294,5 +346,8 @@ def _released(
         in_use = list(used)
         for place in ended:
             in_use[key[place]] -= sizes[live[place]]
+        for one, other, count in pairs:
+            if key[one] == key[other]:
+                in_use[key[one]] += count
         merged[rest] = (cost, tuple(in_use), path)
     return merged
