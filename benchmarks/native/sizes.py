@@ -36,6 +36,7 @@ OPTIONS = ("-std=c99", "-ffunction-sections", "-fdata-sections")
 # Numbers in NAME.c that are not those of a part: like those of most models.
 ARENA_BYTES, FIRINGS, OPERATORS, ROW_BYTES, HOP_BYTES, STATE_BYTES, TABLE_ROWS = 20_044, 1000, 30, 96, 96, 200, 9
 SAMPLE_OFFSETS = (0, 16, 192, 1040, 3088, 20_040, 300_040)  # one of each class of OFFSETS
+BASE = "context->arena"
 SHARED = ".ARM.exidx"
 HEADER = """
 #include <stddef.h>
@@ -182,6 +183,8 @@ def functions_files(contents: Functions) -> dict[str, bytes]:
         MY_MODEL="NET",
         MY_TABLES=f"extern const {kind} net_tables;",
         MY_KERNELS=[],
+        MY_PLACED=False,
+        MY_MEMORIES=[],
         MY_ARENA=True,
         MY_STEPS=contents.steps,
         MY_ROWS=TABLE_ROWS,
@@ -225,6 +228,7 @@ def _accessor_values(contents: Functions) -> dict[str, TemplateValue]:
         "MY_STATE": bool(states),
         "MY_STATES": [
             {
+                "my_base": BASE,
                 "MY_STATEOFFSET": offset,
                 "MY_STATEVALUE": 0,
                 "MY_STATEBYTES": STATE_BYTES,
@@ -234,13 +238,14 @@ def _accessor_values(contents: Functions) -> dict[str, TemplateValue]:
             for i, offset in enumerate(_apart(states))
         ],
         "MY_INPUTS": [
-            {"my_position": contents.fed + i, "my_type": "int8_t", "MY_OFFSET": offset}
+            {"my_position": contents.fed + i, "my_type": "int8_t", "my_base": BASE, "MY_OFFSET": offset}
             for i, offset in enumerate(contents.inputs)
         ],
         "MY_OUTPUTS": [
             {
                 "my_position": contents.taken + i,
                 "my_type": "int8_t",
+                "my_base": BASE,
                 "MY_OFFSET": offset,
                 "MY_CONSTANT": offset == CONSTANT,
                 "my_array": "(const int8_t *)(const void *)net_data",

@@ -261,6 +261,12 @@ def test_places_that_are_too_small_are_named(tflite: Path) -> None:
     assert "Does not fit: dtcm has 16 bytes" in " ".join(shown.split())
 
 
-def test_places_are_refused_for_native_code(tflite: Path) -> None:
-    result = captured("plan", tflite, "-t", "nucleo-h743zi2", "--runtime", "native", "--place", "head=dtcm,tail=dtcm")
-    assert (result.returncode, "--place does not apply to native code" in result.stderr) == (2, True)
+def test_native_code_has_places_of_its_own(tflite: Path) -> None:
+    native = ("plan", tflite, "-t", "nucleo-h743zi2", "--runtime", "native", "--place")
+    result = captured(*native, "head=dtcm,tail=dtcm")
+    assert (result.returncode, "no buffer of the arena is the tensor 'head'" in result.stderr) == (2, True)
+    shown = " ".join(captured(*native, "arena=dtcm").stdout.split())
+    assert "B of 131,072 B in dtcm constants" in shown
+    assert "optimal: no placement of these buffers waits less" in shown
+    shown = " ".join(captured(*native, "minimize=dtcm").stdout.split())
+    assert "optimal: no placement takes fewer bytes of dtcm" in shown

@@ -58,6 +58,8 @@ OPERANDS = {
     "my_model_tables": "(*(const edgetool_row_tables *)NULL)",
     "MY_UNIT": "uint32_t",
     "my_array": "NULL",
+    "my_base": "((uint8_t *)(void *)context)",
+    "MY_MODEL_IN_MY_WORD_BYTES": "16",
     "my_sum": "1",
     "my_initial": '""',
     "MY_MODEL_BUFFER_my_number_BYTES": "MY_SIZE",
@@ -69,6 +71,14 @@ OPERANDS = {
 UNTYPED = {"MY_TYPED": "0", "MY_REAL": "0", "my_type": "void"}
 # The value of all flags, and values that differ.
 VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (("1", {}), ("0", {}), ("1", {"MY_REAL": "0"}), ("1", UNTYPED))
+
+# Native code with an arena in several memories has no rows that are planned.
+BY_ROWS = ("ROWWISE", "INCREMENTAL", "HANDED", "ROWINPUT", "ROWOUTPUT", "FEDS", "FED", "TAKES", "TAKEN", "RINGS")
+NATIVE_VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("1", {"MY_PLACED": "0"}),
+    ("0", {}),
+    ("1", {**{f"MY_{name}": "0" for name in BY_ROWS}, "my_model_tables": "(*(const edgetool_program *)NULL)"}),
+)
 
 # What surrounds each template in a generated file, as far as it uses that.
 QUANTIZERS = """
@@ -148,7 +158,10 @@ def test_a_compiler_parses_the_template(tmp_path: Path, file: str) -> None:
     unit.write_text(f'{COMMON}{BEFORE.get(file, "")}#include "{PACKAGE / file}"\n', encoding="utf-8")
     paths = includes(tmp_path, file)
     standard = next(option for option in command if option.startswith("-std"))
-    for flag, differing in VARIANTS if file.startswith("tflm/") else VARIANTS[:2]:
+    variants = VARIANTS if file.startswith("tflm/") else VARIANTS[:2]
+    if file.startswith("native/model/"):
+        variants = NATIVE_VARIANTS if file != "native/model/profile.c" else NATIVE_VARIANTS[:2]
+    for flag, differing in variants:
         defined = {**OPERANDS, **dict.fromkeys(flags_of_templates() - set(OPERANDS), flag), **differing}
         options = [f"-D{name}={value}" for name, value in defined.items()]
         done = subprocess.run(
@@ -225,6 +238,7 @@ def generated() -> Iterator[str]:
         yield from (arena_header(arena), arena_source(arena), cmake_lists(arena))
     for name in native_models.MODELS:
         yield from native_models.texts(name).values()
+        yield from native_models.placed_texts(name).values()
         yield from row_texts(name, native_models.MODELS[name]()).values()
         if name != "nothing":
             yield from native_models.texts(name, profile=True).values()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgetool.codegen.native.files import native_files, run_source
+from edgetool.codegen.native.files import constant_bytes, native_files, run_source
 from edgetool.codegen.native.lower import lower
-from edgetool.codegen.native.plan import place_buffers
-from edgetool.codegen.spec import HeaderSpec, IoSpec
+from edgetool.codegen.native.plan import memory_in_parts, native_problem, place_buffers
+from edgetool.codegen.spec import HeaderSpec, IoSpec, PlacedSpec
+from edgetool.memory.problem import Memory, SeveralLayout, SeveralProblem
+from edgetool.memory.several import solve_several
 from edgetool.model.types import DType, Model
 from tests.codegen.header_specs import KWS
 from tests.memory.account_net import Net
@@ -93,4 +95,22 @@ def texts(name: str, *, spec: HeaderSpec | None = None, profile: bool = False) -
     spec = spec or spec_of(name, model, memory.arena_bytes)
     files = native_files(spec, program, memory, main=True, cmake=True, profile=profile, clock_hz=480_000_000)
     files["run.c"] = run_source(spec, program)
+    return {file: data.decode("ascii") for file, data in files.items()}
+
+
+def placed_texts(name: str) -> dict[str, str]:
+    """Return the texts of a model's C files with its buffers in turn in two memories, and its constants in another."""
+    model = MODELS[name]()
+    program = lower(model)
+    problem = native_problem(program)
+    names, count = ("fast", "slow"), len(problem.buffers)
+    costs = tuple((None, 0) if index % 2 else (0, None) for index in range(count))
+    several = SeveralProblem(problem, tuple(Memory(memory, 1 << 20) for memory in names), costs)
+    choice = solve_several(several)
+    assert isinstance(choice, SeveralLayout)
+    memory = memory_in_parts(program, problem, choice, names)
+    places = [PlacedSpec("arena", part.memory, 1 << 20, part.size_bytes) for part in memory.parts]
+    places.append(PlacedSpec("constants", "qspi", 1 << 24, constant_bytes(program), 0x9000_0000))
+    spec = replace(spec_of(name, model, memory.arena_bytes), places=tuple(places))
+    files = {**native_files(spec, program, memory, main=True), "run.c": run_source(spec, program)}
     return {file: data.decode("ascii") for file, data in files.items()}

@@ -197,7 +197,6 @@ def command(
             shared_arena=shared_arena,
             custom_operators=custom_operators,
             arena_style=arena_style == "buffers",
-            place=place,
         )
     if shrink and not native:
         raise UsageError(
@@ -235,7 +234,14 @@ def command(
         from edgetool.pipeline.native import emit_native
 
         emitted = emit_native(
-            models[0], device, output=output, name=name, request=request, plan=PlanRequest(shrink=shrink), force=force
+            models[0],
+            device,
+            output=output,
+            name=name,
+            request=request,
+            plan=PlanRequest(shrink=shrink),
+            place=place,
+            force=force,
         )
     else:
         emitted = emit_files(

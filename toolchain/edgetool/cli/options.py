@@ -229,9 +229,10 @@ keep_inputs_option = option(
 place_option = option(
     "--place",
     group="Memory plan",
-    metavar="head=NAME,tail=NAME[,model=NAME]|auto",
-    help="Memory regions of the board for head and tail, as two arenas of TFLM, and for the model; auto takes the "
-    "fastest ones that have room.",
+    metavar="PART=NAME[,...]|auto",
+    help="Memory regions of the board for head and tail, as two arenas of TFLM, and for the model; or, of native code, "
+    "for arena, constants and tensors: arena and tensors can have several: NAME+NAME. auto takes the fastest "
+    "ones that have room.",
 )
 shrink_option = option(
     "--shrink",

@@ -474,7 +474,6 @@ def command(
                     optimize=optimize,
                     custom_operators=custom_operators,
                     explain=explain,
-                    place=place,
                     front=front,
                 )
                 report = plan_native(
@@ -485,6 +484,7 @@ def command(
                     picture=rows_svg,
                     force=force,
                     described=described,
+                    place=place,
                 )
             else:
                 if rows_svg is not None:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgetool.cli.command import Command, option
-from edgetool.cli.options import PATH, force_option, json_option, quiet_options, report_option, target_options
+from edgetool.cli.options import (
+    PATH,
+    force_option,
+    json_option,
+    place_option,
+    quiet_options,
+    report_option,
+    target_options,
+)
 from edgetool.cli.output import ProgressLine, deliver, fact, grouped, print_lines, printable
 from edgetool.cli.view import Summary, closing, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
@@ -173,6 +181,7 @@ def _distance(output: OutputDistance) -> str:
     is_flag=True,
     help="Run a plan that fails the layout check, to see its effect on the outputs.",
 )
+@place_option
 @json_option
 @report_option
 @force_option
@@ -185,6 +194,7 @@ def command(
     samples: int,
     seed: int,
     run_unsafe_plan: bool,
+    place: str | None,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -215,8 +225,15 @@ def command(
             if original is not None or run_unsafe_plan:
                 option = "--original" if original is not None else "--run-unsafe-plan"
                 raise UsageError(f"{option} does not apply to native code", fix="omit it")
-            report = verify_native(model, device, inputs=inputs, samples=samples, seed=seed, progress=progress)
+            report = verify_native(
+                model, device, inputs=inputs, samples=samples, seed=seed, place=place, progress=progress
+            )
         else:
+            if place is not None:
+                raise UsageError(
+                    "TFLM runs on this machine with a single arena, so that --place has no effect",
+                    fix="omit it, or add --runtime native",
+                )
             report = verify_model(
                 model,
                 device,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from edgetool.report.document import (
         ArenaInfo,
+        ArenaPlacementInfo,
         Band,
         DriftInfo,
         EstimateInfo,
@@ -399,7 +400,26 @@ def arena_facts(
 def places_facts(report: Report) -> list[str]:
     """Show the bytes of each part in its memory, and how the placement compares with others."""
     is_lower_bound = report.arena is not None and report.arena.is_lower_bound
-    return placed_facts(report.places, report.placements, is_lower_bound=is_lower_bound)
+    lines = placed_facts(report.places, report.placements, is_lower_bound=is_lower_bound)
+    return lines if report.arena_placement is None else lines + _arena_placement_facts(report.arena_placement)
+
+
+def _arena_placement_facts(placement: ArenaPlacementInfo) -> list[str]:
+    """Show how long the core waits for buffers in these memories, and whether another placement is better."""
+    lines, among = [], "no placement of these buffers"
+    if placement.minimized is not None:
+        name, bound = printable(placement.minimized), placement.minimized_lower_bound
+        proven = f"optimal: no placement takes fewer bytes of {name}"
+        if placement.minimized_bytes != bound:
+            proven = f"a placement may take fewer bytes of {name}, but at least {bound:,}"
+        lines += fact("", proven)
+        among = "no other with as few"
+    if placement.waiting_cycles is None:
+        lines += fact("", "times are not compared: the profile lacks the speeds of these memories")
+    else:
+        lines += fact("", f"{significant(placement.waiting_cycles)} cycles of waiting for buffers")
+    moved = "moves fewer bytes through slow memories" if placement.waiting_cycles is None else "waits less"
+    return lines + fact("", f"optimal: {among} {moved}" if placement.optimal else "a better placement may exist")
 
 
 def placed_facts(

@@ -190,7 +190,7 @@ class PlacedSpec:
 
     Attributes:
         part: "head", "tail", "model" ("models" of a shared arena), or "model copy" if the firmware copies the model to
-            RAM at its start.
+            RAM at its start; for native code, "arena" for each part of the arena, and "constants".
         memory: The name of the memory, any text.
         memory_bytes: Its size.
         size_bytes: The bytes of the part.

@@ -166,7 +166,8 @@ class CountedOperator:
     """The counts of one operator for a build of TFLM and an instruction table, for any board with these.
 
     constant_reads: how many times it reads its constants in a run; runs: how many times it runs in an inference.
-    in_esp_nn: whether ESP-NN's kernel runs it.
+    in_esp_nn: whether ESP-NN's kernel runs it. activation_stall_cycles: how long the core waits for its activations; by
+    default, it is that of the arena's memory.
     """
 
     cost: OperatorCost
@@ -175,6 +176,7 @@ class CountedOperator:
     constant_reads: int
     runs: int
     in_esp_nn: bool = False
+    activation_stall_cycles: float | None = None
 
 
 def instruction_table(target: Target) -> tuple[str, Kernels] | None:
@@ -273,8 +275,11 @@ def _operator(
     """Return the estimate, its uncertainty, and the cycles that repeated reads of constants take in all runs."""
     cost, runs, instructions, timing = counted.cost, counted.runs, counted.executed.instructions, target.timing
     transfer = speeds.cycles(cost.parameter_bytes, cost.activation_bytes)
-    stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, counted.constant_reads)
-    once = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, 1)
+    own, waited_bytes = counted.activation_stall_cycles, cost.activation_bytes
+    if own is not None:
+        waited_bytes = 0
+    stall = speeds.stall_cycles(cost.parameter_bytes, waited_bytes, counted.constant_reads) + (own or 0.0)
+    once = speeds.stall_cycles(cost.parameter_bytes, waited_bytes, 1) + (own or 0.0)
     modelled = timing is not None and instructions is not None
     factor = target.esp_nn_factor if counted.in_esp_nn else None
     cycles, low, high = transfer, 1.0, 1.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edgetool.figure import Figure
 from edgetool.finding import Finding
 from edgetool.gate.limits import SUBJECTS, BudgetedMemory, ModelLimits, judge_budgets, memory_use, reported_budgets
-from edgetool.gate.messages import JUDGED_AS
+from edgetool.gate.messages import ARENA_PARTS, JUDGED_AS
 from edgetool.gate.text import as_given, duration, room
 from edgetool.report.document import (
     Band,
@@ -230,14 +230,17 @@ def _flash(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo:
 
 
 def _memories(figures: JudgedFigures, limits: ModelLimits) -> Iterator[JudgementInfo]:
-    """Judge each memory with the parts in it; the reserves are kept free beside the head and beside the model."""
-    head = next(item.memory for item in figures.places if item.part == "head")
-    stored = next((item.memory for item in figures.places if item.part == "model"), None)
+    """Judge each memory with the parts in it; the reserves are kept free beside the head and beside the model.
+
+    Native code has the first part of its arena, and constants, instead.
+    """
+    head = next((item.memory for item in figures.places if item.part in ("head", "arena")), None)
+    stored = next((item.memory for item in figures.places if item.part in ("model", "constants")), None)
     for memory in dict.fromkeys(item.memory for item in figures.places):
         parts = [item for item in figures.places if item.memory == memory]
         size_bytes, value = parts[0].memory_bytes, sum(item.bytes for item in parts)
         reserve = (memory == head) * limits.reserve_bytes + (memory == stored) * limits.reserve_flash_bytes
-        has_arena = any(item.part in ("head", "tail") for item in parts)
+        has_arena = any(item.part in ARENA_PARTS for item in parts)
         what = f"{' and '.join(item.part for item in parts)} need{'s' * (len(parts) == 1)}"
         yield _size(
             "memory",

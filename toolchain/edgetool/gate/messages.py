@@ -69,6 +69,8 @@ SHORT_REASONS = {
 }
 OPERATORS_NAMED = 2  # unsupported operators in a short reason
 
+ARENA_PARTS = frozenset(["head", "tail", "arena"])  # in PlacedInfo
+
 LEVELS = ("error", "warning", "note")
 
 
@@ -219,15 +221,16 @@ class Matrix:
 def usage(report: Report) -> Usage:
     """Return the shares of the limits that were checked, which are the memories minus the reserves.
 
-    With head and tail in memories of their own, the arena's share is that of the fuller one.
+    If the arena is in several memories, its share is that of the fullest one.
     """
     judgements = gate_of(report).judgements
     arena: JudgementInfo | None
     if report.places:
         memories = dict.fromkeys(item.memory for item in report.places)
         judged = dict(zip(memories, (item for item in judgements if item.rule == "memory"), strict=True))
-        in_memory = {item.part: judged[item.memory] for item in report.places}
-        arena, flash = max(in_memory["head"], in_memory["tail"], key=_ratio), in_memory.get("model")
+        arenas = [judged[item.memory] for item in report.places if item.part in ARENA_PARTS]
+        stored = [judged[item.memory] for item in report.places if item.part in ("model", "constants")]
+        arena, flash = max(arenas, key=_ratio, default=None), next(iter(stored), None)
     else:
         arena, flash = (next((item for item in judgements if item.rule == rule), None) for rule in ("arena", "flash"))
     is_lower_bound = report.arena is not None and report.arena.is_lower_bound

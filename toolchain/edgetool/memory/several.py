@@ -46,11 +46,26 @@ class NoChoice:
 
 
 def solve_several(problem: SeveralProblem, effort: Effort | None = None) -> SeveralLayout | NoChoice:
-    """Return the cheapest choice with its layouts that is found within the effort.
+    """Return the cheapest choice with its layouts, as low as possible in each memory, as far as the effort allows.
 
     It is never more expensive than all buffers in one memory, if that is possible.
     """
-    return _Search(problem, effort or Effort()).run()
+    effort = effort or Effort()
+    found = _Search(problem, effort).run()
+    return found if isinstance(found, NoChoice) else _lowered(problem, found, effort)
+
+
+def _lowered(problem: SeveralProblem, found: SeveralLayout, effort: Effort) -> SeveralLayout:
+    """Return the same choice with lower layouts: those of the search only fit in the memories."""
+    offsets, heights = list(found.offsets), list(found.heights)
+    for memory in range(len(problem.memories)):
+        members = [index for index, chosen in enumerate(found.memories) if chosen == memory]
+        layout = solve(_part(problem.buffers, members), Effort(effort.seed, LAYOUT_NODES, effort.stop))
+        if layout.height < heights[memory]:
+            heights[memory] = layout.height
+            for index, offset in zip(members, layout.offsets, strict=True):
+                offsets[index] = offset
+    return replace(found, offsets=tuple(offsets), heights=tuple(heights))
 
 
 def solve_lowest(problem: SeveralProblem, memory: int, effort: Effort | None = None) -> LowestLayout | NoChoice:
@@ -60,13 +75,13 @@ def solve_lowest(problem: SeveralProblem, memory: int, effort: Effort | None = N
     """
     effort = effort or Effort()
     anything = replace(problem, costs=tuple(tuple(None if c is None else 0 for c in row) for row in problem.costs))
-    found = solve_several(anything, effort)
+    found = _Search(anything, effort).run()
     if isinstance(found, NoChoice):
         return found
     proven, tried = 0, 0
     while tried < found.heights[memory]:
         middle = (tried + found.heights[memory] - 1) // 2
-        lower = solve_several(_limited(anything, memory, middle), effort)
+        lower = _Search(_limited(anything, memory, middle), effort).run()
         if isinstance(lower, SeveralLayout):
             found = lower
             continue

@@ -38,7 +38,7 @@ from edgetool.pipeline.report_file import quantizations
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import QuantizationInfo, Report
-from edgetool.target.places import OPTION
+from edgetool.target.native_places import read_native_places
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
@@ -124,10 +124,10 @@ def check_models(
         shared = SharedAnalysis(source, custom)
         bases: dict[str, OnRuntime] = {}
         for target in targets:
-            native = _native(source, target)
+            native = _native(source, target, request.place)
             analysis = shared.on(target) if native is None else native.analysis
             placed = None
-            if request.place is not None:
+            if request.place is not None and native is None:
                 placed = in_places(source, analysis, target, request.place, custom)
                 analysis = placed.judged(analyse(source, placed.target, plan=analysis.plan, custom=custom))
             checked = _CheckedModel(path, source, analysis, target, request, custom, quantization, native, placed)
@@ -146,13 +146,13 @@ def check_models(
     return Checked(tuple(reports), request.lock if written else None, notices)
 
 
-def _native(source: Source, target: Target) -> NativeModel | None:
+def _native(source: Source, target: Target, place: str | None) -> NativeModel | None:
     """Return the model as native code, if that is the target's runtime."""
     if not target.runtime.is_native:
         return None
     from edgetool.pipeline.native import native_model  # imports numpy, which checks of TFLM do not need
 
-    return native_model(source, target)
+    return native_model(source, target, place=place)
 
 
 def _check_request(paths: Sequence[Path], targets: Sequence[Target], request: CheckRequest) -> None:
@@ -167,8 +167,9 @@ def _check_request(paths: Sequence[Path], targets: Sequence[Target], request: Ch
     for target in targets:
         check_reserves(target, request.limits)
         if request.place is not None and target.runtime.is_native:
-            raise UsageError(f"{OPTION} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
-        check_places(request.place, target, PlanRequest())
+            read_native_places(request.place, target)
+        else:
+            check_places(request.place, target, PlanRequest())
 
 
 @dataclass(frozen=True, slots=True)

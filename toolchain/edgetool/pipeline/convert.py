@@ -505,6 +505,7 @@ def convert_file(
             destination,
             options=_options(request, plan, destination, custom_operators, unchanged=unchanged),
             request=plan,
+            place=place,
             strict=strict,
             progress=progress,
         )

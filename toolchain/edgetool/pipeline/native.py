@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from edgetool.codegen.native.code_size import rows_code, tensors_code
-from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_source
+from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_source, without_sections
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, in_program_order, native_problem, place_buffers
@@ -32,6 +32,7 @@ from edgetool.memory.checker import require_valid
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.planner import FIRST_NODES, OrderSearch, Plan, PlanRequest, orders_to_try
 from edgetool.memory.problem import Effort, LayoutProblem, Lifetime, Proof
+from edgetool.memory.several import NoChoice
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.types import Model
@@ -41,6 +42,7 @@ from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
+from edgetool.pipeline.native_places import STEPS_PER_CYCLE, PlacedArena, no_room, place_arena
 from edgetool.pipeline.native_rows import (
     KnownRows,
     known_sum,
@@ -83,6 +85,8 @@ from edgetool.report.document import (
 from edgetool.report.json import document, to_json
 from edgetool.report.rows_picture import rows_svg
 from edgetool.target.load import MAX_EXTRA_MACS, load_runtime, load_target
+from edgetool.target.native_places import read_native_places
+from edgetool.target.places import OPTION as PLACE
 from edgetool.target.types import Target
 
 ALTERNATIVE_SECONDS = 2.0  # for the search for a plan that is only an alternative
@@ -102,12 +106,14 @@ class NativePlan:
 
     plan: the same for reports: positions are those of operators, and the arena is exact. rows: where each row is and
     when it is computed, if rows are planned instead of tensors; `memory` then describes the step that needs the most.
+    placed: the memories of its buffers, if the arena is in several.
     """
 
     program: NativeProgram
     memory: NativeMemory
     plan: Plan
     rows: NativeRows | None = None
+    placed: PlacedArena | None = None
 
 
 def require_native(model: Model, name: str, target: Target | None = None) -> NativeProgram:
@@ -231,7 +237,11 @@ class NativeModel:
 
 
 def native_model(
-    source: Source, target: Target | None, request: PlanRequest | None = None, deadline: Deadline | None = None
+    source: Source,
+    target: Target | None,
+    request: PlanRequest | None = None,
+    deadline: Deadline | None = None,
+    place: str | None = None,
 ) -> NativeModel:
     """Lower and plan a model; a memory plan for TFLM in its file does not matter.
 
@@ -240,12 +250,14 @@ def native_model(
         target: The target, if any.
         request: How to plan.
         deadline: The end of the search; by default, its node limit.
+        place: The memories of the arena (target/native_places.py); by default, it is in one.
 
     Raises:
         UnsupportedModelError: The native runtime does not support an operator.
         UsageError: The request has an option that only TFLM's plans have, or is to make it fit unknown memory, or a
-            stream.
-        FailedCheckError: It is to make it fit, and nothing does.
+            stream; or `place` is not possible.
+        TargetError: The target has no memory that `place` names.
+        FailedCheckError: It is to make it fit, or to place it, and nothing does.
     """
     request = request or PlanRequest()
     of_tflm = {
@@ -263,6 +275,8 @@ def native_model(
         )
     effort = Effort(seed=request.seed) if deadline is None else deadline.effort(request.seed)
     plain = without_metadata(source.model, METADATA_NAME)
+    if place is not None:
+        return _placed_model(source, plain, target, request, effort, place)
     if request.shrink:
         target, choices = _shrunk(plain, source.name, target, request, effort)
     else:
@@ -273,6 +287,51 @@ def native_model(
     )
     findings = (_shrunk_finding(planned, choices, target),) if request.shrink and target is not None else ()
     return NativeModel(source, planned, _analysis(source, target, planned, counted, code), choices, findings)
+
+
+def _placed_model(
+    source: Source, model: Model, target: Target | None, request: PlanRequest, effort: Effort, place: str
+) -> NativeModel:
+    """Return the fastest choice of kernels whose buffers fit in the memories, or that takes the fewest bytes of one."""
+    if target is None:
+        raise UsageError(f"{PLACE} names memories of a target", fix="specify one with --target")
+    by_rows = {
+        "--row-input": target.row_input,
+        "--row-output": target.row_output,
+        "--incremental": target.incremental is not None,
+        "--max-extra-macs": target.max_extra_macs is not None,
+        "--shrink": request.shrink,
+    }
+    for option in (name for name, is_set in by_rows.items() if is_set):
+        raise UsageError(f"{PLACE} places whole tensors, and {option} plans rows", fix=f"omit {PLACE} or {option}")
+    places = read_native_places(place, target)
+    plans = _tensor_choices(model, source.name, target, request, effort)
+    choices, proven = [], True
+    for plan in plans:
+        placed = place_arena(plan.program, places, effort)
+        if isinstance(placed, NoChoice):
+            proven = proven and placed.proven
+            continue
+        described = _plan(plan.program, placed.memory, plan.plan.order, single=False)
+        choices.append(NativePlan(plan.program, placed.memory, described, placed=placed))
+    if not choices:
+        raise no_room(plans[0].program, places, source.name, target, proven=proven)
+
+    def rank(planned: NativePlan) -> tuple[float, ...]:
+        assert planned.placed is not None
+        lowest, instructions = planned.placed.lowest, instructions_of(planned, _counted_target(target))
+        cycles = 0.0 if instructions is None else instructions * (1.0 if target.timing is None else target.timing.cpi)
+        height = 0 if lowest is None else lowest.height
+        return height, planned.placed.choice.cost + cycles * STEPS_PER_CYCLE
+
+    planned = min(choices, key=rank)
+    assert planned.placed is not None
+    on_target = planned.placed.on(target)
+    counted, code = counted_operators(planned, on_target), native_code(planned, on_target)
+    analysis = planned.placed.judged(
+        _analysis(source, on_target, planned, counted, code), constant_bytes(planned.program)
+    )
+    return NativeModel(source, planned, analysis, tuple(choices))
 
 
 def _shrunk(
@@ -537,11 +596,20 @@ def counted_operators(planned: NativePlan, target: Target) -> tuple[CountedOpera
         return None
     loops = program_loops(planned.program, planned.memory, code_of(target.core))
     works = [StepWork(item.operator, item.kernel, item.counts, item.constant_reads) for item in loops]
-    return count_native_operators(program_costs(planned.program), works, target)
+    counted = count_native_operators(program_costs(planned.program), works, target)
+    if planned.placed is None:
+        return counted
+    waiting = planned.placed.waiting_cycles
+    return tuple(
+        replace(item, activation_stall_cycles=waiting.get(item.cost.index, 0.0) if item.cost.subgraph == 0 else 0.0)
+        for item in counted
+    )
 
 
 def native_code(planned: NativePlan, target: Target) -> CodeSize | None:
     """Return the size of the generated code for the target's core at -O2; None if none was measured for it."""
+    if planned.placed is not None:
+        return None
     if planned.rows is None:
         codes = tensors_code(planned.program, planned.memory, target.core.name)
     else:
@@ -588,6 +656,7 @@ def plan_native(
     picture: Path | None = None,
     force: bool = False,
     described: list[Described] | None = None,
+    place: str | None = None,
 ) -> Report:
     """Plan the memory of a .tflite as native code.
 
@@ -599,6 +668,7 @@ def plan_native(
         picture: An .svg file to write, with the rows over time.
         force: Whether to replace an existing picture.
         described: Where to add the model with its analysis, for drawings.
+        place: As for native_model.
 
     Raises the same errors as native_model, and:
         UsageError: There is no picture of the plan, because it has whole tensors.
@@ -608,9 +678,9 @@ def plan_native(
     if picture is not None:
         check_writable(picture.parent, (picture.name,), force=force, inputs=(path,), option="--rows-svg")
     deadline = deadline or Deadline(request.time_limit)
-    model = native_model(open_tflite(path), target, request, deadline)
+    model = native_model(open_tflite(path), target, request, deadline, place)
     findings = (*model.findings, *search_findings(model.planned.plan, deadline, "see --time-limit"))
-    options: dict[str, object] = {"command": "plan", "runtime": NATIVE, **request.as_options()}
+    options: dict[str, object] = {"command": "plan", "runtime": NATIVE, **request.as_options(), "place": place}
     if picture is not None:
         rows = model.planned.rows
         if rows is None:
@@ -631,7 +701,8 @@ def native_report(model: NativeModel, planned: Report) -> Report:
     runtime = LinkedRuntime(NATIVE, load_runtime(NATIVE).reference, ("it has no interpreter and no op resolver",))
     target = model.analysis.target
     core, row_wise = None if target is None else target.core.name, model.planned.rows is not None
-    bounds = stack_bounds(model.planned.program, core, row_wise=row_wise)
+    placed = model.planned.placed
+    bounds = stack_bounds(model.planned.program, core, row_wise=row_wise, placed=placed is not None)
     constants = constant_bytes(model.planned.program)
     return replace(
         planned,
@@ -640,6 +711,8 @@ def native_report(model: NativeModel, planned: Report) -> Report:
         stack=tuple(StackInfo(item.compiler, item.core, item.level, item.stack_bytes) for item in bounds),
         kernel_choices=_choice_infos(model),
         rows=None if model.planned.rows is None else rows_info(model.planned.rows),
+        places=() if placed is None else placed.parts(constants),
+        arena_placement=None if placed is None else placed.info,
     )
 
 
@@ -670,6 +743,12 @@ def native_contents(
     """Return the C files of a model by name."""
     spec = header_spec(name, model.source, model.planned.plan, target, uncalibrated=uncalibrated)
     planned = model.planned
+    if planned.placed is not None and target is not None:
+        if request.profile:
+            raise UsageError(
+                f"--profile times code with one arena, and {PLACE} makes several", fix=f"omit --profile or {PLACE}"
+            )
+        spec = replace(spec, places=planned.placed.specs(target, constant_bytes(planned.program)))
     clock_hz = None if target is None else target.clock_hz
     options = {
         "main": request.has_program,
@@ -697,6 +776,7 @@ def emit_native(
     name: str | None = None,
     request: FirmwareRequest | None = None,
     plan: PlanRequest | None = None,
+    place: str | None = None,
     force: bool = False,
 ) -> Emitted:
     """Write the C files of a .tflite.
@@ -708,6 +788,7 @@ def emit_native(
         name: The name for files and in C; by default, it is derived from the file's name.
         request: Which files to write: "header" leaves out main.c, "cmake" adds CMakeLists.txt.
         plan: How to plan.
+        place: As for native_model.
         force: Whether to replace existing files.
 
     Raises the same errors as native_model; nothing is written then.
@@ -718,12 +799,12 @@ def emit_native(
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
     source = open_tflite(path)
-    model = native_model(source, target, plan)
+    model = native_model(source, target, plan, place=place)
     contents = native_contents(name, model, target, request)
     check_writable(directory, tuple(contents), force=force, inputs=(path,))
     files = write_files(directory, contents, force=force, inputs=(path,))
     options: dict[str, object] = {"command": "emit", "name": name, "runtime": NATIVE, **request.as_options()}
-    options["shrink"] = plan.shrink
+    options |= {"shrink": plan.shrink, "place": place}
     found = (*on_name, *model.findings)
     return Emitted(native_report(model, report(source, model.analysis, options=options, findings=found)), files)
 
@@ -736,6 +817,7 @@ def deliver_native(
     *,
     options: Mapping[str, object],
     request: PlanRequest | None = None,
+    place: str | None = None,
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Converted:
@@ -748,6 +830,7 @@ def deliver_native(
         destination: Where to write the files.
         options: The options of the user, for the report.
         request: How to plan.
+        place: As for native_model.
         strict: Whether to write nothing if any finding is an error.
         progress: Called with each step.
 
@@ -757,7 +840,7 @@ def deliver_native(
     report_step = progress or (lambda step: None)
     report_step("planning")
     deadline = Deadline(request.time_limit)
-    model = native_model(source, target, request, deadline)
+    model = native_model(source, target, request, deadline, place)
     uncalibrated = origin.quantization is not None and not origin.quantization.calibrated
     files = native_contents(destination.name, model, target, destination.firmware, uncalibrated=uncalibrated)
     on_search = search_findings(model.planned.plan, deadline, "see --plan-time-limit")
@@ -766,7 +849,7 @@ def deliver_native(
         report(
             source,
             model.analysis,
-            options={**options, "runtime": NATIVE},
+            options={**options, "runtime": NATIVE, "place": place},
             original=replace(origin.original, output=OutputInfo(source.sha256, len(source.blob))),
             quantization=origin.quantization,
             findings=(*origin.findings, *model.findings, *on_search),
@@ -791,6 +874,7 @@ def verify_native(
     inputs: Path | None = None,
     samples: int = DEFAULT_SAMPLES,
     seed: int = 0,
+    place: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Compile a model's generated C with sanitizers, run it, and compare its outputs with TFLM's, bit by bit.
@@ -801,6 +885,7 @@ def verify_native(
         inputs: An .npz or .npy file with further samples, which are run after the random ones.
         samples: The number of random samples.
         seed: The seed of the random samples.
+        place: As for native_model; each part of the arena is then an array of its own.
         progress: Called with each step.
 
     Raises:
@@ -811,7 +896,7 @@ def verify_native(
     """
     report_step = progress or (lambda step: None)
     source = open_tflite(path)
-    model = native_model(source, target)
+    model = native_model(source, target, place=place)
     program = model.planned.program
     least = 0 if program.stream is None else LEAST_WINDOWS
     taken = load_all_samples(source, inputs, max(samples, least), seed)
@@ -822,13 +907,16 @@ def verify_native(
         taken = replace(taken, arrays=(stream.windows,))
     reference = run_original(source, taken, report_step)
     spec = header_spec("model", source, model.planned.plan, target, uncalibrated=False)
-    rows = model.planned.rows
+    rows, placed = model.planned.rows, model.planned.placed
+    if placed is not None and target is not None:
+        spec = replace(spec, places=placed.specs(target, constant_bytes(program)))
     if rows is None:
         files = {**native_files(spec, program, model.planned.memory), "run.c": run_source(spec, program)}
     else:
         fed = [program.graph.inputs.index(tensor) for tensor in rows.fed]
         by_rows = [program.graph.outputs.index(tensor) for tensor in rows.taken]
         files = {**row_files(spec, program, rows.problem, rows.plan), "run.c": run_source(spec, program, fed, by_rows)}
+    files["model.c"] = without_sections(spec) + files["model.c"]
     outputs = [program.graph.tensors[index] for index in program.graph.outputs]
     try:
         native = run_native(
@@ -868,6 +956,7 @@ def verify_native(
         "samples": samples,
         "seed": seed,
         "inputs": inputs.name if inputs is not None else None,
+        "place": place,
     }
     return verify_report(source, target, options, verified)
 

@@ -612,7 +612,8 @@ class PlacedInfo:
     """A part of the model in the memory that was chosen for it.
 
     part is "head", "tail", "model", "model copy" if TFLM reads a copy in RAM, or "code" (of the user's own library);
-    head and tail are separate arenas, and bytes is the size to declare. fits: whether the memory has room for all parts
+    head and tail are separate arenas, and bytes is the size to declare. Native code has an "arena" with a part in each
+    of one or more memories, and "constants". fits: whether the memory has room for all parts
     in it; null if a size is a lower bound.
     """
 
@@ -635,6 +636,36 @@ class PlacementInfo:
     model: str | None
     fits: bool | None
     latency_ms: Band | None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferPlaceInfo:
+    """A buffer of native code at an offset in a memory. tensor: its index in the main graph, -1 for scratch."""
+
+    name: str
+    tensor: int
+    memory: str
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPlacementInfo:
+    """The buffers of native code in several memories.
+
+    waiting_cycles: how long the core waits in an inference for the bytes of buffers; null if the profile does not state
+    the speeds of the memories. optimal: whether it is proven that no placement waits less (proof); with `minimized`,
+    the memory of which buffers take the fewest bytes, no placement that takes as few. minimized_bytes: these bytes, for
+    which minimized_lower_bound holds.
+    """
+
+    waiting_cycles: float | None
+    optimal: bool
+    proof: str
+    minimized: str | None
+    minimized_bytes: int | None
+    minimized_lower_bound: int | None
+    buffers: tuple[BufferPlaceInfo, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -857,6 +888,7 @@ class Report:
     placements: tuple[PlacementInfo, ...] = ()
     shrink: ShrinkInfo | None = None
     front: tuple[FrontPoint, ...] = ()
+    arena_placement: ArenaPlacementInfo | None = None
 
     @property
     def is_native(self) -> bool:

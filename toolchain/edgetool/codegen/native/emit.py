@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgetool.codegen import c_names, quantizers
+from edgetool.codegen.memories import PlacedMemory
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.program import (
@@ -46,8 +47,9 @@ ELEMENT_TYPES = {
 TABLE_BYTES = {"kernels": POINTER_BYTES, "shapes": 8, "patterns": 16, "inputs": 8, "steps": 24}
 PROGRAM_BYTES = 24
 MAX_COLUMN = 110
+ARENA_SHIFT = 28  # EDGETOOL_ARENA_SHIFT
 NULL_TEXT = "the context or the memory"
-_INCLUDE = re.compile(r'#include "(\w+\.h)"')
+_INCLUDE = re.compile(r'#include "(\w+\.[ch])"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +95,18 @@ def constant_input(program: NativeProgram, item: RowInput) -> Constant | None:
     return item.source if isinstance(item.source, Constant) else program.places[item.source].constant
 
 
-def weights_source(name: str, arrays: Arrays) -> str:
-    """Return the text of NAME_weights.c."""
+def weights_source(name: str, arrays: Arrays, section: str | None = None) -> str:
+    """Return the text of NAME_weights.c. section: that of the arrays; None for the compiler's own."""
     parts = [SPDX, f'#include "{name}_weights.h"\n']
+    attribute = ""
+    if section is not None:
+        macro = f"{c_names.model_macro(name)}_CONSTANTS_SECTION"
+        parts.append(f'\n#ifndef {macro}\n#define {macro} __attribute__((section("{section}")))\n#endif\n')
+        attribute = f"{macro} "
     for constant in arrays.constants:
         parts.append(f"\n/* {c_names.comment_text(constant.what)} */\n")
-        parts.append(
-            f"const {constant.c_type} {arrays.name(constant)}[{_count(constant)}] = {{\n{_elements(constant)}}};\n"
-        )
+        array = f"const {constant.c_type} {arrays.name(constant)}[{_count(constant)}]"
+        parts.append(f"{attribute}{array} = {{\n{_elements(constant)}}};\n")
     return "".join(parts)
 
 
@@ -256,11 +262,12 @@ def _filled_tables(name: str, program: NativeProgram, memory: NativeMemory, arra
             geometry = (item.taps, item.stride, item.dilation, item.pad, item.divisor)
             shape = shapes.place(_row(item.row_bytes, item.rows))
             rows.append(_row(offset, shape, patterns.place(_row(data, *geometry))))
-        rows += [_row(_arena_offset(program, memory, state), 0, 0) for state in step.states]
-        offset = _arena_offset(program, memory, step.output) + step.output_offset
+        rows += [_row(_in_table(memory, _arena_offset(program, memory, state)), 0, 0) for state in step.states]
+        offset = _in_table(memory, _arena_offset(program, memory, step.output) + step.output_offset)
+        scratch = _in_table(memory, memory.scratch.get(position, 0))
         shape = shapes.place(_row(0 if step.accumulates else step.row_bytes, step.rows))
         numbers = (
-            offset, memory.scratch.get(position, 0), shape, inputs.place(*rows), len(step.inputs), step.batches,
+            offset, scratch, shape, inputs.place(*rows), len(step.inputs), step.batches,
             step.band, kernels.place(step.kernel), len(step.states),
         )  # fmt: skip
         steps.place(_row(f"&{name}_op_{position}", *numbers))
@@ -291,13 +298,19 @@ def _data_and_offset(program: NativeProgram, memory: NativeMemory, arrays: Array
     constant = constant_input(program, item)
     if constant is None:
         assert isinstance(item.source, int)
-        return "NULL", _arena_offset(program, memory, item.source)
+        return "NULL", _in_table(memory, _arena_offset(program, memory, item.source))
     return arrays.name(constant), 0 if isinstance(item.source, Constant) else program.places[item.source].offset
 
 
 def _arena_offset(program: NativeProgram, memory: NativeMemory, tensor: int) -> int:
     place = program.places[tensor]
     return memory.tensors[place.root] + place.offset
+
+
+def _in_table(memory: NativeMemory, offset: int) -> int:
+    """Return an offset in the arena as the tables state it: with the number of the part in its upper bits."""
+    number, start = memory.place_of(offset)
+    return number << ARENA_SHIFT | start
 
 
 def table_rows(program: NativeProgram) -> int:
@@ -320,17 +333,26 @@ def kernel_files(program: NativeProgram, runtime: str = "edgetool_run") -> dict[
 
 
 def model_source(
-    name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays, *, shared: bool = False
+    name: str,
+    program: NativeProgram,
+    memory: NativeMemory,
+    arrays: Arrays,
+    *,
+    shared: bool = False,
+    parts: Sequence[PlacedMemory] = (),
 ) -> str:
-    """Return the text of NAME.c. shared: whether another file uses its program."""
+    """Return the text of NAME.c.
+
+    shared: whether another file uses its program. parts: the memories of the arena's parts.
+    """
     return fill(
         "native/model/model.c",
         MY_TABLES=program_tables(name, program, memory, arrays, shared=shared),
         MY_ROWWISE=False,
-        MY_NULLTEXT=NULL_TEXT,
+        MY_NULLTEXT="the context" if parts else NULL_TEXT,
         MY_ORDERTEXT="init must be called first",
         MY_INCREMENTAL=False,
-        **source_values(name, program, memory.tensors, memory.arena_bytes, arrays),
+        **source_values(name, program, memory.tensors, memory.arena_bytes, arrays, memory=memory, parts=parts),
     )
 
 
@@ -342,13 +364,36 @@ def source_values(
     arrays: Arrays,
     fed: Collection[int] = (),
     taken: Collection[int] = (),
+    *,
+    memory: NativeMemory | None = None,
+    parts: Sequence[PlacedMemory] = (),
 ) -> dict[str, TemplateValue]:
     """Return what NAME.c has for plans of tensors and of rows.
 
     offsets: those of root tensors in the arena. fed, taken: the positions of inputs that are fed by rows, and of
-    outputs that are taken by rows.
+    outputs that are taken by rows. memory, parts: the arena, if it has parts in these memories.
     """
     graph = program.graph
+
+    def base_and_offset(offset: int) -> tuple[str, int]:
+        if memory is None or not parts:
+            return "context->arena", offset
+        number, start = memory.place_of(offset)
+        return f"context->arena[{number}]", start
+
+    inputs: list[dict[str, TemplateValue]] = []
+    for position, index in enumerate(graph.inputs):
+        if position in fed:
+            continue
+        base, offset = base_and_offset(offsets[program.places[index].root] + program.places[index].offset)
+        inputs.append(
+            {
+                "my_position": position,
+                "my_type": io_type(graph.tensors[index]),
+                "my_base": base,
+                "MY_OFFSET": offset,
+            }
+        )
     outputs: list[dict[str, TemplateValue]] = []
     for position, index in enumerate(graph.outputs):
         if position in taken:
@@ -357,13 +402,14 @@ def source_values(
         constant = place.constant
         c_type = io_type(graph.tensors[index])
         array = "" if constant is None else f"(const {c_type} *)(const void *){arrays.name(constant)}"
-        offset = 0 if constant is not None else offsets[place.root] + place.offset
+        base, offset = base_and_offset(0 if constant is not None else offsets[place.root] + place.offset)
         outputs.append(
             {
                 "my_position": position,
                 "my_type": c_type,
                 "MY_CONSTANT": constant is not None,
                 "my_array": array,
+                "my_base": base,
                 "MY_OFFSET": offset,
             }
         )
@@ -376,7 +422,8 @@ def source_values(
         "MY_STATE": bool(states),
         "MY_STATES": [
             {
-                "MY_STATEOFFSET": offsets[root],
+                "my_base": base_and_offset(offsets[root])[0],
+                "MY_STATEOFFSET": base_and_offset(offsets[root])[1],
                 "MY_STATEVALUE": state_byte(graph.tensors[root]),
                 "MY_STATEBYTES": graph.tensors[root].size_bytes,
                 "MY_INITIAL": root in program.initial,
@@ -386,16 +433,12 @@ def source_values(
         ],
         "MY_STEPS": len(program.steps),
         "MY_ROWS": max(1, table_rows(program)),
-        "MY_INPUTS": [
-            {
-                "my_position": position,
-                "my_type": io_type(graph.tensors[index]),
-                "MY_OFFSET": offsets[program.places[index].root] + program.places[index].offset,
-            }
-            for position, index in enumerate(graph.inputs)
-            if position not in fed
-        ],
+        "MY_INPUTS": inputs,
         "MY_OUTPUTS": outputs,
+        "MY_PLACED": bool(parts),
+        "MY_MEMORIES": [
+            {"MY_WORD": item.word, "my_word": item.word.lower(), "my_section": item.section} for item in parts
+        ],
     }
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from edgetool.codegen import c_names, header, quantizers
 from edgetool.codegen.c_names import comment, comment_text, defines
+from edgetool.codegen.memories import PlacedMemory, linker_script, memories_of, model_section
 from edgetool.codegen.native.code_size import NativeCode, rows_code, tensors_code
 from edgetool.codegen.native.emit import (
+    ARENA_SHIFT,
     arrays_of,
     io_type,
     kernel_files,
@@ -32,6 +34,9 @@ from edgetool.model.types import Tensor
 
 # Sizes and offsets are unsigned integers of 32 bits in the tables.
 MAX_ARENA_BYTES = 2**31 - 1
+MAX_PARTS = 2 ** (32 - ARENA_SHIFT)
+# The part in PlacedSpec; there is one for each memory of the arena.
+ARENA = "arena"
 
 
 def native_files(
@@ -61,26 +66,31 @@ def native_files(
         UnsupportedModelError: The arena is larger than a 32-bit device can address, or there is nothing to time.
     """
     _check_arena(memory.arena_bytes)
+    _check_parts(memory)
     name = c_names.model_identifier(spec.name)
     arrays = arrays_of(name, program)
+    parts = arena_memories(spec)
     texts = {
         f"{name}.h": _header(
             spec,
             program,
             _Arena.of_tensors(memory),
             arrays.total_bytes,
-            tensors_code(program, memory, spec.target.core),
+            () if parts else tensors_code(program, memory, spec.target.core),
         ),
-        f"{name}.c": model_source(name, program, memory, arrays, shared=profile),
+        f"{name}.c": model_source(name, program, memory, arrays, shared=profile, parts=parts),
         f"{name}_weights.h": weights_header(
             name, arrays, shared=[f"edgetool_program {name}_tables"] if profile else ()
         ),
-        f"{name}_weights.c": weights_source(name, arrays),
+        f"{name}_weights.c": weights_source(name, arrays, model_section(spec.places)),
     }
+    if spec.places:
+        texts[f"{name}_memories.ld"] = linker_script(spec.name, spec.tool_version, spec.places)
     if profile:
         texts[f"{name}_profile.c"] = profile_source(spec, program, clock_hz)
     main_text = _main(spec, program) if main else ""
-    return _all_files(spec, texts, kernel_files(program), main_text, cmake=cmake, kernels=kernels, profile=profile)
+    copied = kernel_files(program, "edgetool_run_several" if parts else "edgetool_run")
+    return _all_files(spec, texts, copied, main_text, cmake=cmake, kernels=kernels, profile=profile)
 
 
 def row_files(
@@ -141,6 +151,20 @@ def row_files(
     return _all_files(spec, texts, copied, main_text, cmake=cmake, kernels=kernels, profile=profile)
 
 
+def arena_memories(spec: HeaderSpec) -> tuple[PlacedMemory, ...]:
+    """Return the memories in which the arena has a part, in the order of the parts; none if it is one array."""
+    return tuple(item for item in memories_of(spec.places) if any(part.part == ARENA for part in item.parts))
+
+
+def without_sections(spec: HeaderSpec) -> bytes:
+    """Return macros in front of NAME.c with which the arena's parts are in the compiler's own section.
+
+    There, sanitizers report accesses behind their ends.
+    """
+    macro = c_names.model_macro(spec.name)
+    return "".join(f"#define {macro}_IN_{item.word}_SECTION\n" for item in arena_memories(spec)).encode("ascii")
+
+
 def _check_arena(arena_bytes: int) -> None:
     """Raise UnsupportedModelError if an arena is too large."""
     if arena_bytes > MAX_ARENA_BYTES:
@@ -148,6 +172,22 @@ def _check_arena(arena_bytes: int) -> None:
             f"its arena of {arena_bytes:,} bytes is more than a microcontroller can address",
             fix="check the shapes of the model",
         )
+
+
+def _check_parts(memory: NativeMemory) -> None:
+    """Raise UnsupportedModelError if the tables cannot state the parts of an arena."""
+    if len(memory.parts) > MAX_PARTS:
+        raise UnsupportedModelError(
+            f"its arena is in {len(memory.parts)} memories, and the tables have room for {MAX_PARTS}",
+            fix="allow fewer memories for the arena",
+        )
+    for part in memory.parts:
+        if part.size_bytes > 2**ARENA_SHIFT:
+            raise UnsupportedModelError(
+                f"its arena takes {part.size_bytes:,} bytes of {part.memory}, and the tables have room for "
+                f"{2**ARENA_SHIFT:,}",
+                fix="check the shapes of the model",
+            )
 
 
 def _all_files(
@@ -197,6 +237,8 @@ def run_source(
     return fill(
         "native/model/run.c",
         **c_names.model_names(spec.name),
+        MY_PLACED=bool(spec.places),
+        MY_MEMORIES=[{"my_word": item.word.lower()} for item in arena_memories(spec)],
         MY_INPUTS=inputs,
         MY_OUTPUTS=outputs,
         MY_HANDED=bool(fed or taken),
@@ -278,7 +320,10 @@ def _header(
             for item in handed
         ]
 
+    memories: Sequence[header.Limited]
     memories = header.limited(spec.target, ("arena", "ARENA_BYTES"), ("constants", "CONSTANTS_BYTES"))
+    if spec.places:
+        memories = header.limited_places(spec.places)
     return fill(
         "native/model/model.h",
         **c_names.model_names(spec.name),
@@ -290,9 +335,9 @@ def _header(
         MY_MEMORY=header.target_memory(macro, memories),
         MY_ARENA="\n".join(
             [
-                _arena(macro, arena, constants),
+                _arena(macro, arena, constants) + _parts(spec, macro),
                 _code(codes, spec.target.core),
-                _stack(program, spec.target.core, row_wise=tables is not None),
+                _stack(program, spec.target.core, row_wise=tables is not None, placed=bool(spec.places)),
             ]
         ),
         MY_LIMITS=header.limits(name, macro, memories),
@@ -307,6 +352,16 @@ def _header(
         MY_HOPROWS=0 if stream is None else stream.hop_rows,
         MY_WINDOWHOPS=0 if stream is None else stream.window_hops,
         MY_UNIT=f"uint{8 * arena.alignment}_t",
+        MY_PLACED=bool(spec.places),
+        MY_MEMORIES=[
+            {
+                "MY_WORD": item.word,
+                "my_word": item.word.lower(),
+                "my_region": comment_text(item.name),
+                "my_section": item.section,
+            }
+            for item in arena_memories(spec)
+        ],
         MY_INPUTS=[item for item in inputs if item["my_position"] not in fed],
         MY_OUTPUTS=[item for item in outputs if item["my_position"] not in taken],
         MY_ROWWISE=tables is not None,
@@ -318,7 +373,7 @@ def _header(
         MY_TAKES=items(takes, outputs, graph.outputs),
         MY_START="begin" if feeds or takes else "invoke",
         MY_END="the end of an inference" if feeds or takes else "an invoke",
-        MY_NULLTEXT=null_text(is_handed=bool(feeds or takes)),
+        MY_NULLTEXT="the context" if spec.places else null_text(is_handed=bool(feeds or takes)),
         MY_ORDERCOMMENT=_order_comment(program, is_handed=bool(feeds or takes), is_taken=bool(takes)),
     )
 
@@ -367,6 +422,16 @@ def _arena(macro: str, arena: _Arena, constants: int) -> str:
     )
 
 
+def _parts(spec: HeaderSpec, macro: str) -> str:
+    """Return a macro for what each memory holds, if the arena has parts in several."""
+    if not spec.places:
+        return ""
+    sizes = [
+        (f"{macro}_{item.macro}", sum(part.size_bytes for part in item.parts)) for item in memories_of(spec.places)
+    ]
+    return comment(["What each memory holds, in bytes."]) + defines(*sizes)
+
+
 def _code(codes: Sequence[NativeCode], core: str) -> str:
     """Return a comment on the flash that the code takes, for the compilers that were measured for the core."""
     if not codes:
@@ -378,9 +443,9 @@ def _code(codes: Sequence[NativeCode], core: str) -> str:
     return comment(lines)
 
 
-def _stack(program: NativeProgram, core: str, *, row_wise: bool) -> str:
+def _stack(program: NativeProgram, core: str, *, row_wise: bool, placed: bool) -> str:
     """Return a comment on the stack that invoke needs, for the compilers that were measured for the core."""
-    bounds = stack_bounds(program, core, row_wise=row_wise)
+    bounds = stack_bounds(program, core, row_wise=row_wise, placed=placed)
     if not bounds:
         return comment([f"Stack: not measured for {comment_text(core)}."])
     lines = ["Stack that invoke needs below its caller, at most:"]
@@ -411,6 +476,7 @@ def _main(spec: HeaderSpec, program: NativeProgram, tables: RowTables | None = N
         **c_names.model_names(spec.name),
         my_label=comment_text(spec.name),
         my_version=comment_text(spec.tool_version),
+        MY_PLACED=bool(spec.places),
         MY_HANDED=bool(feeds or takes),
         MY_ROWINPUT=bool(feeds),
         MY_ROWOUTPUT=bool(takes),

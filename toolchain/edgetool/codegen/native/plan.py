@@ -6,23 +6,35 @@ overlap an input that dies at its step, as far as the kernel's order of access a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.program import Step
+from edgetool.memory.bound import lower_bound
 from edgetool.memory.layout.solve import LayoutStrategy, solve
-from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Overlap, aligned
+from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Overlap, SeveralLayout, aligned
 
 # Offsets are multiples of this, which is enough for every kernel; those of 64-bit elements are of twice that.
 ALIGNMENT = 4
 
 
 @dataclass(frozen=True, slots=True)
+class ArenaPart:
+    """The part of an arena that is in a memory: the offset at which it starts, and its size."""
+
+    memory: str
+    start: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class NativeMemory:
     """The offset of each root tensor and of each step's scratch in the arena, and the layout that they are from.
 
-    descending: the steps that must run with a field of their descriptor set, by index, because of their overlap.
+    descending: the steps that must run with a field of their descriptor set, by index, because of their overlap. parts:
+    those of an arena in several memories, by start; no buffer is in two of them. Nothing if the arena is one array.
     """
 
     problem: LayoutProblem
@@ -30,6 +42,12 @@ class NativeMemory:
     tensors: Mapping[int, int]
     scratch: Mapping[int, int]
     fields: Mapping[int, str]
+    parts: tuple[ArenaPart, ...] = ()
+
+    def place_of(self, offset: int) -> tuple[int, int]:
+        """Return the number of the part of the arena that an offset is in, and the offset in that part."""
+        number = max(0, bisect_right(self.parts, offset, key=lambda part: part.start) - 1)
+        return number, offset - (self.parts[number].start if self.parts else 0)
 
     @property
     def alignment(self) -> int:
@@ -174,6 +192,25 @@ def _needs(program: NativeProgram, step: Step, number: int, tensors: Mapping[int
     disjoint = start + size <= other or other + program.graph.tensors[source].size_bytes <= start
     ascending = any(o.input == number and not o.descending and other - start >= o.distance for o in step.overlaps)
     return not disjoint and not ascending
+
+
+def memory_in_parts(
+    program: NativeProgram, problem: LayoutProblem, placed: SeveralLayout, names: Sequence[str]
+) -> NativeMemory:
+    """Return the arena of a choice of memories: the parts in them, one behind the other.
+
+    names: the names of the memories. A memory without buffers has no part.
+    """
+    alignment = max((buffer.alignment for buffer in problem.buffers), default=ALIGNMENT)
+    starts, parts, end = [], [], 0
+    for name, height in zip(names, placed.heights, strict=True):
+        starts.append(aligned(end, alignment))
+        if height:
+            parts.append(ArenaPart(name, starts[-1], height))
+            end = starts[-1] + height
+    offsets = tuple(starts[memory] + offset for memory, offset in zip(placed.memories, placed.offsets, strict=True))
+    layout = Layout(offsets, end, lower_bound(problem), "none")
+    return replace(memory_of(program, problem, layout), parts=tuple(parts))
 
 
 def memory_apart(program: NativeProgram) -> NativeMemory:

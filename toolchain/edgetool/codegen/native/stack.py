@@ -18,7 +18,7 @@ from edgetool.codegen.templates import read_file
 
 POINTER_BYTES = 4  # on every core of the table
 STACK_ALIGNMENT = 16  # of RISC-V; Arm's is 8
-INVOKE, RUN = "invoke", "edgetool_run"
+INVOKE, RUN, RUN_SEVERAL = "invoke", "edgetool_run", "edgetool_run_several"
 INVOKE_ROWS, FIRE = "invoke_rows", "edgetool_fire"
 
 
@@ -42,9 +42,14 @@ def _frames() -> dict[tuple[str, str, str], dict[str, int]]:
     return frames
 
 
-def stack_bounds(program: NativeProgram, core: str | None = None, *, row_wise: bool = False) -> tuple[StackBound, ...]:
-    """Return the bounds of a program on a core, or on every core that was measured. row_wise: with a plan of rows."""
-    caller, runtime = (INVOKE_ROWS, FIRE) if row_wise else (INVOKE, RUN)
+def stack_bounds(
+    program: NativeProgram, core: str | None = None, *, row_wise: bool = False, placed: bool = False
+) -> tuple[StackBound, ...]:
+    """Return the bounds of a program on a core, or on every core that was measured.
+
+    row_wise: with a plan of rows. placed: with an arena in several memories.
+    """
+    caller, runtime = (INVOKE_ROWS, FIRE) if row_wise else (INVOKE, RUN_SEVERAL if placed else RUN)
     rows = max(1, table_rows(program)) * POINTER_BYTES
     bounds = []
     for (compiler, name, level), frames in _frames().items():

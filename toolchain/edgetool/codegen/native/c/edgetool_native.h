@@ -100,6 +100,14 @@ typedef struct {
 void edgetool_run(const edgetool_program *program, uint8_t *arena, const void **rows);
 
 /*
+ * The same on tensors in several memories, each of which has an arena: the upper bits of an offset, from this one on, are
+ * the number of the arena.
+ */
+#define EDGETOOL_ARENA_SHIFT 28U
+
+void edgetool_run_several(const edgetool_program *program, uint8_t *const *arenas, const void **rows);
+
+/*
  * The scale of one output channel. For sums of 32 bits, in one of three forms that give the same results as TFLM's
  * double rounding:
  *

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: 0BSD */
 #include "edgetool_native.h"
 
+/* One arena. edgetool_run_several.c, which includes this file, has several. */
+#ifndef EDGETOOL_RUN
+#define EDGETOOL_RUN edgetool_run
+#define EDGETOOL_ARENA uint8_t *arena
+#define EDGETOOL_BASE(offset) arena
+#define EDGETOOL_OFFSET(offset) (offset)
+#endif
+
 /* Writes the pointers to the rows of an input that output row `y` needs; returns the end of the table. */
 static const void **input_rows(const edgetool_pattern *pattern, const edgetool_shape *shape, const uint8_t *first,
                                uint32_t y, const void **rows)
@@ -16,7 +24,7 @@ static const void **input_rows(const edgetool_pattern *pattern, const edgetool_s
     return rows;
 }
 
-void edgetool_run(const edgetool_program *program, uint8_t *arena, const void **rows)
+void EDGETOOL_RUN(const edgetool_program *program, EDGETOOL_ARENA, const void **rows)
 {
     const edgetool_step *step = program->steps;
     for (uint32_t left = program->count; left != 0; left--) {
@@ -25,10 +33,10 @@ void edgetool_run(const edgetool_program *program, uint8_t *arena, const void **
         const edgetool_shape *const shape = &program->shapes[step->shape];
         edgetool_band band;
         band.rows = rows;
-        band.out = arena + step->offset;
-        band.scratch = arena + step->scratch;
+        band.out = EDGETOOL_BASE(step->offset) + EDGETOOL_OFFSET(step->offset);
+        band.scratch = EDGETOOL_BASE(step->scratch) + EDGETOOL_OFFSET(step->scratch);
         for (uint32_t i = 0; i < step->states_count; i++) {
-            band.states[i] = arena + states[i].offset;
+            band.states[i] = EDGETOOL_BASE(states[i].offset) + EDGETOOL_OFFSET(states[i].offset);
         }
         for (uint32_t batch = 0; batch < step->batches; batch++) {
             for (band.first = 0; band.first < shape->rows; band.first += band.count) {
@@ -39,8 +47,9 @@ void edgetool_run(const edgetool_program *program, uint8_t *arena, const void **
                     for (const edgetool_input *input = inputs; input != states; input++) {
                         const edgetool_pattern *pattern = &program->patterns[input->pattern];
                         const edgetool_shape *source = &program->shapes[input->shape];
-                        const uint8_t *first = pattern->data != NULL ? (const uint8_t *)pattern->data : arena;
-                        first += input->offset + (size_t)batch * source->rows * source->row_bytes;
+                        const uint8_t *first =
+                            pattern->data != NULL ? (const uint8_t *)pattern->data : EDGETOOL_BASE(input->offset);
+                        first += EDGETOOL_OFFSET(input->offset) + (size_t)batch * source->rows * source->row_bytes;
                         next = input_rows(pattern, source, first, band.first + i, next);
                     }
                 }

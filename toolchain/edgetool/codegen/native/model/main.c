@@ -30,9 +30,14 @@ static void take(void *user, uint32_t output, uint32_t row, const void *elements
 #endif
 int main(void)
 {
+#if MY_PLACED
+    my_model_context context;
+    my_model_result result = my_model_init(&context);
+#else
     static my_model_memory memory;
     my_model_context context;
     my_model_result result = my_model_init(&context, &memory, sizeof memory);
+#endif
     if (result != my_model_ok) {
         printf("my_model: %s\n", my_model_result_text(result));
         return 1;

@@ -13,6 +13,24 @@
 
 // MY_TABLES
 
+#if MY_PLACED
+#if MY_MEMORIES
+#ifndef MY_MODEL_IN_MY_WORD_SECTION
+#ifndef __ELF__
+#error "define MY_MODEL_IN_MY_WORD_SECTION as this compiler's attribute for a section"
+#endif
+#define MY_MODEL_IN_MY_WORD_SECTION __attribute__((section("my_section")))
+#endif
+MY_MODEL_IN_MY_WORD_SECTION my_model_in_my_word_array my_model_in_my_word;
+#endif
+
+static uint8_t *const my_model_arenas[] = {
+#if MY_MEMORIES
+    my_model_in_my_word.bytes,
+#endif
+};
+
+#endif
 const char *my_model_result_text(my_model_result result)
 {
     switch (result) {
@@ -20,16 +38,27 @@ const char *my_model_result_text(my_model_result result)
         return "ok";
     case my_model_error_null:
         return "MY_NULLTEXT is a null pointer";
+#if MY_PLACED
+#else
     case my_model_error_alignment:
         return "the memory is not aligned";
     case my_model_error_memory:
         return "the memory is too small";
+#endif
     case my_model_error_order:
         return "MY_ORDERTEXT";
     }
     return "unknown result";
 }
 
+#if MY_PLACED
+my_model_result my_model_init(my_model_context *context)
+{
+    if (context == NULL) {
+        return my_model_error_null;
+    }
+    context->arena = my_model_arenas;
+#else
 my_model_result my_model_init(my_model_context *context, void *memory, size_t bytes)
 {
     if (context == NULL || memory == NULL) {
@@ -47,6 +76,7 @@ my_model_result my_model_init(my_model_context *context, void *memory, size_t by
     (void)bytes;
 #endif
     context->arena = (uint8_t *)memory;
+#endif
 #if MY_ROWWISE
     context->at = MY_FIRINGS;
 #endif
@@ -106,9 +136,9 @@ my_model_result my_model_reset(my_model_context *context)
     }
 #if MY_STATES
 #if MY_INITIAL
-    memcpy(context->arena + MY_STATEOFFSET, my_initial, MY_STATEBYTES);
+    memcpy(my_base + MY_STATEOFFSET, my_initial, MY_STATEBYTES);
 #else
-    memset(context->arena + MY_STATEOFFSET, MY_STATEVALUE, MY_STATEBYTES);
+    memset(my_base + MY_STATEOFFSET, MY_STATEVALUE, MY_STATEBYTES);
 #endif
 #endif
     return my_model_ok;
@@ -306,7 +336,11 @@ my_model_result my_model_invoke(my_model_context *context)
         return my_model_error_order;
     }
 #if MY_STEPS
+#if MY_PLACED
+    edgetool_run_several(&my_model_tables, context->arena, rows);
+#else
     edgetool_run(&my_model_tables, context->arena, rows);
+#endif
 #endif
     return my_model_ok;
 }
@@ -315,7 +349,7 @@ my_model_result my_model_invoke(my_model_context *context)
 
 my_type *my_model_input_my_position(const my_model_context *context)
 {
-    return context == NULL || context->arena == NULL ? NULL : (my_type *)(void *)(context->arena + MY_OFFSET);
+    return context == NULL || context->arena == NULL ? NULL : (my_type *)(void *)(my_base + MY_OFFSET);
 }
 #endif
 #if MY_OUTPUTS
@@ -326,7 +360,7 @@ const my_type *my_model_output_my_position(const my_model_context *context)
     (void)context;
     return my_array;
 #else
-    return context == NULL || context->arena == NULL ? NULL : (const my_type *)(const void *)(context->arena + MY_OFFSET);
+    return context == NULL || context->arena == NULL ? NULL : (const my_type *)(const void *)(my_base + MY_OFFSET);
 #endif
 }
 #endif

@@ -41,35 +41,66 @@ typedef struct {
     uint16_t done[MY_OPERATORCOUNT];
 } my_model_context;
 #else
+#if MY_PLACED
+/* The addresses of the arrays below, and nothing else. All contexts share these arrays, and so their state. */
+typedef struct {
+    uint8_t *const *arena;
+} my_model_context;
+#else
 /* The address of the arena, and nothing else: it may be copied, and be anywhere. */
 typedef struct {
     uint8_t *arena;
 } my_model_context;
 #endif
+#endif
 
+#if MY_PLACED
+/* The part of the arena in each memory, into which my_model_memories.ld puts its section. */
+#if MY_MEMORIES
+/* my_region: section my_section, unless MY_MODEL_IN_MY_WORD_SECTION is defined as another attribute. */
+typedef union {
+    MY_UNIT alignment;
+    uint8_t bytes[MY_MODEL_IN_MY_WORD_BYTES];
+} my_model_in_my_word_array;
+extern my_model_in_my_word_array my_model_in_my_word;
+#endif
+#else
 /* The memory of one context, for those who have no other place for it: static my_model_memory memory; */
 typedef union {
     MY_UNIT alignment;
     uint8_t bytes[MY_MODEL_ARENA_BYTES + (MY_MODEL_ARENA_BYTES == 0)];
 } my_model_memory;
+#endif
 
 /* The result of a call; my_model_result_text returns it as text. */
 typedef enum {
     my_model_ok = 0,
     my_model_error_null, /* MY_NULLTEXT is a null pointer */
+#if MY_PLACED
+#else
     my_model_error_alignment, /* the memory is not aligned to MY_MODEL_ARENA_ALIGNMENT bytes */
     my_model_error_memory, /* the memory is smaller than MY_MODEL_ARENA_BYTES */
+#endif
     my_model_error_order /* MY_ORDERCOMMENT */
 } my_model_result;
 
 const char *my_model_result_text(my_model_result result);
 
+#if MY_PLACED
+#if MY_CLEARS
+/* Uses the arrays above, and clears MY_HISTORY in them. Their memories must work by then. */
+#else
+/* Uses the arrays above. Nothing is read or written before the first MY_START; their memories must work by then. */
+#endif
+my_model_result my_model_init(my_model_context *context);
+#else
 #if MY_CLEARS
 /* Uses `memory` as the arena until the next init, and clears MY_HISTORY in it. */
 #else
 /* Uses `memory` as the arena until the next init. Nothing is read or written before the first MY_START. */
 #endif
 my_model_result my_model_init(my_model_context *context, void *memory, size_t bytes);
+#endif
 
 #if MY_INCREMENTAL
 /*

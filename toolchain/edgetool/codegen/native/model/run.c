@@ -5,10 +5,13 @@
 #include "bare.h"
 #include "my_model.h"
 
+#if MY_PLACED
+#else
 #define MEMORY_BYTES (MY_MODEL_ARENA_BYTES > 0 ? MY_MODEL_ARENA_BYTES : 1)
 
 // Sanitizers report each access behind the last byte.
 __attribute__((aligned(16))) static uint8_t memory[MEMORY_BYTES];
+#endif
 
 #if MY_ROWINPUT
 #if MY_FEDS
@@ -57,8 +60,15 @@ int bare_main(void)
     uint32_t start[2];
     bare_open();
     bare_read(start, sizeof start);
+#if MY_PLACED
+#if MY_MEMORIES
+    memset(&my_model_in_my_word, (int)start[1], sizeof my_model_in_my_word);
+#endif
+    if (my_model_init(&context) != my_model_ok) {
+#else
     memset(memory, (int)start[1], sizeof memory);
     if (my_model_init(&context, memory, MY_MODEL_ARENA_BYTES) != my_model_ok) {
+#endif
         return BARE_INIT;
     }
     for (uint32_t i = 0; i < start[0]; i++) {

@@ -1,0 +1,267 @@
+"""Native code whose arena is in several memories: what is placed where, what it costs, and what the firmware has."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgetool.codegen.native.files import constant_bytes, native_files, run_source, without_sections
+from edgetool.errors import FailedCheckError, TargetError, UsageError
+from edgetool.execute.cores import BARE, MACHINES
+from edgetool.execute.native import run_native
+from edgetool.execute.native_worker import START
+from edgetool.gate.limits import ModelLimits
+from edgetool.gate.messages import usage
+from edgetool.model.types import Model
+from edgetool.model.writer import write_model
+from edgetool.pipeline.check import CheckRequest, check_models
+from edgetool.pipeline.firmware import FirmwareRequest, header_spec
+from edgetool.pipeline.native import NativeModel, emit_native, native_model, plan_native, verify_native
+from edgetool.pipeline.source import open_tflite
+from edgetool.report.json import document
+from edgetool.target.load import load_target
+from edgetool.target.types import MemoryRegion, Target
+from tests.model.builders import branches_model, conv_model, residual_model
+
+BOARD = load_target("nucleo-h743zi2").with_overrides(runtime="native")
+FLASH = tuple(region for region in BOARD.regions if region.kind == "flash")
+STALL = 1.5
+
+
+def board(*sizes: int, stall: float | None = STALL) -> Target:
+    """Return the board with RAM of these sizes: m0, m1 and so on, of which the last is outside the chip."""
+    last = len(sizes) - 1
+    regions = tuple(
+        MemoryRegion(
+            f"m{number}",
+            "external-ram" if number == last else "sram",
+            size,
+            0x2000_0000 + 0x0100_0000 * number,
+            stall_cycles_per_byte=stall if number == last else None,
+        )
+        for number, size in enumerate(sizes)
+    )
+    return replace(BOARD, regions=(*regions, *FLASH), arena_region_name="m0")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return put(tmp_path, residual_model())
+
+
+def put(folder: Path, model: Model) -> Path:
+    file = folder / "net.tflite"
+    file.write_bytes(write_model(model))
+    return file
+
+
+def placed(path: Path, place: str, target: Target) -> NativeModel:
+    return native_model(open_tflite(path), target, place=place)
+
+
+def memories(model: NativeModel) -> dict[str, int]:
+    return {part.memory: part.size_bytes for part in model.planned.memory.parts}
+
+
+def ends_apart(path: Path) -> str:
+    """Return places that put an input and an output into memories of their own."""
+    main = open_tflite(path).model.main
+    names = [main.tensors[indices[0]].name for indices in (main.inputs, main.outputs)]
+    return f"{names[0]}=m1,{names[1]}=m2"
+
+
+def whole_arena(path: Path) -> int:
+    """Return the bytes of the arena if it is in one memory."""
+    (size,) = memories(placed(path, "arena=m0", board(1 << 20, 1 << 20))).values()
+    return size
+
+
+def test_an_arena_that_fits_is_in_the_usual_memory(path: Path) -> None:
+    model = placed(path, "auto", board(1 << 20, 1 << 20))
+    assert list(memories(model)) == ["m0"]
+    assert model.planned.placed is not None
+    assert (model.planned.placed.choice.optimal, model.planned.placed.info.waiting_cycles) == (True, 0.0)
+
+
+def test_what_moves_the_fewest_bytes_is_outside_the_chip(path: Path) -> None:
+    size = whole_arena(path)
+    model = placed(path, "auto", board(size - 4, 1 << 20))
+    assert list(memories(model)) == ["m0", "m1"]
+    info = model.planned.placed
+    assert info is not None
+    assert info.choice.optimal
+    moved = [item.bytes for item in info.info.buffers if item.memory == "m1"]
+    assert info.info.waiting_cycles is not None
+    # Each tensor is written or read at least once.
+    assert info.info.waiting_cycles >= STALL * sum(moved) > 0
+    estimate, inside = model.analysis.estimate, placed(path, "arena=m0", board(1 << 20, 1 << 20)).analysis.estimate
+    assert estimate is not None
+    assert inside is not None
+    waits = sum(item.stall_cycles for item in estimate.operators) - sum(i.stall_cycles for i in inside.operators)
+    assert waits == pytest.approx(info.info.waiting_cycles, abs=len(estimate.operators))
+
+
+def test_waiting_is_unknown_if_the_profile_lacks_a_speed(path: Path) -> None:
+    model = placed(path, "auto", board(whole_arena(path) - 4, 1 << 20, stall=None))
+    assert model.planned.placed is not None
+    assert model.planned.placed.info.waiting_cycles is None
+    assert model.planned.placed.info.optimal
+
+
+def test_a_user_chooses_memories_of_tensors(path: Path) -> None:
+    model = open_tflite(path).model
+    name = model.main.tensors[model.main.inputs[0]].name
+    chosen = placed(path, f"{name}=m1", board(1 << 20, 1 << 20)).planned.placed
+    assert chosen is not None
+    assert [item.memory for item in chosen.info.buffers if item.name == name] == ["m1"]
+    assert {item.memory for item in chosen.info.buffers if item.name != name} == {"m0"}
+
+
+def test_the_fewest_bytes_of_a_memory(path: Path) -> None:
+    size = whole_arena(path)
+    model = placed(path, "minimize=m1", board(size - 4, 1 << 20))
+    assert model.planned.placed is not None
+    info = model.planned.placed.info
+    assert (info.minimized, info.minimized_bytes) == ("m1", info.minimized_lower_bound)
+    assert (
+        memories(model)["m1"] == info.minimized_bytes <= memories(placed(path, "auto", board(size - 4, 1 << 20)))["m1"]
+    )
+    assert list(memories(placed(path, "minimize=m0", board(size, 1 << 20)))) == ["m1"]
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "said"),
+    [
+        ("m0", UsageError, "'m0' is not a placement"),
+        ("arena=m0,arena=m1", UsageError, "arena is placed twice"),
+        ("arena=m3", TargetError, "there is no region 'm3'"),
+        ("arena=flash", TargetError, "arena cannot be in flash, which is flash"),
+        ("constants=m0", TargetError, "constants cannot be in m0, which is sram"),
+        ("minimize=m0+m1", UsageError, "minimize names several memories"),
+        ("arena=m0,minimize=m1", UsageError, "m1 does not hold the arena"),
+        ("arena=m0,x=m1", UsageError, "x cannot be in m1, where the arena is not"),
+        ("inptu=m1", UsageError, "no buffer of the arena is the tensor 'inptu'"),
+    ],
+)
+def test_impossible_places_are_refused(path: Path, place: str, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=re.escape(said)):
+        placed(path, place, board(1 << 20, 1 << 20))
+
+
+def test_places_do_not_apply_to_rows_or_without_a_target(path: Path) -> None:
+    with pytest.raises(UsageError, match="--row-input plans rows"):
+        placed(path, "auto", board(1 << 20, 1 << 20).with_overrides(row_input=True))
+    with pytest.raises(UsageError, match="names memories of a target"):
+        native_model(open_tflite(path), None, place="auto")
+
+
+def test_what_does_not_fit_names_the_memories_and_the_bytes(path: Path) -> None:
+    with pytest.raises(
+        FailedCheckError, match=r"no placement of the buffers fits in m0 with 16 bytes, m1 with 16 bytes"
+    ):
+        placed(path, "auto", board(16, 16))
+
+
+def test_reports_judge_each_memory(path: Path) -> None:
+    target = board(whole_arena(path) - 4, 1 << 20)
+    report = plan_native(path, target, place="auto")
+    parts = [(item.part, item.memory, item.fits) for item in report.places]
+    assert parts == [("arena", "m0", True), ("arena", "m1", True), ("constants", "flash", True)]
+    assert document(report)["arena_placement"]["optimal"] is True
+    checked = check_models([path], [target], CheckRequest(place="auto", limits=ModelLimits(reserve_bytes=8)))
+    (judged,) = checked.reports
+    assert judged.check is not None
+    values = {item.message.split()[0]: item.passed for item in judged.check.judgements if item.rule == "memory"}
+    assert values == {"arena": True, "constants": True}
+    assert usage(judged).arena is not None
+
+
+def test_the_header_states_the_bytes_of_each_memory_and_checks_them(path: Path, tmp_path: Path) -> None:
+    target = board(whole_arena(path) - 4, 1 << 20)
+    emitted = emit_native(path, target, output=tmp_path / "out", place="auto")
+    texts = {file.name: file.read_text() for file in emitted.files}
+    sizes = {item.memory: item.bytes for item in emitted.report.places if item.part == "arena"}
+    for memory, size in sizes.items():
+        assert f"#define NET_IN_{memory.upper()}_BYTES {size}" in re.sub(" +", " ", texts["net.h"])
+        assert f'section(".bss.edgetool_{memory}")' in texts["net.c"]
+        assert f"EDGETOOL_{memory.upper()}" in texts["net_memories.ld"]
+    compiled = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "net.c", "main.c"]
+    subprocess.run(compiled, cwd=tmp_path / "out", check=True)
+    limit = f"-DNET_M0_LIMIT_BYTES={sizes['m0'] - 1}"
+    refused = subprocess.run([*compiled, limit], cwd=tmp_path / "out", capture_output=True, text=True, check=False)
+    assert f"NET_M0_LIMIT_BYTES is {sizes['m0'] - 1}" in refused.stderr.replace('" "', "")
+    subprocess.run(["g++", "-std=c++11", "-x", "c++", "-fsyntax-only", "net.c"], cwd=tmp_path / "out", check=True)
+    with pytest.raises(UsageError, match="--profile times code with one arena"):
+        emit_native(path, target, output=tmp_path / "other", place="auto", request=FirmwareRequest(profile=True))
+
+
+def test_constants_can_be_in_another_flash(path: Path, tmp_path: Path) -> None:
+    other = MemoryRegion("qspi", "external-flash", 1 << 24, 0x9000_0000)
+    target = board(1 << 20, 1 << 20)
+    target = replace(target, regions=(*target.regions, other))
+    emitted = emit_native(path, target, output=tmp_path / "out", place="constants=qspi")
+    texts = {file.name: file.read_text() for file in emitted.files}
+    assert 'section(".rodata.edgetool_qspi")' in texts["net_weights.c"]
+    assert "EDGETOOL_QSPI" in texts["net_memories.ld"]
+    assert emitted.report.places[-1].memory == "qspi"
+
+
+@pytest.mark.parametrize("build", [residual_model, branches_model, conv_model])
+def test_outputs_are_those_of_tflm(build: object, tmp_path: Path) -> None:
+    assert callable(build)
+    path = put(tmp_path, build())
+    # Each part of the arena is an array of its own.
+    target, place = board(1 << 20, 1 << 20, 1 << 20), ends_apart(path)
+    assert list(memories(placed(path, place, target))) == ["m0", "m1", "m2"]
+    report = verify_native(path, target, place=place, samples=3)
+    assert report.verify is not None
+    failed = [check for check in report.verify.checks if check.passed is False]
+    assert failed == []
+    assert next(check for check in report.verify.checks if check.check == "outputs-equal").passed
+
+
+def test_a_linked_program_has_each_part_in_its_memory_and_runs(tmp_path: Path) -> None:
+    machine = MACHINES["cortex-m7"]
+    if machine.missing_tools:
+        pytest.skip(f"{' and '.join(machine.missing_tools)} not installed")
+    path = put(tmp_path, branches_model())
+    source, target = open_tflite(path), board(1 << 20, 1 << 20, 1 << 20)
+    model = native_model(source, target, place=ends_apart(path))
+    program, memory, arena = model.planned.program, model.planned.memory, model.planned.placed
+    assert arena is not None
+    places = arena.specs(target, constant_bytes(program))
+    spec = replace(header_spec("net", source, model.planned.plan, target, uncalibrated=False), places=places)
+    files = native_files(spec, program, memory) | {"run.c": run_source(spec, program)}
+    graph = program.graph
+    inputs = [np.full((1, *graph.tensors[index].shape), 37, np.int8) for index in graph.inputs]
+    here = {**files, "net.c": without_sections(spec) + files["net.c"]}
+    expected = run_native(here, inputs, [graph.tensors[index] for index in graph.outputs]).outputs
+
+    addresses = {part.memory: 0x2020_0000 + 0x8_0000 * number for number, part in enumerate(memory.parts)}
+    assert len(addresses) == 3
+    memories = [f"MEMORY {{ {name} : ORIGIN = {start:#x}, LENGTH = 512K }}" for name, start in addresses.items()]
+    memories += [f'REGION_ALIAS("EDGETOOL_{name.upper()}", {name})' for name in addresses]
+    # The machine's RAM without the memories of the arena.
+    script = machine.script.replace("0x400000", "0x200000").replace("INCLUDE", "\n".join([*memories, "INCLUDE"]))
+    sections = (BARE / "sections.ld").read_text().replace("SECTIONS\n{", "SECTIONS\n{\nINCLUDE net_memories.ld")
+    samples = START.pack(1, 0xA5) + b"".join(array.tobytes() for array in inputs)
+    files |= {"machine.ld": script.encode(), "sections.ld": sections.encode(), "samples": samples}
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    sources = [*map(str, machine.start), *(name for name in files if name.endswith(".c"))]
+    link = machine.link(Path("machine.ld"), sources, Path("program.elf"), "-std=c99", "-O2", "-L.")
+    done = subprocess.run(link, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:3000]
+    subprocess.run(machine.emulate(Path("program.elf")), cwd=folder, check=True, timeout=120)
+    assert (folder / "results").read_bytes() == b"".join(array.tobytes() for array in expected)
+    nm = [machine.compiler.replace("gcc", "nm"), "program.elf"]
+    shown = subprocess.run(nm, cwd=folder, capture_output=True, text=True, check=True).stdout
+    symbols = {line.split()[2]: int(line.split()[0], 16) for line in shown.splitlines() if len(line.split()) == 3}
+    assert {name: symbols[f"net_in_{name}"] for name in addresses} == addresses

@@ -1,0 +1,262 @@
+"""The arena of native code in several memories of a board: which memory holds each buffer, and what that costs.
+
+A buffer costs the cycles that the core waits for the bytes which an inference moves: a tensor is written once and read
+once by each step that needs it; scratch is written and read once in each call of its kernel. memory/several.py places
+all buffers as one problem. External memories whose speed the profile does not state come last, and of equally fast
+memories, the board's usual one first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from edgetool.codegen.native.files import ARENA
+from edgetool.codegen.native.lower import NativeProgram
+from edgetool.codegen.native.plan import NativeMemory, memory_in_parts, native_problem, place_buffers
+from edgetool.codegen.native.program import Step
+from edgetool.codegen.spec import PlacedSpec
+from edgetool.errors import FailedCheckError, UsageError, did_you_mean
+from edgetool.finding import Finding
+from edgetool.memory.bound import live_bytes
+from edgetool.memory.checker import require_valid, require_valid_choice, require_valid_lowest
+from edgetool.memory.problem import (
+    Buffer,
+    Effort,
+    LayoutProblem,
+    LowestLayout,
+    Memory,
+    SeveralLayout,
+    SeveralProblem,
+)
+from edgetool.memory.several import NoChoice, solve_lowest, solve_several
+from edgetool.pipeline.analysis import Analysis
+from edgetool.report.document import ArenaPlacementInfo, BufferPlaceInfo, PlacedInfo
+from edgetool.target.load import with_memories
+from edgetool.target.native_places import CONSTANTS, NativePlaces
+from edgetool.target.places import OPTION
+from edgetool.target.types import MemoryRegion, Target
+
+# Costs are in these parts of a cycle per byte; one of them is the price of a memory that is one place further behind.
+STEPS_PER_CYCLE = 1_000_000
+UNKNOWN_COST = 1_000 * STEPS_PER_CYCLE  # per byte of an external memory whose speed is unknown
+# The findings on a single arena in the board's usual memory.
+REPLACED_RULES = frozenset({"arena-too-large", "model-too-large", "code-too-large"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedArena:
+    """A program's buffers in several memories.
+
+    Attributes:
+        memory: The arena, with its parts.
+        places: The memories that were possible.
+        choice: The memory of each buffer by its number in places.arena.
+        lowest: The same, if the bytes in one memory were minimized.
+        waiting_cycles: How long the core waits for memory at each operator, by index.
+        is_known: Whether the speeds of all memories in use are known.
+    """
+
+    memory: NativeMemory
+    places: NativePlaces
+    choice: SeveralLayout
+    lowest: LowestLayout | None
+    waiting_cycles: dict[int, float]
+    is_known: bool
+
+    @property
+    def regions(self) -> tuple[MemoryRegion, ...]:
+        """The memories in use, in the order of the arena's parts."""
+        by_name = {region.name: region for region in self.places.arena}
+        return tuple(by_name[part.memory] for part in self.memory.parts)
+
+    def on(self, target: Target) -> Target:
+        """Return the target with its constants there, and its arena in the slowest kind of the memories in use."""
+        slowest = max(self.regions, key=lambda region: region.kind == "external-ram", default=None)
+        constants = self.places.constants
+        return with_memories(
+            target,
+            arena=None if slowest is None else slowest.name,
+            model=None if constants is None else constants.name,
+        )
+
+    def parts(self, constant_bytes: int) -> tuple[PlacedInfo, ...]:
+        """Return what each memory holds."""
+        sizes = [(ARENA, region, part.size_bytes) for region, part in zip(self.regions, self.memory.parts, strict=True)]
+        if self.places.constants is not None:
+            sizes.append((CONSTANTS, self.places.constants, constant_bytes))
+        return tuple(
+            PlacedInfo(part, region.name, size, region.size_bytes, size <= region.size_bytes)
+            for part, region, size in sizes
+        )
+
+    def specs(self, target: Target, constant_bytes: int) -> tuple[PlacedSpec, ...]:
+        """Return the same for the firmware."""
+        regions = {region.name: region for region in target.regions}
+        code = target.code_region
+        return tuple(
+            PlacedSpec(
+                item.part,
+                item.memory,
+                item.memory_bytes,
+                item.bytes,
+                regions[item.memory].base_address,
+                item.part == CONSTANTS and code is not None and code.name == item.memory,
+            )
+            for item in self.parts(constant_bytes)
+        )
+
+    def judged(self, analysis: Analysis, constant_bytes: int) -> Analysis:
+        """Return an analysis with the fit and the findings for these memories."""
+        fit = analysis.fit
+        if fit is None or not self.regions:
+            return analysis
+        parts = self.parts(constant_bytes)
+        first, last = parts[0], parts[-1]
+        judged = replace(
+            fit,
+            region=first.memory,
+            sram_bytes=first.memory_bytes,
+            flash_bytes=last.memory_bytes if last.part == CONSTANTS else None,
+            arena_fits=True,
+            model_fits=last.fits if last.part == CONSTANTS else None,
+        )
+        findings = [finding for finding in analysis.findings if finding.rule not in REPLACED_RULES]
+        if not last.fits:
+            missing = last.bytes - last.memory_bytes
+            text = f"{last.memory} has {last.memory_bytes:,} bytes, {missing:,} fewer than the constants take"
+            findings.append(
+                Finding("memory-too-small", text, where=None if analysis.target is None else analysis.target.name)
+            )
+        return replace(analysis, fit=judged, findings=tuple(findings))
+
+    @property
+    def info(self) -> ArenaPlacementInfo:
+        """The placement for reports."""
+        choice, offsets = self.choice, self.memory.layout.offsets
+        buffers = self.memory.problem.buffers
+        places = (self.memory.place_of(offset) for offset in offsets)
+        regions = [region.name for region in self.places.arena]
+        return ArenaPlacementInfo(
+            waiting_cycles=sum(self.waiting_cycles.values()) if self.is_known else None,
+            optimal=choice.optimal,
+            proof=choice.proof,
+            minimized=None if self.lowest is None else regions[self.lowest.memory],
+            minimized_bytes=None if self.lowest is None else self.lowest.height,
+            minimized_lower_bound=None if self.lowest is None else self.lowest.lower_bound_bytes,
+            buffers=tuple(
+                BufferPlaceInfo(buffer.name, buffer.tensor, regions[memory], start, buffer.size_bytes)
+                for buffer, memory, (_, start) in zip(buffers, choice.memories, places, strict=True)
+            ),
+        )
+
+
+def place_arena(program: NativeProgram, places: NativePlaces, effort: Effort) -> PlacedArena | NoChoice:
+    """Return the placement of a program's buffers with the least waiting, or with the fewest bytes of one memory.
+
+    Raises:
+        UsageError: A tensor that is placed does not exist, or has no memory of its own.
+    """
+    problem = native_problem(program)
+    traffic = _traffic(program, problem)
+    costs = [
+        tuple(
+            bytes_moved * _cost(region, rank) if region in allowed else None for rank, region in enumerate(places.arena)
+        )
+        for bytes_moved, allowed in zip(traffic, _allowed(problem.buffers, places), strict=True)
+    ]
+    memories = tuple(Memory(region.name, region.size_bytes) for region in places.arena)
+    several = SeveralProblem(problem, memories, tuple(costs))
+    lowest: LowestLayout | None = None
+    if places.minimized is None:
+        found = solve_several(several, effort)
+        if isinstance(found, NoChoice):
+            return found
+        choice = require_valid_choice(several, found)
+    else:
+        least = solve_lowest(several, places.arena.index(places.minimized), effort)
+        if isinstance(least, NoChoice):
+            return least
+        lowest = require_valid_lowest(several, least)
+        choice = lowest.layout
+    memory = memory_in_parts(program, problem, choice, [region.name for region in places.arena])
+    require_valid(memory.problem, memory.layout)
+    used = {places.arena[number] for number in choice.memories}
+    waiting: dict[int, float] = {}
+    for position, index, bytes_moved in _moves(program, problem):
+        region = places.arena[choice.memories[index]]
+        operator = program.steps[position].operator
+        waiting[operator] = waiting.get(operator, 0.0) + bytes_moved * (_stall(region) or 0.0)
+    return PlacedArena(memory, places, choice, lowest, waiting, all(_stall(region) is not None for region in used))
+
+
+def no_room(
+    program: NativeProgram, places: NativePlaces, name: str, target: Target, *, proven: bool
+) -> FailedCheckError:
+    """Return the error for buffers that fit no memories."""
+    problem = native_problem(program)
+    most = max((size for _, size in live_bytes(problem)), default=0)
+    single = place_buffers(program, Effort(node_limit=1_000)).arena_bytes
+    sizes = ", ".join(f"{region.name} with {region.size_bytes:,} bytes" for region in places.arena)
+    found = "no placement of the buffers fits" if proven else "no placement was found that fits"
+    return FailedCheckError(
+        f"{found} in {sizes}: one arena takes {single:,} bytes, and {most:,} are live at once",
+        where=f"{name} on {target.name}, {OPTION}",
+        fix="allow more memories for the arena, or choose a board with more",
+    )
+
+
+def _allowed(buffers: Sequence[Buffer], places: NativePlaces) -> list[tuple[MemoryRegion, ...]]:
+    names = [buffer.name for buffer in buffers if buffer.tensor >= 0]
+    for name in places.tensors:
+        if name not in names:
+            raise UsageError(
+                f"no buffer of the arena is the tensor {name[:80]!r}",
+                where=OPTION,
+                fix=did_you_mean(name, names)
+                or f"use {ARENA}, {CONSTANTS}, or the name of a tensor that is not a view or a constant",
+            )
+    return [places.tensors.get(buffer.name, places.arena) if buffer.tensor >= 0 else places.arena for buffer in buffers]
+
+
+def _stall(region: MemoryRegion) -> float | None:
+    """Return the cycles that the core waits for each byte; None if they are unknown. RAM on the chip has none."""
+    if region.kind != "external-ram":
+        return 0.0
+    if region.stall_cycles_per_byte is not None:
+        return region.stall_cycles_per_byte
+    if region.wait_states is None or region.access_bytes is None:
+        return None
+    return region.wait_states / region.access_bytes
+
+
+def _cost(region: MemoryRegion, rank: int) -> int:
+    stall = _stall(region)
+    return (UNKNOWN_COST if stall is None else round(stall * STEPS_PER_CYCLE)) + rank
+
+
+def _traffic(program: NativeProgram, problem: LayoutProblem) -> list[int]:
+    """Return the bytes of each buffer that an inference reads and writes."""
+    traffic = [0] * len(problem.buffers)
+    for _, index, bytes_moved in _moves(program, problem):
+        traffic[index] += bytes_moved
+    return traffic
+
+
+def _moves(program: NativeProgram, problem: LayoutProblem) -> Iterator[tuple[int, int, int]]:
+    """Yield what each step reads or writes: the step, the buffer, and the bytes."""
+    tensors = {buffer.tensor: index for index, buffer in enumerate(problem.buffers) if buffer.tensor >= 0}
+    scratch = {buffer.operator: index for index, buffer in enumerate(problem.buffers) if buffer.tensor < 0}
+    for position, step in enumerate(program.steps):
+        yield position, tensors[program.places[step.output].root], step.output_bytes
+        for tensor in (*(item.source for item in step.inputs if isinstance(item.source, int)), *step.states):
+            place = program.places[tensor]
+            if place.constant is None:
+                yield position, tensors[place.root], program.graph.tensors[tensor].size_bytes
+        if step.scratch_bytes:
+            yield position, scratch[position], 2 * step.scratch_bytes * _calls(step)
+
+
+def _calls(step: Step) -> int:
+    """Return how many times a step calls its kernel."""
+    return -(-step.rows // step.band) * step.batches
