@@ -2,18 +2,16 @@
 
 Kernels are compiled once and kept in build/native, by the hash of their text and flags. The models of a group are one
 translation unit. Each model runs on all its samples twice, in a block of exactly its arena's size with different
-contents. TFLM runs all models of a call in one child process.
-
-    python -m tests.codegen.native.host FOLDER FIRST COUNT    # the child: N.tflite and N.in -> N.ref
+contents. TFLM runs all models of a call in one child process, which is forked from a server that has imported it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +58,9 @@ GROUP = 40
 SECONDS = 900
 # Groups that are compiled at once need the same kernels: each is compiled by one of them.
 COMPILING = Lock()
+# Forks the processes in which TFLM runs, and has imported what they need.
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload([__name__, "tflite_micro"])
 Array = np.ndarray[Any, np.dtype[Any]]
 # The generated code as it is; or with bands of random sizes from scattered rows; or with a look at each row of a plan.
 Driver = Literal["run", "bands", "rows"]
@@ -337,19 +338,18 @@ def run_references(trials: Sequence[Trial], folder: Path) -> list[bytes | str]:
     first, count = 0, len(numbers)
     crashed: dict[int, str] = {}
     while first < count:
-        done = subprocess.run(
-            [sys.executable, "-m", __spec__.name if __spec__ else __name__, str(folder), str(first), str(count)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            check=False,
-            timeout=SECONDS * 4,
-        )
+        child = SERVER.Process(target=_serve, args=(folder, first, count))
+        child.start()
+        child.join(SECONDS * 4)
+        if child.exitcode is None:
+            child.kill()
+            raise TimeoutError(f"TFLM runs the models from {first} on for more than {SECONDS * 4} s")
         finished = max((int(path.stem) for path in folder.glob("*.ref")), default=-1)
-        if done.returncode == 0:
+        if child.exitcode == 0:
             break
         first = finished + 1
-        crashed[first] = f"exit status {done.returncode}: {done.stderr.decode(errors='replace')[-300:]}"
+        printed = (folder / "stderr").read_text(errors="replace")
+        crashed[first] = f"exit status {child.exitcode}: {printed[-300:]}"
         (folder / f"{first}.ref").write_bytes(b"!")
         first += 1
     return [_read_reference(folder / f"{numbers[key]}.ref", crashed.get(numbers[key])) for key in keys]
@@ -363,7 +363,9 @@ def _read_reference(path: Path, crash: str | None) -> bytes | str:
 
 
 def _serve(folder: Path, first: int, count: int) -> None:
-    """Write a file for each model: "=" and its outputs, or "!" and TFLM's error."""
+    """Write a file for each model: "=" and its outputs, or "!" and TFLM's error. What TFLM prints goes to a file."""
+    with (folder / "stderr").open("wb") as printed:
+        os.dup2(printed.fileno(), 2)
     for number in range(first, count):
         try:
             result = b"=" + _invoke_all(folder / f"{number}.tflite", folder / f"{number}.samples")
@@ -740,7 +742,3 @@ def _bands_input(program: NativeProgram, item: RowInput) -> str:
 
 def _alignment(tensor: Tensor) -> int:
     return 1 if tensor.dtype in (DType.BOOL, DType.INT8, DType.UINT8) or tensor.dtype not in C_TYPES else 4
-
-
-if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
