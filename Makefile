@@ -28,7 +28,7 @@ lint: $(VENV)/.test-installed
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.test-installed
-	$(BIN)/mypy
+	$(BIN)/mypy -n 2
 
 unit: $(VENV)/.test-installed
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
