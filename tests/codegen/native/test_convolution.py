@@ -29,6 +29,17 @@ from tests.codegen.native.test_overlaps import Pair, place_pair
 from tests.memory.account_net import Net
 
 TILED, LEAN = "edgetool_conv2d_tiled_s8", "edgetool_conv2d_lean_s8"
+DSP = ("-DEDGETOOL_DSP=1",)
+# The driver of bands runs all that a kernel can do; the quick tests use the instructions that most cores have.
+over_builds = pytest.mark.parametrize(
+    ("driver", "flags"),
+    [
+        ("bands", DSP),
+        pytest.param("bands", (), marks=pytest.mark.slow),
+        pytest.param("run", (), marks=pytest.mark.slow),
+    ],
+)
+over_flags = pytest.mark.parametrize("flags", [DSP, pytest.param((), marks=pytest.mark.slow)])
 
 
 def _network(dtype: DType) -> Model:
@@ -140,16 +151,7 @@ def depthwises() -> list[Model]:
     return [*square, *others, _depthwise(9, dilation=2), _depthwise(9, (3, 5), (2, 1), dilation=2, padding="VALID")]
 
 
-@pytest.mark.parametrize(
-    ("driver", "flags"),
-    [
-        ("bands", ("-DEDGETOOL_DSP=1",)),
-        *(
-            pytest.param(driver, flags, marks=pytest.mark.slow)
-            for driver, flags in (("run", ()), ("bands", ()), ("run", ("-DEDGETOOL_DSP=1",)))
-        ),
-    ],
-)
+@over_builds
 def test_depthwise_convolutions_with_planes_compute_what_tflm_computes(
     flags: tuple[str, ...], driver: Literal["run", "bands"]
 ) -> None:
@@ -184,8 +186,7 @@ def narrow_depthwises() -> list[Model]:
     ]
 
 
-@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
-@pytest.mark.parametrize("driver", ["run", "bands"])
+@over_builds
 def test_depthwise_convolutions_of_any_range_compute_what_tflm_computes(
     flags: tuple[str, ...], driver: Literal["run", "bands"]
 ) -> None:
@@ -219,8 +220,7 @@ def test_few_channels_and_many_taps_outside_have_a_kernel_of_their_own(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dsp", [False, True])
-@pytest.mark.parametrize("driver", ["run", "bands"])
+@pytest.mark.parametrize(("driver", "dsp"), [("bands", True), ("run", False)])
 def test_taps_inside_the_input_are_all_that_few_channels_need(driver: Literal["run", "bands"], dsp: bool) -> None:
     sizes = product(
         (1, 2, 5), (1, 4), ((3, 3), (1, 2), (5, 4)), ((1, 1), (2, 3)), ((1, 3), (2, 1), (5, 1), (3, 4)), (1, 2)
@@ -247,7 +247,7 @@ def test_depthwise_convolutions_have_planes_where_they_have_fewer_instructions()
     assert kernel(9, (1, 3)) == kernel(1, (5, 1)) == "s8"
 
 
-@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.parametrize("flags", [(), DSP])
 def test_windows_of_3_x_3_need_no_scratch_and_may_be_in_place(flags: tuple[str, ...]) -> None:
     models = [
         _depthwise(width, strides=(stride, stride), channels=channels, padding=padding)
@@ -262,7 +262,7 @@ def test_windows_of_3_x_3_need_no_scratch_and_may_be_in_place(flags: tuple[str, 
     assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
 
 
-@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@over_flags
 def test_two_pixels_in_few_channels_are_computed_in_place(flags: tuple[str, ...]) -> None:
     models = []
     for width, depth, channels, stride in product((4, 7), (6, 8), (1, 2, 3, 5, 7), (1, 2)):
@@ -381,9 +381,8 @@ def test_kernels_for_all_shapes_compute_what_tflm_computes(driver: Literal["run"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
+@over_builds
 @pytest.mark.parametrize("lean", [False, True])
-@pytest.mark.parametrize("driver", ["run", "bands"])
 def test_convolutions_of_every_form_compute_what_tflm_computes(
     flags: tuple[str, ...], lean: bool, driver: Literal["run", "bands"]
 ) -> None:
@@ -410,7 +409,7 @@ def convolutions_of_many_products() -> list[Model]:
     ]
 
 
-@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("-DEDGETOOL_DSP=1",)])
+@over_flags
 def test_rows_of_many_products_have_two_pixels_at_once(flags: tuple[str, ...]) -> None:
     models = convolutions_of_many_products()
     trials = [prepare(model, samples=1, row_wise=True) for model in models]
@@ -426,7 +425,7 @@ def test_rows_of_many_products_have_two_pixels_at_once(flags: tuple[str, ...]) -
     assert compare_all([*trials, *apart], Build(driver="bands", flags=flags)) == [None] * (len(trials) + len(apart))
 
 
-@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("-DEDGETOOL_DSP=1",)])
+@over_flags
 def test_calls_without_scratch_compute_one_pixel_at_once(flags: tuple[str, ...]) -> None:
     trials = []
     for model in convolutions_of_many_products():
@@ -444,8 +443,7 @@ def test_calls_without_scratch_compute_one_pixel_at_once(flags: tuple[str, ...])
     assert compare_all(trials, Build(driver="rows", flags=flags)) == [None] * len(trials)
 
 
-@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
-@pytest.mark.parametrize("driver", ["run", "bands"])
+@over_builds
 def test_grouped_convolutions_compute_what_tflm_computes(
     flags: tuple[str, ...], driver: Literal["run", "bands"]
 ) -> None:
@@ -461,13 +459,13 @@ def test_grouped_convolutions_compute_what_tflm_computes(
     assert compare_all(trials, Build(driver=driver, flags=flags)) == [None] * len(trials)
 
 
-@pytest.mark.parametrize(("flags", "dsp"), [((), False), (("-DEDGETOOL_DSP=1",), True)])
-def test_groups_of_one_input_have_the_kernels_of_depthwise_convolutions(flags: tuple[str, ...], dsp: bool) -> None:
+@over_flags
+def test_groups_of_one_input_have_the_kernels_of_depthwise_convolutions(flags: tuple[str, ...]) -> None:
     models = [
         _convolution(size, (3, 3 * multiplier), scale, fused, 3)
         for size, multiplier, (scale, fused) in product(SIZES[1:4], (1, 2, 3, 4, 8), (FORMS[1], FORMS[3]))
     ]
-    trials = [prepare(model, samples=1, dsp=dsp) for model in models]
+    trials = [prepare(model, samples=1, dsp=bool(flags)) for model in models]
     assert all("depthwise" in step.kernel for trial in trials for step in trial.program.steps)
     assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
     # Outputs of an input that are not in fours are slow.
@@ -476,13 +474,13 @@ def test_groups_of_one_input_have_the_kernels_of_depthwise_convolutions(flags: t
         assert step.kernel == TILED
 
 
-@pytest.mark.parametrize(("flags", "dsp"), [((), False), (("-DEDGETOOL_DSP=1",), True)])
-def test_a_single_channel_of_pointwise_convolutions_is_that_of_tflm(flags: tuple[str, ...], dsp: bool) -> None:
+@over_flags
+def test_a_single_channel_of_pointwise_convolutions_is_that_of_tflm(flags: tuple[str, ...]) -> None:
     models = [
         _convolution((3, 7, 1, 1, stride, 1), (depth, 1), scale, fused)
         for depth, stride, (scale, fused) in product((3, 4, 6, 11), (1, 2), FORMS)
     ]
-    trials = [prepare(model, samples=1, dsp=dsp, lean=True) for model in models]
+    trials = [prepare(model, samples=1, dsp=bool(flags), lean=True) for model in models]
     assert {step.kernel for trial in trials for step in trial.program.steps} == {LEAN}
     assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
 
@@ -574,15 +572,15 @@ def test_convolutions_have_no_taps_that_are_never_inside_the_input(vector: bool)
     assert (step.inputs[0].taps, step.inputs[0].pad) == (3, 1)
 
 
-@pytest.mark.parametrize(("flags", "dsp"), [((), False), (("-DEDGETOOL_DSP=1",), True)])
-def test_single_outputs_of_many_inputs_have_the_kernel_for_all_shapes(flags: tuple[str, ...], dsp: bool) -> None:
+@over_flags
+def test_single_outputs_of_many_inputs_have_the_kernel_for_all_shapes(flags: tuple[str, ...]) -> None:
     models = [
         _convolution(size, channels, scale, "NONE")
         for size, channels, scale in product(
             ((9, 7, 3, 3, 2, 1), (3, 4, 5, 5, 1, 1)), ((11, 1), (18, 1)), (1.0, 1 / 1024)
         )
     ]
-    trials = [prepare(model, samples=1, dsp=dsp) for model in models]
+    trials = [prepare(model, samples=1, dsp=bool(flags)) for model in models]
     assert {trial.program.kernels for trial in trials} == {("edgetool_conv2d_s8",)}
     assert compare_all(trials, Build(flags=flags)) == [None] * len(trials)
 
