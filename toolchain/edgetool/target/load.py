@@ -224,6 +224,7 @@ def squashed(text: str) -> str:
     return "".join(character for character in text[:MAX_NAME].casefold() if character.isalnum())
 
 
+@cache
 def _packaged(name: str) -> Target:
     return _board(profile_document("boards", name), f"targets/boards/{name}.toml")
 
