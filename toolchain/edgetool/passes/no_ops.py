@@ -68,7 +68,8 @@ def _merge_one(draft: Draft, operator: Operator) -> list[Applied]:
     return [] if record is None else [record]
 
 
-def _merge_transposes(draft: Draft, operator: Operator) -> Applied | None:
+def merge_transposes(draft: Draft, operator: Operator) -> Applied | None:
+    """Let a TRANSPOSE of a TRANSPOSE read the input of the first one."""
     before = producer_alike(draft, operator)
     if before is None:
         return None
@@ -83,7 +84,7 @@ def _merge_transposes(draft: Draft, operator: Operator) -> Applied | None:
 
 MERGES: Mapping[str, Callable[[Draft, Operator], Applied | None]] = {
     "RESHAPE": merge_reshapes,
-    "TRANSPOSE": _merge_transposes,
+    "TRANSPOSE": merge_transposes,
 }
 
 

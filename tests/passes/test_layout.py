@@ -1,0 +1,329 @@
+"""TRANSPOSE operators move and cancel; every output stays the same bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetool.execute.quantize import random_inputs
+from edgetool.model.draft import Draft
+from edgetool.model.reader import read_model
+from edgetool.model.schema import OPTION_TABLES
+from edgetool.model.types import DType, Model
+from edgetool.model.writer import write_model
+from edgetool.passes.layout import axis_groups, move_transposes, moved_elements
+from tests.passes.cleaned import interface, same_bits
+from tests.passes.runs import SAMPLES, Net, codes, litert
+
+FLOAT, INT8 = DType.FLOAT32, DType.INT8
+TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+SUMS = 1e-5  # of float32 in another order
+VERSIONS = {"CUMSUM": 1, "PRELU": 1}
+
+
+class Graph(Net):
+    """A Net that also computes shapes."""
+
+    def shape(self, tensor: int) -> tuple[int, ...]:
+        return self.tensors[tensor].shape
+
+    def dtype(self, tensor: int) -> DType:
+        return self.tensors[tensor].dtype
+
+    def noise(self, *shape: int, dtype: DType = FLOAT) -> int:
+        values = np.random.default_rng(len(self.tensors)).integers(-20, 20, shape)
+        return self.constant(values / 8 if dtype is FLOAT else values, dtype)
+
+    def apply(self, code: str, inputs: Sequence[int], shape: Sequence[int] | None = None, **fields: Any) -> int:
+        made = self.shape(inputs[0]) if shape is None else shape
+        table, version = OPTION_TABLES.get(code, "") if fields else "", VERSIONS.get(code, 2)
+        return self.add_operator(
+            code, inputs, made, dtype=self.dtype(inputs[0]), table=table, version=version, **fields
+        )[0]
+
+    def transpose(self, x: int, order: Sequence[int]) -> int:
+        return self.apply("TRANSPOSE", [x, self.constant(order)], [self.shape(x)[axis] for axis in order])
+
+    def pixels(self, x: int, channels: int) -> int:
+        """A 1x1 convolution of images whose channels are last."""
+        weights, bias = self.noise(channels, 1, 1, self.shape(x)[3]), self.noise(channels)
+        shape = (*self.shape(x)[:3], channels)
+        return self.apply("CONV_2D", [x, weights, bias], shape, padding="VALID", stride_w=1, stride_h=1)
+
+    def dense(self, x: int, units: int) -> int:
+        rows, depth = prod(self.shape(x)[:-1]), self.shape(x)[-1]
+        return self.apply("FULLY_CONNECTED", [x, self.noise(units, depth), self.noise(units)], (rows, units))
+
+    def pad(self, x: int, *paddings: tuple[int, int]) -> int:
+        shape = [size + before + after for size, (before, after) in zip(self.shape(x), paddings, strict=True)]
+        return self.apply("PAD", [x, self.constant(paddings)], shape)
+
+    def reduce(self, code: str, x: int, axes: Sequence[int], keep_dims: bool = False) -> int:
+        kept = [1 if i in axes else size for i, size in enumerate(self.shape(x)) if keep_dims or i not in axes]
+        return self.apply(code, [x, self.constant(axes)], kept, keep_dims=keep_dims)
+
+    def concatenate(self, tensors: Sequence[int], axis: int) -> int:
+        shape = list(self.shape(tensors[0]))
+        shape[axis] = sum(self.shape(tensor)[axis] for tensor in tensors)
+        return self.apply("CONCATENATION", tensors, shape, axis=axis)
+
+
+def moved(model: Model, tolerance: float = 0.0) -> Model:
+    """move_transposes, and what holds whatever it did."""
+    result = move_transposes(model)
+    assert move_transposes(result) is result
+    assert read_model(write_model(result), name="moved") == result
+    assert moved_elements(Draft(result)) <= moved_elements(Draft(model))
+    for after, before in ((result.main.inputs, model.main.inputs), (result.main.outputs, model.main.outputs)):
+        new, old = (
+            [interface(graph.tensors[i]) for i in ends] for graph, ends in ((result.main, after), (model.main, before))
+        )
+        assert new == old
+    inputs = random_inputs(model, SAMPLES, seed=0)
+    first, second = litert(model, inputs), litert(result, inputs)
+    if tolerance:
+        for one, other in zip(first, second, strict=True):
+            np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+    else:
+        assert same_bits(first, second)
+    return result
+
+
+def image(*shape: int) -> tuple[Graph, int]:
+    """A network that starts with a convolution of an image whose channels are last, and its result, channels first."""
+    net = Graph()
+    x = net.input(shape, FLOAT)
+    return net, net.transpose(net.pixels(x, 6), TO_NCHW)
+
+
+def finished(net: Graph, x: int) -> Model:
+    """The network with a last convolution of a tensor whose channels are first."""
+    return net.model([0], [net.pixels(net.transpose(x, TO_NHWC), 3)])
+
+
+def relu(net: Graph, x: int) -> int:
+    return net.apply("RELU", [x])
+
+
+def residual(net: Graph, x: int) -> int:
+    other = net.transpose(net.pixels(net.transpose(relu(net, x), TO_NHWC), 6), TO_NCHW)
+    return net.apply("ADD", [other, x], fused_activation_function="RELU")
+
+
+def squeeze_and_excite(net: Graph, x: int) -> int:
+    means = net.reduce("REDUCE_MAX", x, (2, 3), keep_dims=True)
+    gate = net.transpose(net.pixels(net.transpose(means, TO_NHWC), 6), TO_NCHW)
+    return net.apply("MUL", [x, net.apply("LOGISTIC", [gate])], fused_activation_function="NONE")
+
+
+def per_channel(net: Graph, x: int) -> int:
+    scaled = net.apply("MUL", [x, net.noise(1, 6, 1, 1)], fused_activation_function="NONE")
+    return net.apply("ADD", [net.noise(6, 1, 1), scaled], net.shape(scaled), fused_activation_function="NONE")
+
+
+def rows_and_columns(net: Graph, x: int) -> int:
+    return net.pad(x, (0, 0), (0, 1), (2, 0), (1, 3))
+
+
+def halves(net: Graph, x: int) -> int:
+    batch, channels, height, width = net.shape(x)
+    shape = (batch, channels // 2, height, width)
+    first, second = net.add_operator(
+        "SPLIT", [net.constant(1), x], shape, shape, dtype=FLOAT, table="SplitOptions", num_splits=2
+    )
+    return net.concatenate([second, relu(net, first)], 1)
+
+
+def crop(net: Graph, x: int) -> int:
+    bounds = [net.constant(values) for values in ([0, 1, 0, 1], [0, 0, 3, 4], [1, 2, 1, 1])]
+    return net.apply("STRIDED_SLICE", [x, *bounds], (1, 3, 3, 3), begin_mask=1, end_mask=3)
+
+
+def part(net: Graph, x: int) -> int:
+    return net.apply("SLICE", [x, net.constant([0, 2, 1, 0]), net.constant([1, 3, 2, 4])], (1, 3, 2, 4))
+
+
+def columns_in_pairs(net: Graph, x: int) -> int:
+    batch, channels, height, width = net.shape(x)
+    split = net.reshape(x, (batch, channels, height, 2, width // 2))
+    return net.reshape(relu(net, split), (batch, channels, height, width))
+
+
+def prelu(net: Graph, x: int) -> int:
+    return net.apply("PRELU", [x, net.noise(6, 1, 1)])
+
+
+def repeated(net: Graph, x: int) -> int:
+    narrow = net.reduce("REDUCE_MAX", x, (2,), keep_dims=True)
+    return net.apply("BROADCAST_TO", [narrow, net.constant(net.shape(x))], net.shape(x))
+
+
+@pytest.mark.parametrize(
+    "middle",
+    [
+        relu,
+        residual,
+        squeeze_and_excite,
+        per_channel,
+        rows_and_columns,
+        halves,
+        crop,
+        part,
+        columns_in_pairs,
+        prelu,
+        repeated,
+    ],
+)
+def test_no_transpose_is_left_between_convolutions(middle: Any) -> None:
+    net, x = image(1, 4, 4, 3)
+    result = moved(finished(net, middle(net, x)))
+    assert "TRANSPOSE" not in codes(result)
+    if middle is not columns_in_pairs:
+        assert "RESHAPE" not in codes(result)
+
+
+def test_axes_of_a_reduction_follow_the_layout() -> None:
+    net, x = image(1, 4, 4, 3)
+    result = moved(net.model([0], [net.dense(net.reduce("REDUCE_MAX", x, (2, 3)), 5)]))
+    assert codes(result) == ["CONV_2D", "REDUCE_MAX", "FULLY_CONNECTED"]
+    axes = Draft(result).values(result.main.operators[1].inputs[1])
+    assert axes is not None
+    assert axes.tolist() == [1, 2]
+
+
+def test_softmax_stays_along_its_axis() -> None:
+    net, x = image(1, 4, 5, 3)
+    rows = net.apply("SOFTMAX", [x], beta=1.0)  # of the width, which is not last in the other layout
+    assert codes(moved(finished(net, rows))).count("TRANSPOSE") == 2
+    net, x = image(1, 4, 5, 3)
+    turned = net.transpose(x, (0, 3, 2, 1))  # width, height, channels
+    result = moved(
+        net.model(
+            [0], [net.transpose(net.apply("SOFTMAX", [net.transpose(turned, (0, 2, 1, 3))], beta=1.0), (0, 1, 2, 3))]
+        )
+    )
+    assert moved_elements(Draft(result)) <= 4 * 5 * 6
+
+
+def test_weights_after_flattening_are_permuted() -> None:
+    net, x = image(1, 4, 4, 3)
+    flat = net.apply("TANH", [net.reshape(relu(net, x), (1, 96))])
+    result = moved(net.model([0], [net.dense(flat, 5)]), SUMS)
+    assert "TRANSPOSE" not in codes(result)
+    assert codes(result).count("RESHAPE") == 1
+
+
+def test_weights_of_every_reader_are_permuted() -> None:
+    net, x = image(1, 4, 4, 3)
+    flat = net.reshape(x, (1, 96))
+    result = moved(net.model([0], [net.dense(flat, 5), net.dense(relu(net, flat), 3)]), SUMS)
+    assert "TRANSPOSE" not in codes(result)
+    net, x = image(1, 4, 4, 3)
+    flat = net.reshape(x, (1, 96))
+    result = moved(net.model([0], [net.dense(flat, 5), net.apply("CUMSUM", [flat, net.constant(1)])]), SUMS)
+    assert "TRANSPOSE" in codes(result)
+
+
+def test_weights_before_unflattening_are_permuted() -> None:
+    net = Graph()
+    x = net.input((2, 7), FLOAT)
+    result = moved(finished(net, relu(net, net.reshape(net.dense(x, 96), (2, 6, 4, 4)))))
+    assert "TRANSPOSE" not in codes(result)
+
+
+def test_scales_follow_the_rows_of_int8_weights() -> None:
+    net = Graph()
+    x = net.input((1, 7), INT8)
+    values = np.random.default_rng(1).integers(-127, 127, (12, 7)).astype(np.int8)
+    weights = net.tensor((12, 7), INT8, data=values.tobytes(), scales=[(8 + i) / 1024 for i in range(12)])
+    bias = net.tensor(
+        (12,), DType.INT32, data=np.arange(12, dtype="<i4").tobytes(), scales=[(8 + i) / 16384 for i in range(12)]
+    )
+    y = net.apply("FULLY_CONNECTED", [x, weights, bias], (1, 12))
+    turned = net.transpose(net.reshape(y, (1, 3, 4)), (0, 2, 1))
+    result = moved(net.model([x], [net.pad(turned, (0, 0), (1, 0), (0, 1))]))
+    assert "TRANSPOSE" not in codes(result)
+
+
+def test_transposes_of_single_pixels_are_reshapes() -> None:
+    net = Graph()
+    x = net.input((1, 1, 5, 6), FLOAT)
+    y = net.apply("CUMSUM", [net.transpose(x, (0, 2, 3, 1)), net.constant(2)])
+    assert codes(moved(net.model([x], [y]))) == ["RESHAPE", "CUMSUM"]
+
+
+def test_inputs_and_outputs_keep_their_layouts() -> None:
+    net = Graph()
+    x = net.input((1, 3, 4, 5), FLOAT)
+    y = net.transpose(net.pixels(net.transpose(relu(net, x), TO_NHWC), 6), TO_NCHW)
+    assert codes(moved(net.model([x], [y]))).count("TRANSPOSE") == 2
+    net, y = image(1, 4, 4, 3)
+    assert codes(moved(net.model([0], [y, relu(net, y)]))).count("TRANSPOSE") >= 1
+
+
+@given(st.lists(st.integers(1, 6), max_size=5), st.data())
+def test_groups_of_axes_have_equal_sizes(shape: list[int], data: st.DataObject) -> None:
+    whole = [size for size in shape if size != 1]
+    cut = data.draw(st.integers(0, len(whole)))
+    after = [1, prod(whole[:cut]), *whole[cut:], 1]
+    groups = axis_groups(shape, after)
+    assert all(prod(shape[axis] for axis in old) == prod(after[axis] for axis in new) for old, new in groups)
+    assert [axis for old, _ in groups for axis in old] == [axis for axis, size in enumerate(shape) if size != 1]
+    assert [axis for _, new in groups for axis in new] == [axis for axis, size in enumerate(after) if size != 1]
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Model:
+    """Random operators that move, clamp and compare, in float32 or int8: none rounds."""
+    dtype = draw(st.sampled_from([FLOAT, INT8]))
+    net = Graph()
+    sizes = st.integers(1, 4)
+    tensors = [net.input([1, *draw(st.tuples(sizes, sizes, sizes))], dtype)]
+    for _ in range(draw(st.integers(2, 9))):
+        x = draw(st.sampled_from(tensors[-4:]))
+        shape = net.shape(x)
+        rank = len(shape)
+        kind = draw(st.sampled_from(KINDS))
+        if kind == "transpose":
+            y = net.transpose(x, draw(st.permutations(range(rank))))
+        elif kind == "relu":
+            y = relu(net, x)
+        elif kind == "maximum":
+            others = [other for other in tensors if net.shape(other) == shape]
+            y = net.apply("MAXIMUM", [x, draw(st.sampled_from(others))])
+        elif kind == "constant":
+            partial = [draw(st.sampled_from([1, size])) for size in shape[draw(st.integers(0, rank - 1)) :]]
+            y = net.apply("MAXIMUM", [x, net.noise(*partial, dtype=dtype)])
+        elif kind == "pad":
+            y = net.pad(x, *[(draw(st.integers(0, 1)), draw(st.integers(0, 1))) for _ in shape])
+        elif kind == "concatenate":
+            y = net.concatenate([x, x], draw(st.integers(0, rank - 1)))
+        elif kind == "reduce":
+            axes = draw(st.sets(st.integers(0, rank - 1), min_size=1, max_size=max(1, rank - 2)))
+            y = net.reduce("REDUCE_MAX", x, sorted(axes), keep_dims=rank < 3 or draw(st.booleans()))
+        else:
+            first = draw(st.integers(0, rank - 2))
+            merged = (*shape[:first], shape[first] * shape[first + 1], *shape[first + 2 :])
+            size = max((n for n in (3, 2) if shape[first] % n == 0), default=1)
+            split = (*shape[:first], size, shape[first] // size, *shape[first + 1 :])
+            y = net.reshape(
+                x, draw(st.sampled_from([split] if rank < 3 else [merged] if rank > 3 else [merged, split]))
+            )
+        tensors.append(y)
+    outputs = draw(st.lists(st.sampled_from(tensors[1:]), min_size=1, max_size=2, unique=True))
+    return net.model([0], outputs)
+
+
+KINDS = ["transpose", "transpose", "relu", "maximum", "constant", "pad", "concatenate", "reduce", "reshape"]
+
+
+@settings(max_examples=60)
+@given(networks())
+def test_random_networks_keep_their_outputs(model: Model) -> None:
+    moved(model)
