@@ -34,6 +34,7 @@ from edgetool.model.metadata import METADATA_NAME as PLAN
 from edgetool.model.metadata import RECORD_METADATA_NAME as PLAN_RECORD
 from edgetool.model.types import DType, Graph, Model, Signature
 from edgetool.model.writer import write_model
+from edgetool.passes.float_forms import tidy_float
 
 if TYPE_CHECKING:
     from edgetool import child
@@ -132,11 +133,13 @@ def check_quantizable(model: Model, scheme: str, where: str) -> None:
 class FloatTflite:
     """A float32 .tflite in the form that TensorFlow receives.
 
-    model, content: the model in that form, and its bytes. layers: groups of operators by the names of their tensors.
+    original: the file's model with constants in float32. model, content: the model with its operators in the form that
+    Keras models have, and its bytes. layers: groups of operators by the names of their tensors.
     specs: the inputs in the graph's order; a first dimension of 1 is the batch. ranges: for synthetic samples. notes:
     sentences for the user.
     """
 
+    original: Model
     model: Model
     content: bytes
     layers: LayerMap
@@ -156,7 +159,8 @@ def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
     ready, count = _with_float_constants(model)
     for name in (PLAN, PLAN_RECORD):
         ready = without_metadata(ready, name)
-    ready = _with_signature(ready)
+    original = _with_signature(ready)
+    ready = tidy_float(original)
     names = [name for name, _ in ready.signatures[0].inputs]
     tensors = [ready.main.tensors[index] for index in ready.main.inputs]
     specs = tuple(
@@ -168,7 +172,7 @@ def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
         for tensor, spec in zip(tensors, specs, strict=True)
     )
     notes = (_expanded_note(count),) if count else ()
-    return FloatTflite(ready, write_model(ready), LayerMap(_scopes(ready)), specs, ranges, notes)
+    return FloatTflite(original, ready, write_model(ready), LayerMap(_scopes(ready)), specs, ranges, notes)
 
 
 def _expanded_note(count: int) -> str:
@@ -273,37 +277,55 @@ def _scopes(model: Model) -> dict[str, str]:
 
 
 def loaded_tflite(tf: Any, tflite: FloatTflite) -> FloatModel:
-    """Return the file as a float model that runs on TensorFlow Lite; as on a device, states persist between samples."""
-    graph = tflite.model.main
-    interpreter: Any = None
+    """Return the file as a float model that runs on TensorFlow Lite."""
+    reference = _TfliteRunner(tf, tflite.original, write_model(tflite.original))
+    tidied = None if tflite.model is tflite.original else _TfliteRunner(tf, tflite.model, tflite.content)
 
-    def start() -> None:
-        nonlocal interpreter
-        interpreter = tf.lite.Interpreter(
-            model_content=tflite.content,
-            num_threads=1,
-            experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        )
-        interpreter.allocate_tensors()
-
-    def call(tensors: Sequence[Any]) -> list[Any]:
-        if interpreter is None:
-            start()
-        for index, values in zip(graph.inputs, tensors, strict=True):
-            interpreter.set_tensor(index, np.reshape(values.numpy(), graph.tensors[index].shape))
-        interpreter.invoke()
-        return [tf.constant(_with_batch(interpreter.get_tensor(index))) for index in graph.outputs]
+    def reset() -> None:
+        for runner in (reference, tidied):
+            if runner is not None:
+                runner.start()
 
     return FloatModel(
         specs=tflite.specs,
         output_names=tuple(name for name, _ in tflite.model.signatures[0].outputs),
         ranges=tflite.ranges,
-        call=call,
+        call=reference,
         chunk=1,
         tracked=(),
+        traced=tidied,
         notes=tflite.notes,
-        reset=start,
+        reset=reset,
     )
+
+
+class _TfliteRunner:
+    """Runs one sample at a time; as on a device, states persist between samples."""
+
+    def __init__(self, tf: Any, model: Model, content: bytes) -> None:
+        self._tf, self._graph, self._content = tf, model.main, content
+        self._interpreter: Any = None
+
+    def start(self) -> None:
+        """Start with new states."""
+        lite = self._tf.lite
+        kinds = lite.experimental.OpResolverType
+        self._interpreter = lite.Interpreter(
+            model_content=self._content,
+            num_threads=1,
+            experimental_op_resolver_type=kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+        self._interpreter.allocate_tensors()
+
+    def __call__(self, tensors: Sequence[Any]) -> list[Any]:
+        """Return the outputs of one sample."""
+        if self._interpreter is None:
+            self.start()
+        graph, interpreter = self._graph, self._interpreter
+        for index, values in zip(graph.inputs, tensors, strict=True):
+            interpreter.set_tensor(index, np.reshape(values.numpy(), graph.tensors[index].shape))
+        interpreter.invoke()
+        return [self._tf.constant(_with_batch(interpreter.get_tensor(index))) for index in graph.outputs]
 
 
 def _with_batch(values: Any) -> Any:

@@ -213,6 +213,20 @@ def largest_region(draft: Draft, operator: Operator, is_end: IsEnd) -> Region | 
     return best
 
 
+def closed_regions(draft: Draft, operator: Operator) -> Iterator[Region]:
+    """Yield the closed regions whose last operator is this one, the longest first."""
+    if not _is_elementwise(draft, operator):
+        return
+    places = {item.index: place for place, item in enumerate(draft.operators)}
+    result = operator.outputs[0]
+    regions = []
+    for source in _sources(draft, operator, lambda tensor: True):
+        reached = _functions_of(draft, source)
+        if result in reached:
+            regions.append(_between(draft, source, result, reached, places))
+    yield from sorted((region for region in regions if region.closed), key=lambda region: -len(region.operators))
+
+
 def _better(region: Region, best: Region | None) -> bool:
     if best is None or region.closed != best.closed:
         return best is None or region.closed

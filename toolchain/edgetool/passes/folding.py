@@ -92,9 +92,15 @@ COMPUTES: dict[str, Fold] = {
     "RANGE": lambda draft, operator, values: np.arange(*(int(value) for value in values)),
     "BROADCAST_ARGS": lambda draft, operator, values: np.broadcast_shapes(tuple(values[0]), tuple(values[1])),
 }
+# Those whose results in float32 are the same everywhere.
+EXACT = frozenset({"ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB"})
 
 
 def _fold(draft: Draft, operator: Operator, context: Context) -> Applied | None:
+    return fold(draft, operator)
+
+
+def fold(draft: Draft, operator: Operator) -> Applied | None:
     """Replace the operator's result by a constant, unless it is an output of the graph."""
     if len(operator.outputs) != 1 or operator.outputs[0] in draft.outputs:
         return None
@@ -129,8 +135,8 @@ def _result(draft: Draft, operator: Operator) -> Any:
             parts = operator.inputs[1:]
         same = all(same_values(draft.tensors[tensor], output) for tensor in parts)
         return MOVES[operator.code](draft, operator, constants) if same else None
-    integers = {data.dtype, output.dtype} <= INTEGERS and output.quantization is None
-    return COMPUTES[operator.code](draft, operator, constants) if integers else None
+    plain = {data.dtype, output.dtype} <= INTEGERS or (operator.code in EXACT and output.dtype is DType.FLOAT32)
+    return COMPUTES[operator.code](draft, operator, constants) if plain and output.quantization is None else None
 
 
 FOLDING_RULES = (
@@ -152,6 +158,10 @@ FIELD = "fused_activation_function"
 
 
 def _fuse(draft: Draft, operator: Operator, context: Context) -> Applied | None:
+    return fuse(draft, operator)
+
+
+def fuse(draft: Draft, operator: Operator) -> Applied | None:
     """Fuse a rectifier that is the only reader of its input.
 
     If both have the same scale, the fused activation clamps the same quantized values.

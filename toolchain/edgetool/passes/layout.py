@@ -500,7 +500,7 @@ def _stored_tensor(draft: Draft, index: int, layout: Layout) -> int:
 
 def _transpose(draft: Draft, source: int, output: int, order: Layout) -> Operator:
     axes = draft.constant("transpose/perm", np.array(order, np.int32))
-    return draft.make("TRANSPOSE", [source, axes], [output])
+    return draft.make("TRANSPOSE", [source, axes], [output], version=2)
 
 
 def _in_layout(draft: Draft, operator: Operator, layouts: Layouts, stored: Mapping[int, int]) -> Operator:

@@ -1,0 +1,265 @@
+"""Float graphs get the operators that Keras models have, and compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from edgetool.execute.quantize import random_inputs
+from edgetool.model.draft import Draft
+from edgetool.model.types import DType, Model
+from edgetool.passes.float_forms import tidy_float
+from tests.passes.cleaned import interface
+from tests.passes.runs import SAMPLES, codes, litert
+from tests.passes.test_layout import TO_NCHW, TO_NHWC, Graph, image, networks
+
+FLOAT = DType.FLOAT32
+
+
+def tidied(model: Model, tolerance: float = 1e-5) -> Model:
+    """tidy_float, and what holds whatever it did."""
+    result = tidy_float(model)
+    assert tidy_float(result) is result
+    for graph, ends in ((result.main, "inputs"), (result.main, "outputs")):
+        new, old = getattr(graph, ends), getattr(model.main, ends)
+        assert [interface(graph.tensors[i]) for i in new] == [interface(model.main.tensors[i]) for i in old]
+    inputs = random_inputs(model, SAMPLES, seed=0)
+    for one, other in zip(litert(model, inputs), litert(result, inputs), strict=True):
+        np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance)
+    return result
+
+
+def fused(net: Graph, code: str, inputs: list[int], activation: str = "NONE", shape: Any = None) -> int:
+    return net.apply(code, inputs, shape, fused_activation_function=activation)
+
+
+def weighted(net: Graph, code: str, bias: bool = True) -> int:
+    """An operator with weights and six output channels."""
+    x = net.input((1, 4, 4, 3) if code != "FULLY_CONNECTED" else (2, 3), FLOAT)
+    biases = [net.noise(6)] if bias else []
+    if code == "FULLY_CONNECTED":
+        return net.apply(code, [x, net.noise(6, 3), *biases], (2, 6))
+    if code == "TRANSPOSE_CONV":
+        inputs = [net.constant((1, 8, 8, 6)), net.noise(6, 2, 2, 3), x, *biases]
+        return net.add_operator(
+            code,
+            inputs,
+            (1, 8, 8, 6),
+            dtype=FLOAT,
+            version=3,
+            table="TransposeConvOptions",
+            padding="VALID",
+            stride_w=2,
+            stride_h=2,
+        )[0]
+    if code == "DEPTHWISE_CONV_2D":
+        inputs = [x, net.noise(1, 3, 3, 6), *biases]
+        return net.apply(code, inputs, (1, 4, 4, 6), padding="SAME", stride_w=1, stride_h=1, depth_multiplier=2)
+    return net.apply(code, [x, net.noise(6, 1, 1, 3), *biases], (1, 4, 4, 6), padding="VALID", stride_w=1, stride_h=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "bias"),
+    [
+        ("CONV_2D", True),
+        ("DEPTHWISE_CONV_2D", True),
+        ("FULLY_CONNECTED", True),
+        ("FULLY_CONNECTED", False),
+        ("TRANSPOSE_CONV", True),
+        ("TRANSPOSE_CONV", False),
+    ],
+)
+def test_batch_normalization_becomes_weights(code: str, bias: bool) -> None:
+    net = Graph()
+    y = weighted(net, code, bias)
+    y = fused(net, "MUL", [net.noise(6), y], shape=net.shape(y))
+    y = fused(net, "SUB", [y, net.noise(6)])
+    y = fused(net, "DIV", [y, net.constant([0.75], FLOAT)])
+    y = fused(net, "SUB", [net.noise(1, 6), y], shape=net.shape(y))
+    result = tidied(net.model([0], [net.apply("RELU6", [fused(net, "ADD", [y, net.noise(6)])])]))
+    assert codes(result) == ([code, "RELU6"] if code == "TRANSPOSE_CONV" else [code])
+
+
+def test_arithmetic_that_differs_within_a_channel_stays() -> None:
+    net = Graph()
+    y = weighted(net, "CONV_2D")
+    assert "MUL" in codes(tidied(net.model([0], [fused(net, "MUL", [y, net.noise(1, 4, 4, 6)])])))
+    net = Graph()
+    y = weighted(net, "CONV_2D")
+    assert "MUL" in codes(tidied(net.model([0], [y, fused(net, "MUL", [y, net.noise(6)])])))
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "stride", "padding", "is_same"),
+    [
+        (8, 3, 1, (1, 1), True),
+        (8, 3, 1, (0, 2), False),
+        (8, 3, 2, (1, 1), False),
+        (8, 3, 2, (0, 1), True),
+        (9, 3, 2, (1, 1), True),
+        (8, 5, 1, (2, 2), True),
+        (8, 5, 1, (1, 1), False),
+        (8, 2, 1, (0, 1), True),
+        (8, 2, 1, (1, 0), False),
+    ],
+)
+@pytest.mark.parametrize("code", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_padding_fuses_where_it_is_equal(
+    code: str, size: int, window: int, stride: int, padding: tuple[int, int], is_same: bool
+) -> None:
+    net = Graph()
+    x = net.input((1, size, size, 2), FLOAT)
+    padded = net.pad(x, (0, 0), padding, padding, (0, 0))
+    out = (size + sum(padding) - window) // stride + 1
+    weights = net.noise(*((1, window, window, 2) if code.startswith("D") else (2, window, window, 2)))
+    extra = {"depth_multiplier": 1} if code.startswith("D") else {}
+    y = net.apply(
+        code,
+        [padded, weights, net.noise(2)],
+        (1, out, out, 2),
+        padding="VALID",
+        stride_w=stride,
+        stride_h=stride,
+        **extra,
+    )
+    assert codes(tidied(net.model([x], [y]))) == ([code] if is_same else ["PAD", code])
+
+
+def number(net: Graph, value: float) -> int:
+    return net.constant(value, FLOAT)
+
+
+def hard_swish(net: Graph, x: int) -> int:
+    gate = net.apply("RELU6", [fused(net, "ADD", [x, number(net, 3)])])
+    return fused(net, "MUL", [x, fused(net, "MUL", [gate, number(net, 1 / 6)])])
+
+
+def hard_swish_by_division(net: Graph, x: int) -> int:
+    low = net.apply("MAXIMUM", [fused(net, "ADD", [x, number(net, 3)]), number(net, 0)])
+    return fused(net, "DIV", [fused(net, "MUL", [net.apply("MINIMUM", [low, number(net, 6)]), x]), number(net, 6)])
+
+
+def clamped(net: Graph, x: int) -> int:
+    return net.apply("MAXIMUM", [net.apply("MINIMUM", [x, number(net, 6)]), number(net, 0)])
+
+
+def rectified(net: Graph, x: int) -> int:
+    return net.apply("MAXIMUM", [x, number(net, 0)])
+
+
+def leaky(net: Graph, x: int) -> int:
+    return net.apply("MAXIMUM", [x, fused(net, "MUL", [x, number(net, 0.1)])])
+
+
+def uniform_prelu(net: Graph, x: int) -> int:
+    return net.apply("PRELU", [x, net.constant(np.full(4, 0.25), FLOAT)])
+
+
+def gelu(net: Graph, x: int) -> int:
+    cube = fused(net, "MUL", [fused(net, "MUL", [x, x]), x])
+    inner = fused(net, "ADD", [x, fused(net, "MUL", [cube, number(net, 0.044715)])])
+    gate = net.apply("TANH", [fused(net, "MUL", [inner, number(net, (2 / np.pi) ** 0.5)])])
+    half = fused(net, "MUL", [x, number(net, 0.5)])
+    return fused(net, "MUL", [half, fused(net, "ADD", [gate, number(net, 1)])])
+
+
+def sigmoid(net: Graph, x: int) -> int:
+    power = net.apply("EXP", [net.apply("NEG", [x])])
+    return fused(net, "DIV", [number(net, 1), fused(net, "ADD", [power, number(net, 1)])], shape=net.shape(x))
+
+
+@pytest.mark.parametrize(
+    ("build", "code"),
+    [
+        (hard_swish, "HARD_SWISH"),
+        (hard_swish_by_division, "HARD_SWISH"),
+        (clamped, "RELU6"),
+        (rectified, "RELU"),
+        (leaky, "LEAKY_RELU"),
+        (uniform_prelu, "LEAKY_RELU"),
+        (gelu, "GELU"),
+        (sigmoid, "LOGISTIC"),
+    ],
+)
+def test_activation_functions_are_recognized(build: Callable[[Graph, int], int], code: str) -> None:
+    net = Graph()
+    x = net.input((2, 3, 4), FLOAT)
+    assert codes(tidied(net.model([x], [build(net, x)]))) == [code]
+
+
+def test_other_functions_stay() -> None:
+    net = Graph()
+    x = net.input((2, 3, 4), FLOAT)
+    swish = fused(net, "MUL", [x, net.apply("LOGISTIC", [x])])
+    shifted = net.apply("MAXIMUM", [fused(net, "ADD", [x, number(net, 0.001)]), number(net, 0)])
+    assert codes(tidied(net.model([x], [swish, shifted]))) == ["LOGISTIC", "MUL", "ADD"]
+
+
+def test_a_function_whose_parts_are_read_stays() -> None:
+    net = Graph()
+    x = net.input((2, 3, 4), FLOAT)
+    gate = net.apply("RELU6", [fused(net, "ADD", [x, number(net, 3)])])
+    y = fused(net, "MUL", [x, fused(net, "MUL", [gate, number(net, 1 / 6)])])
+    assert "HARD_SWISH" not in codes(tidied(net.model([x], [y, gate])))
+
+
+def test_reductions_drop_axes_and_read_images() -> None:
+    net, x = image(1, 4, 5, 3)
+    means = net.reduce("MEAN", net.reshape(x, (1, 6, 20)), (2,), keep_dims=True)
+    result = tidied(net.model([0], [net.dense(net.reshape(means, (1, 6)), 2)]))
+    assert codes(result) == ["CONV_2D", "MEAN", "FULLY_CONNECTED"]
+    axes = Draft(result).values(result.main.operators[1].inputs[1])
+    assert axes is not None
+    assert axes.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("adj_y", [False, True])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_products_with_constants_are_dense(adj_y: bool, rank: int) -> None:
+    net = Graph()
+    x = net.input((2, 4, 3)[3 - rank :], FLOAT)
+    matrix = net.noise(5, 3) if adj_y else net.noise(3, 5)
+    y = net.apply("BATCH_MATMUL", [x, matrix], (*net.shape(x)[:-1], 5), adj_y=adj_y, adj_x=False)
+    y = fused(net, "ADD", [y, net.noise(5)])
+    assert codes(tidied(net.model([x], [y]))) == ["FULLY_CONNECTED"]
+
+
+def test_constants_are_computed() -> None:
+    net = Graph()
+    x = net.input((1, 4, 4, 6), FLOAT)
+    filters = net.transpose(net.noise(6, 6, 1, 1), (0, 2, 3, 1))
+    scaled = fused(net, "MUL", [filters, net.noise(6, 1, 1, 1)])
+    y = net.apply("CONV_2D", [x, scaled, net.noise(6)], (1, 4, 4, 6), padding="VALID", stride_w=1, stride_h=1)
+    assert codes(tidied(net.model([x], [y]))) == ["CONV_2D"]
+
+
+def test_a_network_with_channels_first_equals_that_with_channels_last() -> None:
+    net, x = image(1, 6, 6, 3)
+    x = fused(net, "ADD", [fused(net, "MUL", [x, net.noise(1, 6, 1, 1)]), net.noise(6, 1, 1)])
+    x = hard_swish(net, x)
+    padded = net.pad(x, (0, 0), (0, 0), (1, 1), (1, 1))
+    weights = net.noise(1, 3, 3, 6)
+    y = net.apply(
+        "DEPTHWISE_CONV_2D",
+        [net.transpose(padded, TO_NHWC), weights, net.noise(6)],
+        (1, 6, 6, 6),
+        padding="VALID",
+        stride_w=1,
+        stride_h=1,
+        depth_multiplier=1,
+    )
+    y = net.transpose(y, TO_NCHW)
+    means = net.reduce("MEAN", fused(net, "ADD", [x, y]), (2, 3), keep_dims=True)
+    result = tidied(net.model([0], [net.dense(net.reshape(means, (1, 6)), 4)]), 1e-4)
+    expected = ["CONV_2D", "HARD_SWISH", "DEPTHWISE_CONV_2D", "ADD", "MEAN", "FULLY_CONNECTED"]
+    assert codes(result) == expected
+
+
+@settings(max_examples=30)
+@given(networks())
+def test_random_networks_keep_their_outputs(model: Model) -> None:
+    tidied(model, 0.0)

@@ -1,0 +1,301 @@
+"""Float32 graphs in the form that TensorFlow's converter gives to Keras models, before they are quantized.
+
+Importers spell out what a Keras model has as one operator. Quantization then rounds between the parts, and the runtime
+takes longer. Here
+
+- constants are computed, and arithmetic on the channels of a convolution becomes part of its weights and bias;
+- padding becomes that of the convolution, and clamps become fused activations;
+- elementwise operators that compute a known activation function become that function;
+- reductions drop axes themselves, and read images before these are flattened;
+- products with a constant matrix become FULLY_CONNECTED.
+
+Results differ only as float32 rounds the new constants and functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from edgetool.model.draft import Array, Draft
+from edgetool.model.types import DType, Model, Operator, OptionValue
+from edgetool.passes.elementwise import Reals, apply, closed_regions, evaluate, remove_unread
+from edgetool.passes.folding import COMPUTES, FUSABLE, MOVES, fold, fuse
+from edgetool.passes.layout import REDUCTIONS, axis_groups, merge_moves, move_transposes
+from edgetool.passes.rewrite import OperatorBuilder, fused_activation
+from edgetool.passes.validation import is_consistent, is_in_order
+
+FloatRule = Callable[[Draft, Operator], object]
+ACTIVATION = "fused_activation_function"
+
+# The operators with weights: the positions of the weights and the bias, and the axis of the output channels.
+WEIGHTED: Mapping[str, tuple[int, int, int]] = {
+    "CONV_2D": (1, 2, 0),
+    "DEPTHWISE_CONV_2D": (1, 2, 3),
+    "FULLY_CONNECTED": (1, 2, 0),
+    "TRANSPOSE_CONV": (1, 3, 0),
+}
+
+
+def tidy_float(model: Model) -> Model:
+    """Return the model with its float32 operators in the form of Keras models; itself if nothing changes.
+
+    Inputs and outputs keep their names, shapes and types. Subgraphs whose operators are not in order do not change.
+    """
+    for subgraph in range(len(model.subgraphs)):
+        if not is_in_order(Draft(model, subgraph)):
+            continue
+        before = None
+        while before is not model:
+            before = model
+            draft = Draft(model, subgraph)
+            if _apply_rules(draft):
+                model = draft.finish()
+            model = move_transposes(model, subgraph)
+    return model
+
+
+def _apply_rules(draft: Draft) -> bool:
+    """Apply the rules to each operator until none applies; return whether any did."""
+    changed, progress = False, True
+    while progress:
+        progress = merge_moves(draft)
+        for index in tuple(operator.index for operator in draft.operators):
+            operator = draft.operator(index)
+            if operator is not None and is_consistent(draft, operator):
+                progress = any(rule(draft, operator) for rule in _rules(operator.code)) or progress
+        changed = changed or progress
+    return changed
+
+
+def _option(operator: Operator, name: str) -> Any:
+    return dict(operator.options.fields).get(name) if operator.options is not None else None
+
+
+def _with_options(operator: Operator, **new: OptionValue) -> Operator:
+    assert operator.options is not None
+    fields = tuple((name, new.get(name, value)) for name, value in operator.options.fields)
+    return replace(operator, options=replace(operator.options, fields=fields))
+
+
+def _is_float(draft: Draft, *tensors: int) -> bool:
+    return all(draft.tensors[tensor].dtype is DType.FLOAT32 for tensor in tensors)
+
+
+def _only_producer(draft: Draft, operator: Operator, tensor: int) -> Operator | None:
+    """Return the operator that computes a tensor for this one alone."""
+    if tensor in draft.outputs or len(draft.consumers(tensor)) != 1 or operator.inputs.count(tensor) != 1:
+        return None
+    producer = draft.producer(tensor)
+    return producer if producer is not None and is_consistent(draft, producer) else None
+
+
+# Weights
+
+
+def _into_weights(draft: Draft, operator: Operator) -> bool:
+    """Apply arithmetic with a constant for each channel to the weights and the bias of the operator before it."""
+    position = 0 if draft.values(operator.inputs[0]) is not None else 1
+    constant, computed = draft.values(operator.inputs[position]), operator.inputs[1 - position]
+    before = _only_producer(draft, operator, computed)
+    if constant is None or before is None or before.code not in WEIGHTED or fused_activation(before) != "NONE":
+        return False
+    weights_at, bias_at, axis = WEIGHTED[before.code]
+    weights = draft.values(before.inputs[weights_at])
+    bias_index = before.inputs[bias_at] if len(before.inputs) > bias_at else -1
+    bias = draft.values(bias_index)
+    output = draft.tensors[operator.outputs[0]]
+    if weights is None or (bias is None and bias_index >= 0) or draft.tensors[computed].shape != output.shape:
+        return False
+    if not _is_float(draft, before.inputs[weights_at], operator.inputs[position], computed):
+        return False
+    channels = output.shape[-1] if output.shape else 0
+    if weights.shape[axis] != channels or constant.shape[-1:] not in ((), (1,), (channels,)):
+        return False
+    if before.code not in FUSABLE and fused_activation(operator) != "NONE":
+        return False
+    if constant.size not in (1, constant.shape[-1] if constant.shape else 1):
+        return False
+    factor, offset = _as_affine(operator, np.broadcast_to(constant.reshape(-1), channels), position)
+    if not np.isfinite(factor).all():
+        return False
+    by_channel = [1] * weights.ndim
+    by_channel[axis] = -1
+    scaled = weights * factor.reshape(by_channel)
+    shifted = (np.zeros(channels, np.float32) if bias is None else bias) * factor + offset
+    new = [*before.inputs, *[-1] * (bias_at + 1 - len(before.inputs))]
+    new[weights_at] = draft.constant(draft.tensors[new[weights_at]].name, scaled.astype(np.float32))
+    name = output.name if bias is None else draft.tensors[bias_index].name
+    new[bias_at] = draft.constant(f"{name}/bias" if bias is None else name, shifted.astype(np.float32))
+    version = max(before.version, TRANSPOSE_CONV_WITH_BIAS) if before.code == "TRANSPOSE_CONV" else before.version
+    changed = replace(before, inputs=tuple(new), outputs=operator.outputs, version=version)
+    draft.replace(before, _with_options(changed, **{ACTIVATION: fused_activation(operator)}))
+    draft.replace(operator)
+    return True
+
+
+TRANSPOSE_CONV_WITH_BIAS = 3  # the version
+
+
+def _as_affine(operator: Operator, constant: Array, position: int) -> tuple[Array, Array]:
+    """Return arithmetic with a constant as a factor and an offset."""
+    one, zero = np.ones_like(constant), np.zeros_like(constant)
+    if operator.code == "MUL":
+        return constant, zero
+    if operator.code == "ADD":
+        return one, constant
+    if operator.code == "SUB":
+        return (one, -constant) if position == 1 else (-one, constant)
+    with np.errstate(divide="ignore"):
+        return (one / constant, zero) if position == 1 else (np.full_like(constant, np.inf), zero)
+
+
+def _as_dense(draft: Draft, operator: Operator) -> bool:
+    """Replace the product with a constant matrix by FULLY_CONNECTED."""
+    left, right = operator.inputs
+    matrix, source, output = draft.values(right), draft.tensors[left], draft.tensors[operator.outputs[0]]
+    if matrix is None or _option(operator, "adj_x") or not _is_float(draft, left, right):
+        return False
+    if any(size != 1 for size in matrix.shape[:-2]) or len(source.shape) < 2 or len(output.shape) != len(source.shape):
+        return False
+    columns = matrix.reshape(matrix.shape[-2:])
+    weights = columns if _option(operator, "adj_y") else columns.T
+    builder = OperatorBuilder(draft, operator)
+    inputs = [left, builder.constant(np.ascontiguousarray(weights)), -1]
+    keeps = len(output.shape) > 2
+    result = builder.add("FULLY_CONNECTED", inputs, output.shape, like=left, keep_num_dims=keeps)
+    builder.finish("as-dense", result)
+    return True
+
+
+# Windows
+
+
+def _pad_same(draft: Draft, operator: Operator) -> bool:
+    """Let a convolution pad its input itself if its SAME padding adds the same zeros."""
+    pad = _only_producer(draft, operator, operator.inputs[0])
+    if pad is None or pad.code != "PAD" or _option(operator, "padding") != "VALID":
+        return False
+    paddings, weights = draft.values(pad.inputs[1]), draft.tensors[operator.inputs[1]]
+    source, output = draft.tensors[pad.inputs[0]], draft.tensors[operator.outputs[0]]
+    if paddings is None or len(source.shape) != 4 or paddings[[0, 3]].any() or source.is_variable:
+        return False
+    for axis, letter in ((1, "h"), (2, "w")):
+        stride, dilation = _option(operator, f"stride_{letter}"), _option(operator, f"dilation_{letter}_factor")
+        window = (weights.shape[axis] - 1) * dilation + 1
+        total = max(0, (output.shape[axis] - 1) * stride + window - source.shape[axis])
+        if output.shape[axis] != -(-source.shape[axis] // stride):
+            return False
+        if paddings[axis].tolist() != [total // 2, total - total // 2]:
+            return False
+    changed = replace(operator, inputs=(pad.inputs[0], *operator.inputs[1:]))
+    draft.replace(operator, _with_options(changed, padding="SAME"))
+    draft.replace(pad)
+    return True
+
+
+# Functions
+
+# Values at which two functions are compared, and the difference that rounding explains.
+POINTS: Reals = np.concatenate([np.linspace(-12.0, 12.0, 4001), [-1e4, -100.0, -30.0, 30.0, 100.0, 1e4]])
+TOLERANCE = 2e-6
+
+
+def _known_functions(values: Reals) -> list[tuple[str, dict[str, Any]]]:
+    """Return the operators that may compute these values at POINTS."""
+    slope = float(np.float32(values[0] / POINTS[0]))
+    functions: list[tuple[str, dict[str, Any]]] = [
+        ("RELU", {}),
+        ("RELU6", {}),
+        ("RELU_N1_TO_1", {}),
+        ("HARD_SWISH", {}),
+        ("GELU", {"approximate": False}),
+        ("GELU", {"approximate": True}),
+        ("ELU", {}),
+        ("LOGISTIC", {}),
+        ("TANH", {}),
+    ]
+    return [*functions, ("LEAKY_RELU", {"alpha": slope})] if 0 < slope < 1 else functions
+
+
+def _known(draft: Draft, operator: Operator) -> bool:
+    """Replace the longest chain of elementwise operators that computes a known activation function by its operator."""
+    for region in closed_regions(draft, operator):
+        source, result = draft.tensors[region.source], draft.tensors[region.result]
+        if not _is_float(draft, region.source, region.result) or source.shape != result.shape:
+            continue
+        values = evaluate(draft, region, POINTS)
+        for code, options in _known_functions(values):
+            candidate = draft.make(code, [region.source], [region.result], **options)
+            is_same = [one.code for one in region.operators] == [code]
+            if not is_same and np.allclose(apply(candidate, POINTS), values, rtol=TOLERANCE, atol=TOLERANCE):
+                draft.replace(operator, candidate)
+                remove_unread(draft, region)
+                return True
+    return False
+
+
+# Reductions
+
+
+def _drop_axes(draft: Draft, operator: Operator) -> bool:
+    """Let a reduction before a RESHAPE drop its axes."""
+    before = _only_producer(draft, operator, operator.inputs[0])
+    if before is None or before.code not in REDUCTIONS or not _option(before, "keep_dims"):
+        return False
+    axes, shape = draft.values(before.inputs[1]), draft.tensors[before.inputs[0]].shape
+    if axes is None:
+        return False
+    dropped = {int(axis) % len(shape) for axis in axes.reshape(-1)}
+    if draft.tensors[operator.outputs[0]].shape != tuple(n for axis, n in enumerate(shape) if axis not in dropped):
+        return False
+    draft.replace(before, replace(_with_options(before, keep_dims=False), outputs=operator.outputs))
+    draft.replace(operator)
+    return True
+
+
+def _reduce_image(draft: Draft, operator: Operator) -> bool:
+    """Let a reduction of flattened axes read the tensor before it is flattened."""
+    before = _only_producer(draft, operator, operator.inputs[0])
+    axes = draft.values(operator.inputs[1])
+    if before is None or before.code != "RESHAPE" or axes is None:
+        return False
+    source, flat = draft.tensors[before.inputs[0]], draft.tensors[operator.inputs[0]]
+    if source.is_variable or not source.element_count or not _is_float(draft, source.index):
+        return False
+    reduced = {int(axis) % len(flat.shape) for axis in axes.reshape(-1)}
+    new: list[int] = []
+    for old_axes, flat_axes in axis_groups(source.shape, flat.shape):
+        if reduced.isdisjoint(flat_axes):
+            continue
+        if not reduced.issuperset(flat_axes):
+            return False
+        new += old_axes
+    kept = tuple(n for axis, n in enumerate(source.shape) if axis not in new)
+    if not new or draft.tensors[operator.outputs[0]].shape != kept:
+        return False
+    constant = draft.constant("axes", np.array(sorted(new), np.int32))
+    changed = replace(operator, inputs=(source.index, constant))
+    draft.replace(operator, _with_options(changed, keep_dims=False))
+    draft.replace(before)
+    return True
+
+
+RULES: Mapping[str, tuple[FloatRule, ...]] = {
+    **dict.fromkeys(["ADD", "DIV", "MUL", "SUB"], (_into_weights, _known)),
+    **dict.fromkeys(["MAXIMUM", "MINIMUM", "PRELU", "RELU", "RELU6", "SELECT", "SELECT_V2"], (_known,)),
+    **dict.fromkeys(REDUCTIONS, (_reduce_image,)),
+    **dict.fromkeys(["CONV_2D", "DEPTHWISE_CONV_2D"], (_pad_same,)),
+    "BATCH_MATMUL": (_as_dense,),
+    "RESHAPE": (_drop_axes,),
+}
+FOLDED = frozenset({*MOVES, *COMPUTES, "SHAPE"})
+FUSED = frozenset({"RELU", "RELU6"})
+
+
+def _rules(code: str) -> tuple[FloatRule, ...]:
+    """Return the rules for an operator, in the order in which they are tried."""
+    return (*([fold] if code in FOLDED else []), *([fuse] if code in FUSED else []), *RULES.get(code, ()))
