@@ -17,7 +17,7 @@ from edgetool.model.reader import read_model
 from edgetool.model.schema import OPTION_TABLES
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
-from edgetool.passes.layout import axis_groups, move_transposes, moved_elements
+from edgetool.passes.layout import Layout, axis_groups, move_transposes, moved_elements, transpose_ends
 from tests.passes.cleaned import interface, same_bits
 from tests.passes.runs import SAMPLES, Net, codes, litert
 
@@ -265,6 +265,59 @@ def test_inputs_and_outputs_keep_their_layouts() -> None:
     assert codes(moved(net.model([x], [y]))).count("TRANSPOSE") == 2
     net, y = image(1, 4, 4, 3)
     assert codes(moved(net.model([0], [y, relu(net, y)]))).count("TRANSPOSE") >= 1
+
+
+def ends_moved(model: Model) -> tuple[Model, tuple[Layout | None, ...], tuple[Layout | None, ...]]:
+    """transpose_ends, and what holds: with inputs in the new order, the outputs are in theirs."""
+    result = transpose_ends(model)
+    given_inputs = random_inputs(model, SAMPLES, seed=0)
+    new_inputs = tuple(in_order(*pair) for pair in zip(given_inputs, result.inputs, strict=True))
+    expected = tuple(in_order(*pair) for pair in zip(litert(model, given_inputs), result.outputs, strict=True))
+    assert same_bits(litert(result.model, new_inputs), expected)
+    assert read_model(write_model(result.model), name="moved") == result.model
+    assert [name for name, _ in result.model.signatures[0].inputs] == [name for name, _ in model.signatures[0].inputs]
+    return result.model, result.inputs, result.outputs
+
+
+def in_order(samples: Any, order: Layout | None) -> Any:
+    return samples if order is None else np.ascontiguousarray(np.transpose(samples, (0, *(axis + 1 for axis in order))))
+
+
+def test_inputs_and_outputs_can_be_stored_with_the_channels_last() -> None:
+    net = Graph()
+    x = net.input((1, 3, 4, 5), FLOAT)
+    y = net.transpose(net.pixels(net.transpose(x, TO_NHWC), 6), TO_NCHW)
+    model, inputs, outputs = ends_moved(net.model([x], [y]))
+    assert codes(model) == ["CONV_2D"]
+    assert (inputs, outputs) == ((TO_NHWC,), (TO_NHWC,))
+    assert [model.main.tensors[i].name for i in (*model.main.inputs, *model.main.outputs)] == [
+        "tensor_0",
+        f"tensor_{y}",
+    ]
+
+
+def test_a_single_channel_is_last_too() -> None:
+    net = Graph()
+    x = net.input((1, 1, 4, 5), FLOAT)
+    model, inputs, outputs = ends_moved(net.model([x], [net.pixels(net.reshape(x, (1, 4, 5, 1)), 2)]))
+    assert (codes(model), inputs, outputs) == (["CONV_2D"], (TO_NHWC,), (None,))
+
+
+def test_an_input_that_is_also_read_otherwise_stays() -> None:
+    net = Graph()
+    x = net.input((1, 3, 4, 5), FLOAT)
+    y = net.pixels(net.transpose(x, TO_NHWC), 6)
+    model, inputs, outputs = ends_moved(net.model([x], [y, relu(net, x)]))
+    assert codes(model).count("TRANSPOSE") == 1
+    assert (inputs, outputs) == ((None,), (None, None))
+    net = Graph()
+    x = net.input((1, 3, 4, 5), FLOAT)
+    turned = net.transpose(x, TO_NHWC)
+    model, inputs, outputs = ends_moved(net.model([x], [turned, net.pixels(turned, 2)]))
+    assert inputs == (None,)
+    net = Graph()
+    x = net.input((1, 3, 4, 5), FLOAT)
+    assert ends_moved(net.model([x], [net.transpose(x, TO_NHWC)]))[1:] == ((None,), (None,))
 
 
 @given(st.lists(st.integers(1, 6), max_size=5), st.data())

@@ -12,7 +12,7 @@ over reordered weights in float32 are rounded differently.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -61,6 +61,7 @@ ABSENT_MASKS = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 # Inputs other than the first that are tensors of the same axes as the result.
 ALL_INPUTS = ELEMENTWISE | {"CONCATENATION"}
 MAX_MOVES = 10_000
+MIN_IMAGE_RANK = 3  # of a batch, channels and positions
 
 
 def inverse(layout: Sequence[int]) -> Layout:
@@ -555,3 +556,85 @@ def _reordered(draft: Draft, index: int, layout: Layout) -> int:
     while full.ndim > values.ndim and full.shape[0] == 1:
         full = full[0]
     return draft.constant(tensor.name, full, tensor.quantization, tensor.dtype)
+
+
+# Inputs and outputs
+
+
+@dataclass(frozen=True, slots=True)
+class TransposedEnds:
+    """A model, and the order of the axes in which each input and output of its main graph is now.
+
+    An order is for np.transpose of the values as they were; None if they are as before.
+    """
+
+    model: Model
+    inputs: tuple[Layout | None, ...]
+    outputs: tuple[Layout | None, ...]
+
+
+def transpose_ends(model: Model) -> TransposedEnds:
+    """Return the model whose inputs and outputs are stored as the operators next to them need them.
+
+    An input that is only read by TRANSPOSE operators of one order takes the shape of their results; an output that a
+    TRANSPOSE writes takes that of its input. So does one next to a RESHAPE that moves the channels of a single row,
+    column or channel. Names are kept.
+    """
+    draft = Draft(model)
+    inputs = tuple(_transpose_input(draft, index) for index in tuple(draft.inputs))
+    outputs = tuple(_transpose_output(draft, index) for index in tuple(draft.outputs))
+    if not any((*inputs, *outputs)):
+        return TransposedEnds(model, inputs, outputs)
+    merge_moves(draft)
+    return TransposedEnds(draft.finish(), inputs, outputs)
+
+
+def _end_order(draft: Draft, operator: Operator) -> Layout | None:
+    """Return the order of the axes that an operator gives to its input, if it only does that."""
+    if not is_consistent(draft, operator):
+        return None
+    if operator.code == "TRANSPOSE":
+        return _order(draft, operator)
+    before, after = draft.tensors[operator.inputs[0]], draft.tensors[operator.outputs[0]]
+    rank = len(before.shape)
+    if operator.code != "RESHAPE" or rank < MIN_IMAGE_RANK or not same_values(before, after):
+        return None
+    for order in ((0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))):
+        if after.shape == tuple(before.shape[axis] for axis in order) and _moves_only_ones(before.shape, order):
+            return order
+    return None
+
+
+def _transpose_input(draft: Draft, index: int) -> Layout | None:
+    readers = draft.consumers(index)
+    orders = {_end_order(draft, reader) for reader in readers}
+    order = orders.pop() if len(orders) == 1 and index not in draft.outputs else None
+    if order is None or is_identity(order) or any(reader.outputs[0] in draft.outputs for reader in readers):
+        return None
+    for reader in readers:
+        draft.redirect(reader.outputs[0], index)
+        draft.replace(reader)
+    _set_order(draft, index, order)
+    return order
+
+
+def _transpose_output(draft: Draft, index: int) -> Layout | None:
+    producer = draft.producer(index)
+    order = None if producer is None or draft.outputs.count(index) != 1 else _end_order(draft, producer)
+    if order is None or is_identity(order) or draft.consumers(index):
+        return None
+    assert producer is not None
+    source = producer.inputs[0]
+    writer = draft.producer(source)
+    if writer is None or source in draft.outputs:
+        return None
+    draft.replace(producer)
+    draft.redirect(source, index)
+    draft.replace(writer, replace(writer, outputs=tuple(index if old == source else old for old in writer.outputs)))
+    _set_order(draft, index, inverse(order))
+    return inverse(order)
+
+
+def _set_order(draft: Draft, index: int, order: Layout) -> None:
+    tensor = draft.tensors[index]
+    draft.tensors[index] = replace(tensor, shape=tuple(tensor.shape[axis] for axis in order), shape_signature=())
