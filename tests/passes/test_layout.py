@@ -17,7 +17,8 @@ from edgetool.model.reader import read_model
 from edgetool.model.schema import OPTION_TABLES
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
-from edgetool.passes.layout import Layout, axis_groups, move_transposes, moved_elements, transpose_ends
+from edgetool.passes.layout import Layout, axis_groups, cost, move_transposes, transpose_ends
+from tests.model.builders import options
 from tests.passes.cleaned import interface, same_bits
 from tests.passes.runs import SAMPLES, Net, codes, litert
 
@@ -79,7 +80,7 @@ def moved(model: Model, tolerance: float = 0.0) -> Model:
     result = move_transposes(model)
     assert move_transposes(result) is result
     assert read_model(write_model(result), name="moved") == result
-    assert moved_elements(Draft(result)) <= moved_elements(Draft(model))
+    assert cost(Draft(result)) <= cost(Draft(model))
     for after, before in ((result.main.inputs, model.main.inputs), (result.main.outputs, model.main.outputs)):
         new, old = (
             [interface(graph.tensors[i]) for i in ends] for graph, ends in ((result.main, after), (model.main, before))
@@ -208,7 +209,27 @@ def test_softmax_stays_along_its_axis() -> None:
             [0], [net.transpose(net.apply("SOFTMAX", [net.transpose(turned, (0, 2, 1, 3))], beta=1.0), (0, 1, 2, 3))]
         )
     )
-    assert moved_elements(Draft(result)) <= 4 * 5 * 6
+    assert cost(Draft(result))[0] <= 4 * 5 * 6
+
+
+def test_operators_between_1d_convolutions_compute_on_images() -> None:
+    net = Graph()
+    x = net.input((1, 1, 9, 3), FLOAT)
+    y = net.reshape(net.pixels(x, 6), (1, 9, 6))
+    y = net.transpose(net.pad(y, (0, 0), (2, 0), (0, 0)), (0, 2, 1))
+    y = net.apply("MUL", [y, net.noise(6, 1)], fused_activation_function="NONE")
+    y = net.reshape(net.transpose(y, (0, 2, 1)), (1, 1, 11, 6))
+    assert codes(moved(net.model([x], [net.pixels(y, 4)]))) == ["CONV_2D", "PAD", "MUL", "CONV_2D"]
+
+
+def test_a_reduction_keeps_the_axes_that_are_added_again() -> None:
+    net = Graph()
+    x = net.input((1, 5, 6), FLOAT)
+    largest = relu(net, net.reduce("REDUCE_MAX", x, (0, 2)))
+    y = net.apply("SUB", [x, net.reshape(largest, (1, 5, 1))], fused_activation_function="NONE")
+    result = moved(net.model([x], [y]))
+    assert codes(result) == ["REDUCE_MAX", "RELU", "SUB"]
+    assert result.main.operators[0].options == options("ReducerOptions", keep_dims=True)
 
 
 def test_weights_after_flattening_are_permuted() -> None:
@@ -360,6 +381,12 @@ def networks(draw: st.DrawFn) -> Model:
         elif kind == "reduce":
             axes = draw(st.sets(st.integers(0, rank - 1), min_size=1, max_size=max(1, rank - 2)))
             y = net.reduce("REDUCE_MAX", x, sorted(axes), keep_dims=rank < 3 or draw(st.booleans()))
+        elif kind == "ones":
+            place = draw(st.integers(0, rank))
+            ones = [axis for axis in range(rank) if shape[axis] == 1 and rank > 2]
+            drop = draw(st.sampled_from(ones)) if ones and (rank > 4 or draw(st.booleans())) else None
+            new = (*shape[:place], 1, *shape[place:]) if drop is None else (*shape[:drop], *shape[drop + 1 :])
+            y = net.reshape(x, new if len(new) < 6 else shape)
         else:
             first = draw(st.integers(0, rank - 2))
             merged = (*shape[:first], shape[first] * shape[first + 1], *shape[first + 2 :])
@@ -373,7 +400,7 @@ def networks(draw: st.DrawFn) -> Model:
     return net.model([0], outputs)
 
 
-KINDS = ["transpose", "transpose", "relu", "maximum", "constant", "pad", "concatenate", "reduce", "reshape"]
+KINDS = ["transpose", "transpose", "relu", "maximum", "constant", "pad", "concatenate", "reduce", "reshape", "ones"]
 
 
 @settings(max_examples=60)

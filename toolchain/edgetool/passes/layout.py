@@ -1,12 +1,13 @@
-"""Layout: operators compute on tensors with their axes in another order, so that TRANSPOSE operators cancel.
+"""Layout: operators compute on tensors with their axes in another order, so that TRANSPOSE and RESHAPE cancel.
 
-Frameworks whose images have their channels first leave a TRANSPOSE before and after each convolution. Between two of
-them are operators that work in any order of the axes, once their constants and options follow it. A region of such
-operators is moved to the other order if that leaves fewer elements to transpose; what remains are the transposes at its
-border. A TRANSPOSE between FULLY_CONNECTED and a RESHAPE permutes the weights instead.
+Frameworks whose images have their channels first leave a TRANSPOSE before and after each convolution, and 1-D layers a
+RESHAPE. Between two of them are operators that work in any order of the axes, once their constants and options follow
+it. A region of such operators is moved to the other order if that leaves fewer elements to transpose, or fewer
+operators; what remains is at its border. A TRANSPOSE between FULLY_CONNECTED and a RESHAPE permutes the weights
+instead.
 
-A layout is the order in which a tensor is stored: stored = np.transpose(tensor, layout). No value changes; only sums
-over reordered weights in float32 are rounded differently.
+A layout is the order in which the axes of a tensor are stored; -1 stands for a new axis of size 1, and axes of size 1
+may be absent. No value changes; only sums over reordered weights in float32 are rounded differently.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetool.errors import InternalError
-from edgetool.model.draft import Array, Draft
-from edgetool.model.types import Model, Operator, OptionValue, Quantization, Tensor
+from edgetool.model.draft import STORED, Array, Draft
+from edgetool.model.types import Model, Operator, Options, OptionValue, Quantization, Tensor
 from edgetool.passes.movement import merge_reshapes, same_values
 from edgetool.passes.no_ops import merge_transposes, remove_no_ops
 from edgetool.passes.validation import is_consistent
@@ -39,19 +40,20 @@ ELEMENTWISE = frozenset(
     TANH ZEROS_LIKE
     """.split()
 )
+MOVES = frozenset({"RESHAPE", "TRANSPOSE"})
 RESHAPES = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE"})
 REDUCTIONS = frozenset({"MEAN", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"})
 # Operators that work along the last axis only.
 ALONG_LAST_AXIS = frozenset({"FULLY_CONNECTED", "L2_NORMALIZATION", "LOG_SOFTMAX", "SOFTMAX"})
-# Operators with a constant that has a row for each axis, by position.
-ROWS: Mapping[str, tuple[int, ...]] = {
-    "BROADCAST_TO": (1,),
-    "MIRROR_PAD": (1,),
-    "PAD": (1,),
-    "PADV2": (1,),
-    "SLICE": (1, 2),
-    "STRIDED_SLICE": (1, 2, 3),
-    "TILE": (1,),
+# Operators with constants that have a row for each axis, by position, and the number in the row of a new axis.
+ROWS: Mapping[str, Mapping[int, int]] = {
+    "BROADCAST_TO": {1: 1},
+    "MIRROR_PAD": {1: 0},
+    "PAD": {1: 0},
+    "PADV2": {1: 0},
+    "SLICE": {1: 0, 2: 1},
+    "STRIDED_SLICE": {1: 0, 2: 1, 3: 1},
+    "TILE": {1: 1},
 }
 # Operators with a constant that consists of axes, by position, and those with an option that is one.
 AXES: Mapping[str, int] = {**dict.fromkeys(REDUCTIONS, 1), "REVERSE_V2": 1, "SPLIT": 0, "SPLIT_V": 2}
@@ -61,22 +63,38 @@ ABSENT_MASKS = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 # Inputs other than the first that are tensors of the same axes as the result.
 ALL_INPUTS = ELEMENTWISE | {"CONCATENATION"}
 MAX_MOVES = 10_000
+MAX_RANK = 4  # of tensors with new axes: more than the kernels of most operators support
 MIN_IMAGE_RANK = 3  # of a batch, channels and positions
 
 
-def inverse(layout: Sequence[int]) -> Layout:
-    """Return the layout that restores the order."""
-    return tuple(int(place) for place in np.argsort(layout))
+def inverse(layout: Sequence[int], rank: int) -> Layout:
+    """Return the layout of a stored tensor that restores the tensor of that rank."""
+    return tuple(layout.index(axis) if axis in layout else -1 for axis in range(rank))
 
 
-def is_identity(layout: Layout) -> bool:
-    """Return whether the layout is the order of the tensor itself."""
-    return layout == tuple(range(len(layout)))
+def _effect(layout: Layout, shape: Sequence[int]) -> Layout:
+    """Return what a layout does to a shape: all axes of size 1 are the same."""
+    return tuple(-1 if axis < 0 or shape[axis] == 1 else axis for axis in layout)
 
 
-def moved_elements(draft: Draft) -> int:
-    """Return the number of elements that the TRANSPOSE operators of a graph move."""
-    return sum(draft.tensors[operator.outputs[0]].element_count for operator in _transposes(draft))
+def is_identity(layout: Layout, shape: Sequence[int]) -> bool:
+    """Return whether the stored tensor is the tensor itself."""
+    return _effect(layout, shape) == _effect(tuple(range(len(shape))), shape)
+
+
+def stored_values(values: Array, layout: Layout) -> Array:
+    """Return an array in a layout."""
+    present = [axis for axis in layout if axis >= 0]
+    absent = [axis for axis in range(values.ndim) if axis not in present]
+    shape = [1 if axis < 0 else values.shape[axis] for axis in layout]
+    return np.transpose(values, (*absent, *present)).reshape(shape)
+
+
+def cost(draft: Draft) -> tuple[int, int]:
+    """Return the number of elements that TRANSPOSE operators move, and that of TRANSPOSE and RESHAPE operators."""
+    moves = [operator for operator in draft.operators if operator.code in MOVES]
+    transposed = [draft.tensors[move.outputs[0]].element_count for move in moves if move.code == "TRANSPOSE"]
+    return sum(transposed), len(moves)
 
 
 def move_transposes(model: Model, subgraph: int = 0) -> Model:
@@ -97,21 +115,39 @@ def move_transposes(model: Model, subgraph: int = 0) -> Model:
 
 def _moved(model: Model, subgraph: int) -> Iterator[Model]:
     """Yield models with fewer elements to transpose: one for each TRANSPOSE, and each direction, that permits it."""
-    before = moved_elements(Draft(model, subgraph))
+    before = cost(Draft(model, subgraph))
     for operator in model.subgraphs[subgraph].operators:
-        order = _order(Draft(model, subgraph), operator) if operator.code == "TRANSPOSE" else None
-        if order is None:
+        layout = _layout_of_move(Draft(model, subgraph), operator) if operator.code in MOVES else None
+        if layout is None:
             continue
         for move in (_sink_into_weights, _store_as_input, _store_as_output):
             draft = Draft(model, subgraph)
-            if move(draft, operator, order):
+            if move(draft, operator, layout):
                 merge_moves(draft)
-                if moved_elements(draft) < before:
+                if cost(draft) < before:
                     yield draft.finish()
 
 
-def _transposes(draft: Draft) -> list[Operator]:
-    return [operator for operator in draft.operators if operator.code == "TRANSPOSE"]
+def _layout_of_move(draft: Draft, operator: Operator) -> Layout | None:
+    """Return the layout in which a TRANSPOSE, or a RESHAPE that only moves axes of size 1, stores its input."""
+    if operator.code == "TRANSPOSE":
+        return _order(draft, operator)
+    before, after = draft.tensors[operator.inputs[0]], draft.tensors[operator.outputs[0]]
+    is_plain = is_consistent(draft, operator) and same_values(before, after) and not before.is_variable
+    return _layout_of_ones(before.shape, after.shape) if is_plain and before.element_count else None
+
+
+def _layout_of_ones(before: Sequence[int], after: Sequence[int]) -> Layout | None:
+    """Return the layout of a shape that has axes of size 1 elsewhere; None for any other shape."""
+    if [size for size in before if size != 1] != [size for size in after if size != 1]:
+        return None
+    axes = list(range(len(before)))
+    layout = []
+    for size in after:
+        while size != 1 and before[axes[0]] == 1:
+            axes.pop(0)
+        layout.append(axes.pop(0) if axes and before[axes[0]] == size else -1)
+    return tuple(layout)
 
 
 def _order(draft: Draft, operator: Operator) -> Layout | None:
@@ -139,7 +175,7 @@ def _merge_each(draft: Draft) -> bool:
     changed = False
     for index in [operator.index for operator in draft.operators]:
         operator = draft.operator(index)
-        if operator is None or operator.code not in {"RESHAPE", "TRANSPOSE"} or not is_consistent(draft, operator):
+        if operator is None or operator.code not in MOVES or not is_consistent(draft, operator):
             continue
         merge = merge_reshapes if operator.code == "RESHAPE" else merge_transposes
         changed = merge(draft, operator) is not None or changed
@@ -148,7 +184,7 @@ def _merge_each(draft: Draft) -> bool:
         assert operator is not None
         order = _order(draft, operator) if operator.code == "TRANSPOSE" else None
         if order is not None and _moves_only_ones(draft.tensors[operator.inputs[0]].shape, order):
-            draft.replace(operator, _reshape(draft, operator, operator.inputs[0], operator.outputs[0]))
+            draft.replace(operator, _reshape_at(draft, operator, operator.inputs[0], operator.outputs[0]))
             changed = True
     return bool(remove_no_ops(draft)) or changed
 
@@ -168,7 +204,7 @@ def _merge_through(draft: Draft, operator: Operator) -> bool:
                 return False
             for index in between:
                 draft.tensors[index] = replace(draft.tensors[index], shape=shape, shape_signature=())
-            draft.replace(producer, _reshape(draft, producer, producer.inputs[0], tensor))
+            draft.replace(producer, _reshape_at(draft, producer, producer.inputs[0], tensor))
             return True
         constants = [draft.tensors[index] for index in producer.inputs if draft.values(index) is not None]
         if any(len(constant.shape) > len(shape) for constant in constants):
@@ -182,16 +218,21 @@ def _moves_only_ones(shape: Sequence[int], order: Layout) -> bool:
     return moved == sorted(moved)
 
 
-def _reshape(draft: Draft, operator: Operator, source: int, output: int) -> Operator:
-    """Return a RESHAPE in the place of an operator."""
+def _reshape(draft: Draft, source: int, output: int) -> Operator:
     shape = draft.tensors[output].shape
     inputs = [source, _constant(draft, np.array(shape, np.int32))] if shape else [source]
-    return replace(draft.make("RESHAPE", inputs, [output], new_shape=shape), index=operator.index)
+    return draft.make("RESHAPE", inputs, [output], new_shape=shape)
+
+
+def _reshape_at(draft: Draft, operator: Operator, source: int, output: int) -> Operator:
+    """Return a RESHAPE in the place of an operator."""
+    return replace(_reshape(draft, source, output), index=operator.index)
 
 
 def _store_as_input(draft: Draft, operator: Operator, order: Layout) -> bool:
     """Store the result as the input is stored."""
-    return _store(draft, *_region(draft, operator.outputs[0], inverse(order)))
+    rank = len(draft.tensors[operator.inputs[0]].shape)
+    return _store(draft, *_region(draft, operator.outputs[0], inverse(order, rank)))
 
 
 def _store_as_output(draft: Draft, operator: Operator, order: Layout) -> bool:
@@ -209,6 +250,8 @@ def _sink_into_weights(draft: Draft, operator: Operator, order: Layout) -> bool:
     """
     source, output = operator.inputs[0], operator.outputs[0]
     shape = draft.tensors[source].shape
+    if operator.code != "TRANSPOSE":
+        return False
     index = np.transpose(np.arange(prod(shape)).reshape(shape), order).reshape(-1)
     readers = _dense_readers(draft, output)
     writer = None if readers else _dense_writer(draft, source)
@@ -219,7 +262,7 @@ def _sink_into_weights(draft: Draft, operator: Operator, order: Layout) -> bool:
     for one, permutation in zip(dense, permutations, strict=True):
         assert permutation is not None
         draft.replace(one, _with_rows(draft, one, permutation) if writer else _with_columns(draft, one, permutation))
-    draft.replace(operator, _reshape(draft, operator, source, output))
+    draft.replace(operator, _reshape_at(draft, operator, source, output))
     return True
 
 
@@ -327,42 +370,74 @@ def _permuted(quantization: Quantization, permutation: Index) -> Quantization:
 # Regions
 
 
-def _region(draft: Draft, tensor: int, layout: Layout) -> tuple[Layouts, dict[int, None]]:
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """An operator in a region: the layouts of its computed operands, and that of the axes which it refers to.
+
+    keeps_dims: for a reduction whose result is stored with the axes that it drops.
+    """
+
+    layouts: Layouts
+    order: Layout
+    keeps_dims: bool = False
+
+
+def _region(draft: Draft, tensor: int, layout: Layout) -> tuple[Layouts, dict[int, _Placed]]:
     """Return the tensors that are stored in another order if this one is, and the operators among them."""
     layouts: Layouts = {tensor: layout}
-    inside: dict[int, None] = {}
+    inside: dict[int, _Placed] = {}
     waiting = [tensor]
     while waiting:
         current = waiting.pop()
         producer = draft.producer(current)
         for operator in (*draft.consumers(current), *([] if producer is None else [producer])):
-            if operator.index in inside:
+            placed = None if operator.index in inside else _placed(draft, operator, current, layouts[current])
+            if placed is None or not _agrees(draft, layouts, placed.layouts):
                 continue
-            placed = _placed(draft, operator, current, layouts[current])
-            if placed is None or any(layouts.get(other, order) != order for other, order in placed.items()):
-                continue
-            inside[operator.index] = None
-            new = {other: order for other, order in placed.items() if other not in layouts and not is_identity(order)}
-            layouts.update(new)
-            waiting += new
+            inside[operator.index] = placed
+            for other, order in placed.layouts.items():
+                if other not in layouts and not is_identity(order, draft.tensors[other].shape):
+                    layouts[other] = order
+                    waiting.append(other)
     return layouts, inside
 
 
-def _placed(draft: Draft, operator: Operator, tensor: int, layout: Layout) -> Layouts | None:
-    """Return the layouts of all computed operands if `tensor`, one of them, has this one; None if it cannot."""
-    if not is_consistent(draft, operator) or len(operator.outputs) == 0:
+def _agrees(draft: Draft, layouts: Layouts, new: Layouts) -> bool:
+    """Return whether no tensor gets a second layout."""
+    shapes = {index: draft.tensors[index].shape for index in new}
+    return all(
+        _effect(layouts.get(index, new[index]), shape) == _effect(new[index], shape) for index, shape in shapes.items()
+    )
+
+
+def _placed(draft: Draft, operator: Operator, tensor: int, layout: Layout) -> _Placed | None:
+    """Return how an operator is written if `tensor`, one of its operands, has this layout; None if it cannot be."""
+    if not is_consistent(draft, operator):
         return None
     if any(draft.tensors[index].is_variable for index in (*operator.inputs, *operator.outputs) if index >= 0):
         return None
     if operator.code in RESHAPES:
-        return _reshape_layouts(draft, operator, tensor, layout)
+        return _placed_reshape(draft, operator, tensor, layout)
     if operator.code in REDUCTIONS and not _option(operator, "keep_dims"):
-        return _reduced_layouts(draft, operator, tensor, layout)
+        return _placed_reduction(draft, operator, tensor, layout)
     operands = [*_images(draft, operator), *operator.outputs]
-    is_uniform = all(len(draft.tensors[index].shape) == len(layout) for index in operands)
-    if tensor not in operands or not is_uniform or not _accepts(draft, operator, layout):
+    ranks = {index: len(draft.tensors[index].shape) for index in operands}
+    rank = max(ranks.values())
+    if tensor not in operands or (len(set(ranks.values())) > 1 and operator.code not in ELEMENTWISE):
         return None
-    return dict.fromkeys(operands, layout)
+    lead = rank - ranks[tensor]
+    order = tuple(axis + lead if axis >= 0 else -1 for axis in layout)
+    if not _accepts(draft, operator, order, rank):
+        return None
+    layouts = {}
+    for index in operands:
+        lead = rank - ranks[index]
+        own = tuple(axis - lead if axis >= lead else -1 for axis in order)
+        while lead and own[0] < 0 and len(own) > ranks[index]:
+            own = own[1:]
+        if draft.tensors[index].element_count > 1 or not lead:
+            layouts[index] = own
+    return _Placed(layouts, order)
 
 
 def _images(draft: Draft, operator: Operator) -> list[int]:
@@ -373,32 +448,44 @@ def _images(draft: Draft, operator: Operator) -> list[int]:
     return [index for index in operator.inputs[place : place + 1] if draft.values(index) is None]
 
 
-def _accepts(draft: Draft, operator: Operator, layout: Layout) -> bool:
-    """Return whether an operator whose operands all have one layout can be written in it."""
+def _accepts(draft: Draft, operator: Operator, order: Layout, rank: int) -> bool:
+    """Return whether an operator on axes of this rank can be written in that order of them."""
     code = operator.code
-    others = [index for place, index in enumerate(operator.inputs) if index >= 0 and place in _constant_places(code)]
-    if any(draft.values(index) is None for index in others):
+    constants = [index for place, index in enumerate(operator.inputs) if index >= 0 and place in _constant_places(code)]
+    if any(draft.values(index) is None for index in constants) or len(order) > max(rank, MAX_RANK):
+        return False
+    operands = [index for index in operator.inputs if index >= 0] if code in ALL_INPUTS else _images(draft, operator)
+    shapes = [draft.tensors[index].shape for index in (*operands, *operator.outputs)]
+    absent = [axis - rank for axis in range(rank) if axis not in order]
+    if any(shape[axis] != 1 for shape in shapes for axis in absent if -axis <= len(shape)):
         return False
     if code in ELEMENTWISE:
-        constants = [
-            draft.tensors[index] for index in operator.inputs if index >= 0 and index not in _images(draft, operator)
-        ]
-        return all(len(item.shape) <= len(layout) and not _is_per_channel(item) for item in constants)
+        return not any(_is_per_channel(draft.tensors[index]) for index in operands)
     if code in ALONG_LAST_AXIS:
-        return layout[-1] == len(layout) - 1 and len(layout) > 1 and _keeps_rank(operator)
-    if code == "BATCH_MATMUL":
-        return False
+        return order[-1] == rank - 1 and rank > 1 and _keeps_rank(operator)
     if code == "GATHER":
         indices = draft.values(operator.inputs[1])
-        return indices is not None and indices.ndim == 1 and not _option(operator, "batch_dims")
-    if code == "STRIDED_SLICE":
-        return not any(_option(operator, mask) for mask in ABSENT_MASKS)
-    return code in ROWS or code in AXES or code in AXIS_OPTION
+        if indices is None or indices.ndim != 1 or _option(operator, "batch_dims"):
+            return False
+    if code == "STRIDED_SLICE" and any(_option(operator, mask) for mask in ABSENT_MASKS):
+        return False
+    axes = _axes(draft, operator, rank)
+    if code in REDUCTIONS:
+        return any(axis in order for axis in axes)
+    return (code in ROWS or code in AXES or code in AXIS_OPTION) and all(axis in order for axis in axes)
+
+
+def _axes(draft: Draft, operator: Operator, rank: int) -> list[int]:
+    """Return the axes that a constant or an option names."""
+    if operator.code in AXIS_OPTION:
+        return [_option(operator, "axis") % rank]
+    values = draft.values(operator.inputs[AXES[operator.code]]) if operator.code in AXES else None
+    return [] if values is None else [int(axis) % rank for axis in values.reshape(-1)]
 
 
 def _constant_places(code: str) -> tuple[int, ...]:
     """Return the positions of the inputs that must be constants: sizes and axes."""
-    return ROWS.get(code, ()) + ((AXES[code],) if code in AXES else ())
+    return (*ROWS.get(code, ()), *([AXES[code]] if code in AXES else []))
 
 
 def _is_per_channel(tensor: Tensor) -> bool:
@@ -413,14 +500,25 @@ def _option(operator: Operator, name: str) -> Any:
     return dict(operator.options.fields).get(name) if operator.options is not None else None
 
 
-def _reduced_layouts(draft: Draft, operator: Operator, tensor: int, layout: Layout) -> Layouts | None:
-    """Return the layouts of a reduction that drops axes; those of the result do not determine those of the input."""
-    axes = draft.values(operator.inputs[1])
-    if axes is None or tensor != operator.inputs[0]:
+def _placed_reduction(draft: Draft, operator: Operator, tensor: int, layout: Layout) -> _Placed | None:
+    """Place a reduction that drops axes: in the layout of its input, or keeping the axes, if its result has them."""
+    source, output = operator.inputs[0], operator.outputs[0]
+    shape = draft.tensors[source].shape
+    dropped = set(_axes(draft, operator, len(shape)))
+    kept = [axis for axis in range(len(shape)) if axis not in dropped]
+    if draft.values(operator.inputs[1]) is None:
         return None
-    dropped = {int(axis) % len(layout) for axis in axes.reshape(-1)}
-    kept = [axis for axis in layout if axis not in dropped]
-    return {tensor: layout, operator.outputs[0]: tuple(sorted(kept).index(axis) for axis in kept)}
+    if tensor == output:
+        keeping = tuple(kept.index(axis) if axis in kept else -1 for axis in range(len(shape)))
+        is_same = _effect(keeping, draft.tensors[output].shape) == _effect(layout, draft.tensors[output].shape)
+        identity = tuple(range(len(shape)))
+        return _Placed({output: keeping, source: identity}, identity, keeps_dims=True) if is_same else None
+    if tensor != source or dropped.isdisjoint(layout) or len(layout) > max(len(shape), MAX_RANK):
+        return None
+    if any(shape[axis] != 1 for axis in range(len(shape)) if axis not in layout):
+        return None
+    result = tuple(axis if axis < 0 else kept.index(axis) for axis in layout if axis not in dropped)
+    return _Placed({source: layout, output: result}, layout)
 
 
 def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
@@ -439,8 +537,8 @@ def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[
     return groups
 
 
-def _reshape_layouts(draft: Draft, operator: Operator, tensor: int, layout: Layout) -> Layouts | None:
-    """Return the layouts of both sides of a RESHAPE, if that of `tensor` keeps the axes of each group together."""
+def _placed_reshape(draft: Draft, operator: Operator, tensor: int, layout: Layout) -> _Placed | None:
+    """Place a RESHAPE if the layout of one side keeps the axes of each group together."""
     source, output = operator.inputs[0], operator.outputs[0]
     if tensor not in (source, output) or not same_values(draft.tensors[source], draft.tensors[output]):
         return None
@@ -449,11 +547,12 @@ def _reshape_layouts(draft: Draft, operator: Operator, tensor: int, layout: Layo
     other = output if tensor == source else source
     here, there = draft.tensors[tensor].shape, draft.tensors[other].shape
     groups = axis_groups(here, there)
-    order = [axis for axis in layout if here[axis] != 1]
+    order = [axis for axis in layout if axis >= 0 and here[axis] != 1]
     places = sorted(range(len(groups)), key=lambda group: order.index(groups[group][0][0]))
     if [axis for group in places for axis in groups[group][0]] != order:
         return None
-    return {tensor: layout, other: _with_ones(there, [axis for group in places for axis in groups[group][1]])}
+    other_layout = _with_ones(there, [axis for group in places for axis in groups[group][1]])
+    return _Placed({tensor: layout, other: other_layout}, layout)
 
 
 def _with_ones(shape: Sequence[int], order: Sequence[int]) -> Layout:
@@ -465,7 +564,7 @@ def _with_ones(shape: Sequence[int], order: Sequence[int]) -> Layout:
 # Rewriting a region
 
 
-def _store(draft: Draft, layouts: Layouts, inside: Mapping[int, None]) -> bool:
+def _store(draft: Draft, layouts: Layouts, inside: Mapping[int, _Placed]) -> bool:
     """Store the tensors in their layouts, with a TRANSPOSE wherever an operator outside reads or writes one.
 
     Returns:
@@ -475,69 +574,82 @@ def _store(draft: Draft, layouts: Layouts, inside: Mapping[int, None]) -> bool:
     for index, layout in layouts.items():
         producer = draft.producer(index)
         readers = draft.consumers(index)
-        is_output = index in draft.outputs
         if producer is not None and producer.index in inside:
-            if is_output or any(reader.index not in inside for reader in readers):
-                draft.insert_after(producer, _transpose(draft, stored[index], index, inverse(layout)))
+            if index in draft.outputs or any(reader.index not in inside for reader in readers):
+                back = inverse(layout, len(draft.tensors[index].shape))
+                draft.insert_after(producer, *_changed(draft, stored[index], index, back))
         elif inner := [reader for reader in readers if reader.index in inside]:
-            draft.insert_before(inner[0], _transpose(draft, index, stored[index], layout))
-    for place in inside:
+            draft.insert_before(inner[0], *_changed(draft, index, stored[index], layout))
+    for place, placed in inside.items():
         operator = draft.operator(place)
         assert operator is not None
-        draft.replace(operator, _in_layout(draft, operator, layouts, stored))
+        draft.replace(operator, _in_layout(draft, operator, placed, stored))
     return bool(inside)
 
 
 def _stored_tensor(draft: Draft, index: int, layout: Layout) -> int:
     """Add the tensor in its layout; it takes over the name, unless the tensor is an input or output of the graph."""
     tensor = draft.tensors[index]
-    name = f"{tensor.name}/transpose"
-    new = draft.tensor(name, [tensor.shape[axis] for axis in layout], tensor.dtype, tensor.quantization)
+    shape = [1 if axis < 0 else tensor.shape[axis] for axis in layout]
+    new = draft.tensor(f"{tensor.name}/transpose", shape, tensor.dtype, tensor.quantization)
     if index not in draft.outputs and draft.producer(index) is not None:
-        name, draft.tensors[index] = draft.tensors[new].name, replace(tensor, name=draft.tensors[new].name)
+        draft.tensors[index] = replace(tensor, name=draft.tensors[new].name)
         draft.tensors[new] = replace(draft.tensors[new], name=tensor.name)
     return new
 
 
-def _transpose(draft: Draft, source: int, output: int, order: Layout) -> Operator:
+def _changed(draft: Draft, source: int, output: int, layout: Layout) -> list[Operator]:
+    """Return the operators that store a tensor in a layout: TRANSPOSE, RESHAPE, or both."""
+    tensor = draft.tensors[source]
+    present = [axis for axis in layout if axis >= 0]
+    order = (*(axis for axis in range(len(tensor.shape)) if axis not in present), *present)
+    if _moves_only_ones(tensor.shape, order):
+        return [_reshape(draft, source, output)]
     axes = draft.constant("transpose/perm", np.array(order, np.int32))
-    return draft.make("TRANSPOSE", [source, axes], [output], version=2)
+    shape = tuple(tensor.shape[axis] for axis in order)
+    if shape == draft.tensors[output].shape:
+        return [draft.make("TRANSPOSE", [source, axes], [output], version=2)]
+    turned = draft.tensor(f"{tensor.name}/transpose", shape, tensor.dtype, tensor.quantization)
+    return [draft.make("TRANSPOSE", [source, axes], [turned], version=2), _reshape(draft, turned, output)]
 
 
-def _in_layout(draft: Draft, operator: Operator, layouts: Layouts, stored: Mapping[int, int]) -> Operator:
+def _in_layout(draft: Draft, operator: Operator, placed: _Placed, stored: Mapping[int, int]) -> Operator:
     """Return the operator on the stored tensors, with its constants and options in their order."""
-    code = operator.code
+    code, order = operator.code, placed.order
     outputs = tuple(stored.get(index, index) for index in operator.outputs)
     inputs = [stored.get(index, index) for index in operator.inputs]
     if code in RESHAPES:
-        return _reshape(draft, operator, inputs[0], outputs[0])
-    layout = next(layouts[index] for index in (*operator.inputs, *operator.outputs) if index in layouts)
+        return _reshape_at(draft, operator, inputs[0], outputs[0])
+    rank = max(len(draft.tensors[index].shape) for index in (*_images(draft, operator), *operator.outputs))
     if code in ALL_INPUTS:
         for place, index in enumerate(operator.inputs):
-            if index >= 0 and index not in layouts and draft.values(index) is not None:
-                inputs[place] = _reordered(draft, index, layout)
-    for place in ROWS.get(code, ()):
+            if index >= 0 and draft.values(index) is not None:
+                inputs[place] = _reordered(draft, operator, index, order, rank)
+    for place, new in ROWS.get(code, {}).items():
         values = draft.values(operator.inputs[place])
         assert values is not None
-        inputs[place] = _constant(draft, values[list(layout)])
+        rows = [np.full_like(values[0], new) if axis < 0 else values[axis] for axis in order]
+        inputs[place] = _constant(draft, np.stack(rows))
     if code in AXES:
-        values = draft.values(operator.inputs[AXES[code]])
-        assert values is not None
-        axes = np.array([layout.index(int(axis) % len(layout)) for axis in values.reshape(-1)], values.dtype)
-        inputs[AXES[code]] = _constant(draft, np.sort(axes).reshape(values.shape))
-    return replace(operator, inputs=tuple(inputs), outputs=outputs, options=_options(operator, layout))
+        old = draft.tensors[operator.inputs[AXES[code]]]
+        axes = sorted(order.index(axis) for axis in _axes(draft, operator, rank) if axis in order)
+        values = np.array(axes, STORED[old.dtype])
+        inputs[AXES[code]] = _constant(draft, values.reshape(old.shape) if values.size == old.element_count else values)
+    options = _options(draft, operator, placed, rank)
+    return replace(operator, inputs=tuple(inputs), outputs=outputs, options=options)
 
 
-def _options(operator: Operator, layout: Layout) -> Any:
+def _options(draft: Draft, operator: Operator, placed: _Placed, rank: int) -> Options | None:
     if operator.options is None:
         return None
-    new: dict[str, OptionValue] = {}
+    new: dict[str, OptionValue] = {"keep_dims": True} if placed.keeps_dims else {}
     if operator.code in AXIS_OPTION:
-        new["axis"] = layout.index(operator.options.integer("axis") % len(layout))
+        (axis,) = _axes(draft, operator, rank)
+        new["axis"] = placed.order.index(axis)
     if operator.code == "STRIDED_SLICE":
         for mask in MASKS:
             bits = operator.options.integer(mask)
-            new[mask] = sum(1 << place for place, axis in enumerate(layout) if bits >> axis & 1)
+            new[mask] = sum(1 << place for place, axis in enumerate(placed.order) if axis >= 0 and bits >> axis & 1)
     fields = tuple((name, new.get(name, value)) for name, value in operator.options.fields)
     return replace(operator.options, fields=fields)
 
@@ -546,14 +658,14 @@ def _constant(draft: Draft, values: Array, quantization: Quantization | None = N
     return draft.constant("layout/constant", values, quantization)
 
 
-def _reordered(draft: Draft, index: int, layout: Layout) -> int:
-    """Return a constant operand in the layout, without leading axes of size 1."""
+def _reordered(draft: Draft, operator: Operator, index: int, order: Layout, rank: int) -> int:
+    """Return a constant operand in the order; elementwise operators need no leading axes of size 1."""
     tensor, values = draft.tensors[index], draft.values(index)
     assert values is not None
-    if values.size == 1:
+    if operator.code in ELEMENTWISE and values.size == 1:
         return index
-    full = np.transpose(values.reshape((1,) * (len(layout) - values.ndim) + values.shape), layout)
-    while full.ndim > values.ndim and full.shape[0] == 1:
+    full = stored_values(values.reshape((1,) * (rank - values.ndim) + values.shape), order)
+    while operator.code in ELEMENTWISE and full.ndim > values.ndim and full.shape[0] == 1:
         full = full[0]
     return draft.constant(tensor.name, full, tensor.quantization, tensor.dtype)
 
@@ -609,7 +721,11 @@ def _transpose_input(draft: Draft, index: int) -> Layout | None:
     readers = draft.consumers(index)
     orders = {_end_order(draft, reader) for reader in readers}
     order = orders.pop() if len(orders) == 1 and index not in draft.outputs else None
-    if order is None or is_identity(order) or any(reader.outputs[0] in draft.outputs for reader in readers):
+    if (
+        order is None
+        or order == tuple(range(len(order)))
+        or any(reader.outputs[0] in draft.outputs for reader in readers)
+    ):
         return None
     for reader in readers:
         draft.redirect(reader.outputs[0], index)
@@ -621,7 +737,7 @@ def _transpose_input(draft: Draft, index: int) -> Layout | None:
 def _transpose_output(draft: Draft, index: int) -> Layout | None:
     producer = draft.producer(index)
     order = None if producer is None or draft.outputs.count(index) != 1 else _end_order(draft, producer)
-    if order is None or is_identity(order) or draft.consumers(index):
+    if order is None or order == tuple(range(len(order))) or draft.consumers(index):
         return None
     assert producer is not None
     source = producer.inputs[0]
@@ -631,8 +747,9 @@ def _transpose_output(draft: Draft, index: int) -> Layout | None:
     draft.replace(producer)
     draft.redirect(source, index)
     draft.replace(writer, replace(writer, outputs=tuple(index if old == source else old for old in writer.outputs)))
-    _set_order(draft, index, inverse(order))
-    return inverse(order)
+    back = inverse(order, len(order))
+    _set_order(draft, index, back)
+    return back
 
 
 def _set_order(draft: Draft, index: int, order: Layout) -> None:
