@@ -263,3 +263,16 @@ def test_a_network_with_channels_first_equals_that_with_channels_last() -> None:
 @given(networks())
 def test_random_networks_keep_their_outputs(model: Model) -> None:
     tidied(model, 0.0)
+
+
+def test_longer_chains_of_constants_are_merged() -> None:
+    net = Graph()
+    x = net.input((1, 5, 4), FLOAT)
+    y = fused(net, "MUL", [fused(net, "SUB", [x, net.noise(4)]), net.noise(1, 4)])
+    y = fused(net, "ADD", [fused(net, "MUL", [y, net.noise(4)]), net.noise(4)], "RELU")
+    assert codes(tidied(net.model([x], [y]))) == ["MUL", "ADD"]
+    net = Graph()
+    x = net.input((1, 5, 4), FLOAT)
+    assert codes(tidied(net.model([x], [fused(net, "ADD", [fused(net, "SUB", [x, net.noise(4)]), net.noise(4)])]))) == [
+        "ADD"
+    ]

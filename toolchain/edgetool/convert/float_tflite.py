@@ -35,6 +35,7 @@ from edgetool.model.metadata import RECORD_METADATA_NAME as PLAN_RECORD
 from edgetool.model.types import DType, Graph, Model, Signature
 from edgetool.model.writer import write_model
 from edgetool.passes.float_forms import tidy_float
+from edgetool.passes.normalization import normalize_accurately
 
 if TYPE_CHECKING:
     from edgetool import child
@@ -160,7 +161,7 @@ def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
     for name in (PLAN, PLAN_RECORD):
         ready = without_metadata(ready, name)
     original = _with_signature(ready)
-    ready = tidy_float(original)
+    ready = normalize_accurately(tidy_float(original), use_l2=scheme == "int8")
     names = [name for name, _ in ready.signatures[0].inputs]
     tensors = [ready.main.tensors[index] for index in ready.main.inputs]
     specs = tuple(

@@ -15,7 +15,7 @@ Results differ only as float32 rounds the new constants and functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ WEIGHTED: Mapping[str, tuple[int, int, int]] = {
     "FULLY_CONNECTED": (1, 2, 0),
     "TRANSPOSE_CONV": (1, 3, 0),
 }
+ARITHMETIC = frozenset({"ADD", "DIV", "MUL", "SUB"})
 
 
 def tidy_float(model: Model) -> Model:
@@ -151,6 +152,67 @@ def _as_affine(operator: Operator, constant: Array, position: int) -> tuple[Arra
         return (one, -constant) if position == 1 else (-one, constant)
     with np.errstate(divide="ignore"):
         return (one / constant, zero) if position == 1 else (np.full_like(constant, np.inf), zero)
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """Operators that compute source * factor + offset, with constants for each channel (of the last axis).
+
+    operators: from the first to the last, none of which another operator reads.
+    """
+
+    source: int
+    factor: Array
+    offset: Array
+    operators: tuple[Operator, ...]
+
+
+def channel_affine(draft: Draft, last: Operator) -> Affine | None:
+    """Return the longest chain of arithmetic with constants for each channel that ends at this operator."""
+    shape, tensor = draft.tensors[last.outputs[0]].shape, last.outputs[0]
+    chain: list[Operator] = []
+    channels = shape[-1] if shape else 1
+    factor, offset = np.ones(channels), np.zeros(channels)
+    operator: Operator | None = last
+    while operator is not None and operator.code in ARITHMETIC and is_consistent(draft, operator):
+        position = 0 if draft.values(operator.inputs[0]) is not None else 1
+        constant, computed = draft.values(operator.inputs[position]), operator.inputs[1 - position]
+        if constant is None or draft.tensors[computed].shape != shape or not _is_float(draft, *operator.inputs):
+            break
+        if constant.size not in (1, channels) or constant.shape[-1:] not in ((), (1,), (channels,)):
+            break
+        if chain and fused_activation(operator) != "NONE":
+            break
+        values = np.broadcast_to(constant.reshape(-1).astype(np.float64), channels)
+        first_factor, first_offset = _as_affine(operator, values, position)
+        factor, offset = first_factor * factor, first_offset * factor + offset
+        chain.append(operator)
+        tensor = computed
+        operator = _only_producer(draft, operator, computed)
+    if not chain or not (np.isfinite(factor).all() and np.isfinite(offset).all()):
+        return None
+    return Affine(tensor, factor.astype(np.float32), offset.astype(np.float32), tuple(reversed(chain)))
+
+
+def _merge_affine(draft: Draft, operator: Operator) -> bool:
+    """Replace a longer chain by one MUL and one ADD."""
+    affine = channel_affine(draft, operator)
+    if affine is None:
+        return False
+    steps = [("MUL", affine.factor)] if (affine.factor != 1).any() else []
+    steps += [("ADD", affine.offset)] if (affine.offset != 0).any() or not steps else []
+    if len(steps) >= len(affine.operators):
+        return False
+    builder, result = OperatorBuilder(draft, operator), affine.source
+    shape = draft.tensors[operator.outputs[0]].shape
+    for place, (code, values) in enumerate(steps):
+        activation = fused_activation(operator) if place == len(steps) - 1 else "NONE"
+        inputs = [result, builder.constant(values)]
+        result = builder.add(code, inputs, shape, like=affine.source, fused_activation_function=activation)
+    builder.finish("merge-affine", result)
+    for old in affine.operators[:-1]:
+        draft.replace(old)
+    return True
 
 
 def _as_dense(draft: Draft, operator: Operator) -> bool:
@@ -285,7 +347,7 @@ def _reduce_image(draft: Draft, operator: Operator) -> bool:
 
 
 RULES: Mapping[str, tuple[FloatRule, ...]] = {
-    **dict.fromkeys(["ADD", "DIV", "MUL", "SUB"], (_into_weights, _known)),
+    **dict.fromkeys(ARITHMETIC, (_into_weights, _known, _merge_affine)),
     **dict.fromkeys(["MAXIMUM", "MINIMUM", "PRELU", "RELU", "RELU6", "SELECT", "SELECT_V2"], (_known,)),
     **dict.fromkeys(REDUCTIONS, (_reduce_image,)),
     **dict.fromkeys(["CONV_2D", "DEPTHWISE_CONV_2D"], (_pad_same,)),
