@@ -17,6 +17,7 @@ import pytest
 from edgetool.convert.load_saved_model import EXTERNAL_ACCESS, HARMLESS_PREFIXES, SAVER, check_graphs, load_saved_model
 from edgetool.convert.tflite import ConverterOptions, convert, order_of
 from edgetool.errors import EdgetoolError, InvalidModelError, UnsupportedModelError, UsageError
+from edgetool.model.reader import read_model
 
 tf = pytest.importorskip("tensorflow", reason="needs the convert extra")
 
@@ -316,6 +317,47 @@ def test_native_code_is_refused(tmp_path: Path, name: str) -> None:
     model = of_tensorflow_1(tmp_path / "old")
     model.meta_graphs[0].graph_def.node.add(name="native", op=name)
     with pytest.raises(UnsupportedModelError, match=rf"{name} \('native'\), which calls Python or native code"):
+        check_graphs(written(tmp_path / "native", model))
+
+
+MODULES = Path(__file__).parent / "jax_files"
+
+
+def calls_module(path: Path, module: bytes, shape: tuple[int, ...], result: tuple[int, ...]) -> Path:
+    """A SavedModel as JAX exports it."""
+    from tensorflow.compiler.tf2xla.python import xla
+
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec(shape, tf.float32, name="x")])
+        def serve(self, x: Any) -> Any:
+            (y,) = xla.call_module([x], version=10, module=module, Sout=[result], Tout=[tf.float32], platforms=["CPU"])
+            return {"y": y}
+
+    model = Model()
+    tf.saved_model.save(model, str(path), signatures=model.serve)
+    return path
+
+
+def test_what_jax_exports(tmp_path: Path) -> None:
+    path = calls_module(tmp_path / "jax", (MODULES / "dense.mlirbc").read_bytes(), (1, 8), (1, 3))
+    model = load(path)
+    (scores,) = model.call([tf.ones((1, 8))])
+    assert float(tf.reduce_sum(scores)) == pytest.approx(1.0)
+    converted = convert(tf, model, (), ConverterOptions("float32", "float32", False), tmp_path, lambda step: None)
+    operators = [operator.label for operator in read_model(converted.content).main.operators]
+    assert operators == ["FULLY_CONNECTED", "TANH", "FULLY_CONNECTED", "SOFTMAX"]
+
+
+@pytest.mark.parametrize("change", ["custom call", "text", "functions"])
+def test_a_module_of_jax_that_may_call_functions_is_refused(tmp_path: Path, change: str) -> None:
+    name = "custom_call" if change == "custom call" else "dense"
+    module = (MODULES / f"{name}.mlirbc").read_bytes()
+    model = of_tensorflow_1(tmp_path / "old")
+    call = model.meta_graphs[0].graph_def.node.add(name="native", op="XlaCallModule")
+    call.attr["module"].s = b"module @jit {}" if change == "text" else module
+    if change == "functions":
+        call.attr["function_list"].list.func.add(name="f")
+    with pytest.raises(UnsupportedModelError, match=r"XlaCallModule \('native'\), which calls Python or native code"):
         check_graphs(written(tmp_path / "native", model))
 
 

@@ -35,11 +35,16 @@ EXTERNAL_ACCESS = {
         (r"DTensorRestoreV2|DistributedSave|DumpTensor|CalibrationStatisticsSaver|ImportEvent", FILES),
         (r"(Create|Close|Flush)?Summary(File|Db)?Writer|(Close|Flush)SummaryWriter|Write\w*Summary", FILES),
         (r"StatsAggregatorSetSummaryWriter|Debug(Identity|NanCount|NumericSummary)(V[23])?", FILES),
-        (r"(Eager)?PyFunc(Stateless)?|LoadLibrary|XlaCustomCall(V2)?|XlaCallModule|RemoteFusedGraphExecute", PYTHON),
+        (r"(Eager)?PyFunc(Stateless)?|LoadLibrary|XlaCustomCall(V2)?|RemoteFusedGraphExecute", PYTHON),
         (r"_?(Host)?(Send|Recv)|_?Xla(Send|Recv)\w*|_?XlaHostCompute(Mlir)?|Rpc\w+|DeleteRpcFutureResource", OTHERS),
         (r"Collective\w+|_?Nccl\w+|RemoteCall|WorkerHeartbeat|(Configure|Shutdown)\w*TPU\w*", OTHERS),
     )
 }
+# A module of StableHLO, as JAX exports it: the beginning of MLIR's bytecode, in which names are stored as they are, and
+# the operations that call functions of the process or communicate.
+XLA_MODULE = "XlaCallModule"
+BYTECODE = b"ML\xefR"
+EXTERNAL_STABLEHLO = re.compile(rb"custom_call|infeed|outfeed|(?<![a-z_])(?:send|recv)(?![a-z])")
 # Operations that save and load checkpoints. Every SavedModel contains them, in separate functions.
 SAVER = frozenset(["Save", "SaveSlices", "SaveV2", "MergeV2Checkpoints", "Restore", "RestoreSlice", "RestoreV2"])
 RESTORE = frozenset(["Restore", "RestoreSlice", "RestoreV2"])
@@ -118,7 +123,19 @@ def _reason(node: Any) -> str | None:
         attribute, prefixes = HARMLESS_PREFIXES[node.op]
         value = node.attr[attribute].s.decode("utf-8", "replace") if attribute in node.attr else ""
         return FILES if value and not value.startswith(prefixes) else None
+    if node.op == XLA_MODULE:
+        return None if _only_computes(node) else PYTHON
     return next((does for pattern, does in EXTERNAL_ACCESS.items() if pattern.fullmatch(node.op)), None)
+
+
+def _only_computes(node: Any) -> bool:
+    """Return whether a module of StableHLO neither calls functions of the process nor communicates.
+
+    As text, its operations could be spelled with escapes: then it is not read.
+    """
+    module = node.attr["module"].s
+    calls = node.attr["function_list"].list.func if "function_list" in node.attr else ()
+    return module.startswith(BYTECODE) and not calls and EXTERNAL_STABLEHLO.search(module) is None
 
 
 def _hostile_savers(graph: Any) -> set[str]:
