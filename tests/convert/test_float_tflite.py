@@ -169,6 +169,12 @@ def test_synthetic_indices_are_those_of_the_table() -> None:
 # ---- through TensorFlow
 
 
+def test_metadata_of_stablehlo_does_not_keep_weights_in_float(convert: Convert, tmp_path: Path) -> None:
+    path = saved(with_metadata(dense(), "keep_stablehlo_constant", b"true"), tmp_path)
+    operators = [operator.label for operator in read_model(convert(path, quantize="int8").tflite).main.operators]
+    assert operators == ["FULLY_CONNECTED"]
+
+
 def sqnr_db(conversion: Any, scheme: str, workdir: Path) -> list[float | None]:
     model = read_model(conversion.tflite)
     with no_children():

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from edgetool import child
 
 SIGNATURE = "serving_default"
+# Importers of PyTorch leave this entry in the metadata. TensorFlow then reads constants as StableHLO, and leaves every
+# operator with weights in float.
+STABLEHLO_CONSTANTS = "keep_stablehlo_constant"
 # The type of quantized activations -> its name for --quantize; the first type that a file contains is used.
 SCHEMES = {DType.INT16: "int16x8", DType.INT8: "int8", DType.UINT8: "uint8", DType.INT4: "int4"}
 # Operators whose bodies or contents TensorFlow's calibrator ignores, or with which it crashes.
@@ -158,7 +161,7 @@ def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
     """Prepare a model that the reader accepted for quantization. Raises the same errors as check_quantizable."""
     check_quantizable(model, scheme, where)
     ready, count = _with_float_constants(model)
-    for name in (PLAN, PLAN_RECORD):
+    for name in (PLAN, PLAN_RECORD, STABLEHLO_CONSTANTS):
         ready = without_metadata(ready, name)
     original = _with_signature(ready)
     ready = normalize_accurately(tidy_float(original), use_l2=scheme == "int8")
