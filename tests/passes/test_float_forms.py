@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,16 @@ def test_activation_functions_are_recognized(build: Callable[[Graph, int], int],
     net = Graph()
     x = net.input((2, 3, 4), FLOAT)
     assert codes(tidied(net.model([x], [build(net, x)]))) == [code]
+
+
+def test_a_softplus_does_not_select() -> None:
+    net = Graph()
+    x = net.input((2, 3, 4), FLOAT)
+    logarithm = net.apply("LOG", [fused(net, "ADD", [net.apply("EXP", [x]), number(net, 1)])])
+    is_large = net.add_operator("GREATER", [x, number(net, 20)], (2, 3, 4), dtype=DType.BOOL)[0]
+    y = net.apply("SELECT_V2", [is_large, x, logarithm], (2, 3, 4))
+    net.tensors[y] = replace(net.tensors[y], dtype=FLOAT)
+    assert codes(tidied(net.model([x], [y]))) == ["EXP", "ADD", "LOG"]
 
 
 def test_other_functions_stay() -> None:

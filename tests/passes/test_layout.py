@@ -25,7 +25,7 @@ from tests.passes.runs import SAMPLES, Net, codes, litert
 FLOAT, INT8 = DType.FLOAT32, DType.INT8
 TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 SUMS = 1e-5  # of float32 in another order
-VERSIONS = {"CUMSUM": 1, "NEG": 1, "PRELU": 1}
+VERSIONS = {"CUMSUM": 1, "LOG": 1, "NEG": 1, "PRELU": 1, "SELECT_V2": 1}
 
 
 class Graph(Net):

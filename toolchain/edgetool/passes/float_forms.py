@@ -300,6 +300,26 @@ def _known(draft: Draft, operator: Operator) -> bool:
     return False
 
 
+def _softplus(draft: Draft, operator: Operator) -> bool:
+    """Replace a softplus that selects x for large x by log(exp(x) + 1), as for Keras.
+
+    The kernels that select require one scale of both values: the negative values of x would be lost in int8.
+    """
+    for region in closed_regions(draft, operator):
+        source = draft.tensors[region.source]
+        if not _is_float(draft, region.source, region.result) or source.shape != draft.tensors[region.result].shape:
+            continue
+        if np.allclose(evaluate(draft, region, POINTS), np.logaddexp(0, POINTS), rtol=TOLERANCE, atol=TOLERANCE):
+            builder = OperatorBuilder(draft, operator)
+            power = builder.add("EXP", [region.source], source.shape, like=region.source)
+            one = builder.constant(np.float32(1))
+            result = builder.add("ADD", [power, one], source.shape, like=region.source)
+            builder.finish("softplus", builder.add("LOG", [result], source.shape, like=region.source))
+            remove_unread(draft, region)
+            return True
+    return False
+
+
 # Reductions
 
 
@@ -348,7 +368,8 @@ def _reduce_image(draft: Draft, operator: Operator) -> bool:
 
 RULES: Mapping[str, tuple[FloatRule, ...]] = {
     **dict.fromkeys(ARITHMETIC, (_into_weights, _known, _merge_affine)),
-    **dict.fromkeys(["MAXIMUM", "MINIMUM", "PRELU", "RELU", "RELU6", "SELECT", "SELECT_V2"], (_known,)),
+    **dict.fromkeys(["MAXIMUM", "MINIMUM", "PRELU", "RELU", "RELU6"], (_known,)),
+    **dict.fromkeys(["SELECT", "SELECT_V2"], (_known, _softplus)),
     **dict.fromkeys(REDUCTIONS, (_reduce_image,)),
     **dict.fromkeys(["CONV_2D", "DEPTHWISE_CONV_2D"], (_pad_same,)),
     "BATCH_MATMUL": (_as_dense,),
