@@ -12,7 +12,13 @@ import pytest
 
 from edgetool import child
 from edgetool.convert import worker
-from edgetool.convert.float_tflite import check_quantizable, computes_in_float, float_tflite, quantized_as
+from edgetool.convert.float_tflite import (
+    check_quantizable,
+    computes_in_float,
+    float_tflite,
+    is_quantizable,
+    quantized_as,
+)
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import (
     CalibrationError,
@@ -204,6 +210,42 @@ def test_it_loses_as_much_accuracy_as_the_keras_model(
         assert ours is not None
         assert theirs is not None
         assert ours > theirs - 1
+
+
+def partly_quantized(scale: float = 1 / 64) -> Model:
+    """A rectifier in int8 between two dense layers in float32."""
+    net = Net()
+    x = net.tensor((1, 4), DType.INT8, scales=(1 / 128,))
+    real, hidden = net.tensor((1, 4), DType.FLOAT32), net.tensor((1, 3), DType.FLOAT32)
+    codes, rectified = (net.tensor((1, 3), DType.INT8, scales=(scale,)) for _ in range(2))
+    again, y = net.tensor((1, 3), DType.FLOAT32), net.tensor((1, 3), DType.FLOAT32)
+    first = net.tensor((3, 4), DType.FLOAT32, data=(WEIGHTS / 8).astype("<f4").tobytes())
+    second = net.tensor((3, 3), DType.FLOAT32, data=(WEIGHTS[:, :3] / 8).astype("<f4").tobytes())
+    bias = net.tensor((3,), DType.FLOAT32, data=np.array([0.5, -0.25, 0.75], "<f4").tobytes())
+    net.operator("DEQUANTIZE", [x], [real])
+    net.operator("FULLY_CONNECTED", [real, first, bias], [hidden])
+    net.operator("QUANTIZE", [hidden], [codes])
+    net.operator("RELU", [codes], [rectified])
+    net.operator("DEQUANTIZE", [rectified], [again])
+    net.operator("FULLY_CONNECTED", [again, second, bias], [y])
+    return net.model([x], [y])
+
+
+def test_a_partly_quantized_model_keeps_its_scales(convert: Convert, tmp_path: Path) -> None:
+    assert is_quantizable(partly_quantized(), "int8")
+    assert not is_quantizable(partly_quantized(), "int16x8")
+    assert not is_quantizable(conv_model(), "int8")
+    np.save(tmp_path / "samples.npy", np.linspace(-0.5, 0.5, 64, dtype=np.float32).reshape(16, 4))
+    made = convert(saved(partly_quantized(), tmp_path), quantize="int8", calibration=tmp_path / "samples.npy")
+    main = read_model(made.tflite).main
+    labels = [operator.label for operator in main.operators]
+    assert {"QUANTIZE", "DEQUANTIZE"}.isdisjoint(labels)
+    assert labels.count("FULLY_CONNECTED") == 2
+    assert main.tensors[main.inputs[0]].per_tensor == (1 / 128, 0)
+    assert main.tensors[main.operators[0].outputs[0]].per_tensor == (1 / 64, 0)
+    (sqnr,) = sqnr_db(made, "int8", tmp_path)
+    assert sqnr is not None
+    assert sqnr > 25
 
 
 def test_types_of_inputs_and_outputs(models: Path, convert: Convert, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Quantize a .tflite in float32.
+"""Quantize a .tflite in float32, or the rest of one that is partly quantized, whose scales stay.
 
 TensorFlow never receives the user's file: it receives what our reader accepted, written again with constants in
 float32, without a memory plan, and with one signature.
@@ -7,7 +7,7 @@ float32, without a memory plan, and with one signature.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from edgetool.convert.debug import MAX_SAMPLES
 from edgetool.convert.float_model import FloatModel, signature_names, unique_names
 from edgetool.convert.quantizer import WEIGHTED_LAYERS, LayerMap, QuantizerSettings, quantize_calibrated
 from edgetool.convert.request import INTEGER
-from edgetool.convert.samples import InputSpec, Range, default_range
+from edgetool.convert.samples import Array, InputSpec, Range, default_range
 from edgetool.convert.tflite import (
     ConversionResult,
     ConverterOptions,
@@ -32,8 +32,10 @@ from edgetool.model.draft import STORED, Draft
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME as PLAN
 from edgetool.model.metadata import RECORD_METADATA_NAME as PLAN_RECORD
-from edgetool.model.types import DType, Graph, Model, Signature
+from edgetool.model.reader import read_model
+from edgetool.model.types import CONVERSIONS, DType, Graph, Model, Signature, Tensor
 from edgetool.model.writer import write_model
+from edgetool.passes.elementwise import dequantized, is_quantized, quantized
 from edgetool.passes.float_forms import tidy_float
 from edgetool.passes.normalization import normalize_accurately
 
@@ -80,15 +82,22 @@ def quantized_as(model: Model) -> str | None:
     return next((name for dtype, name in SCHEMES.items() if dtype in types), None)
 
 
-def computes_in_float(model: Model) -> bool:
-    """Return whether any operator has a float32 output."""
+def computes_in_float(model: Model, *, beside: Container[str] = ()) -> bool:
+    """Return whether any operator has a float32 output; `beside`: codes of operators that do not count."""
     return any(
         graph.tensors[index].dtype is DType.FLOAT32
         for graph in model.subgraphs
         for operator in graph.operators
+        if operator.code not in beside
         for index in operator.outputs
         if index >= 0
     )
+
+
+def is_quantizable(model: Model, scheme: str) -> bool:
+    """Return whether --quantize applies: to a float model, and to the float32 operators of one that is partly int8."""
+    present = quantized_as(model)
+    return present is None or (present == scheme == "int8" and computes_in_float(model, beside=CONVERSIONS))
 
 
 def check_quantizable(model: Model, scheme: str, where: str) -> None:
@@ -168,7 +177,7 @@ def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
     names = [name for name, _ in ready.signatures[0].inputs]
     tensors = [ready.main.tensors[index] for index in ready.main.inputs]
     specs = tuple(
-        InputSpec(name, _sample_shape(tensor.shape), STORED[tensor.dtype].name)
+        InputSpec(name, _sample_shape(tensor.shape), "float32" if is_quantized(tensor) else STORED[tensor.dtype].name)
         for name, tensor in zip(names, tensors, strict=True)
     )
     ranges = tuple(
@@ -327,14 +336,44 @@ class _TfliteRunner:
             self.start()
         graph, interpreter = self._graph, self._interpreter
         for index, values in zip(graph.inputs, tensors, strict=True):
-            interpreter.set_tensor(index, np.reshape(values.numpy(), graph.tensors[index].shape))
+            interpreter.set_tensor(index, _as_stored(values.numpy(), graph.tensors[index]))
         interpreter.invoke()
-        return [self._tf.constant(_with_batch(interpreter.get_tensor(index))) for index in graph.outputs]
+        results = [_as_reals(interpreter.get_tensor(index), graph.tensors[index]) for index in graph.outputs]
+        return [self._tf.constant(_with_batch(values)) for values in results]
+
+
+def _as_stored(values: Array, tensor: Tensor) -> Array:
+    """Return a sample in the shape of an input, and as codes if the input is quantized."""
+    shaped = np.reshape(values, tensor.shape)
+    return quantized(shaped.astype(np.float64), tensor).astype(STORED[tensor.dtype]) if is_quantized(tensor) else shaped
+
+
+def _as_reals(values: Array, tensor: Tensor) -> Array:
+    """Return an output as real numbers."""
+    return dequantized(values, tensor).astype(np.float32) if is_quantized(tensor) else values
 
 
 def _with_batch(values: Any) -> Any:
     """Return an output with a batch of 1, which is added if its first dimension is not 1."""
     return values if values.shape[:1] == (1,) else values[None]
+
+
+def with_given_scales(calibrated: bytes) -> bytes:
+    """Return a calibrated model in which tensors between float and int8 have only the scales that the file gives.
+
+    From a range as well, TensorFlow's quantizer computes a second scale, and with that the scale of biases.
+    """
+    model = read_model(calibrated)
+    draft = Draft(model)
+    floats = [
+        (operator.inputs if operator.code == "QUANTIZE" else operator.outputs)[0]
+        for operator in draft.operators
+        if operator.code in CONVERSIONS
+    ]
+    ranged = [index for index in floats if draft.tensors[index].dtype is DType.FLOAT32]
+    for index in ranged:
+        draft.tensors[index] = replace(draft.tensors[index], quantization=None)
+    return write_model(draft.finish()) if ranged else calibrated
 
 
 def quantize_tflite(
@@ -353,14 +392,14 @@ def quantize_tflite(
         raise UnsupportedModelError(f"a .tflite cannot be converted to {options.quantize}", fix="omit --quantize")
     from tensorflow.lite.python.optimize.calibrator import Calibrator, add_intermediate_tensors
 
-    shapes = {
-        name: tflite.model.main.tensors[index].shape
+    tensors = {
+        name: tflite.model.main.tensors[index]
         for name, index in zip(tflite.names, tflite.model.main.inputs, strict=True)
     }
 
     def shaped() -> Iterator[dict[str, Any]]:
         for row in sample_rows(tflite.names, samples, progress):
-            yield {name: np.reshape(values, shapes[name]) for name, values in row.items()}
+            yield {name: _as_stored(values, tensors[name]) for name, values in row.items()}
 
     def feed() -> Iterator[list[Any]]:
         return (list(row.values()) for row in shaped())
@@ -383,6 +422,6 @@ def quantize_tflite(
             )
             return ConversionResult(bytes(content))
         settings = QuantizerSettings(io_type, io_type, options.dense_per_tensor)
-        calibrated = bytes(calibrator.calibrate(feed))
+        calibrated = with_given_scales(bytes(calibrator.calibrate(feed)))
         quantized = quantize_calibrated(tf, settings, calibrated, tflite.layers, options.keep_float)
         return with_layer_losses(tf, quantized, settings, tflite.layers, options, debug_rows, progress)

@@ -17,7 +17,7 @@ from edgetool import child
 from edgetool.child import work_folder
 from edgetool.convert.alternatives import alternative_to
 from edgetool.convert.convert import convert_model
-from edgetool.convert.float_tflite import check_quantizable, computes_in_float, quantized_as
+from edgetool.convert.float_tflite import check_quantizable, computes_in_float, is_quantizable, quantized_as
 from edgetool.convert.request import INTEGER, TFLITE_SUFFIX, Conversion, ConvertRequest, RnnForm
 from edgetool.errors import ConversionError, InvalidModelError, UnsupportedModelError, UsageError
 from edgetool.finding import Finding
@@ -525,13 +525,13 @@ def convert_file(
 
 
 def _stays_unchanged(request: ConvertRequest, source: Source) -> bool:
-    """Return whether a .tflite is used unchanged; otherwise, it is a float model to quantize.
+    """Return whether a .tflite is used unchanged; otherwise, it is a model to quantize, at least in part.
 
     Raises UsageError for options that cannot apply, and UnsupportedModelError for a float model that cannot be
     quantized.
     """
     where, scheme = str(request.path), quantized_as(source.model)
-    if request.quantize in INTEGER and scheme is None:
+    if request.quantize in INTEGER and is_quantizable(source.model, request.quantize):
         _refuse_options(request, KERAS_OPTIONS, "a .tflite has no layers and no code", "omit the option")
         check_quantizable(source.model, request.quantize, where)
         return False
