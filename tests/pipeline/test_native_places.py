@@ -17,6 +17,7 @@ from edgetool.execute.native import run_native
 from edgetool.execute.native_worker import START
 from edgetool.gate.limits import ModelLimits
 from edgetool.gate.messages import usage
+from edgetool.memory.problem import Buffer
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.check import CheckRequest, check_models
@@ -73,6 +74,13 @@ def ends_apart(path: Path) -> str:
     main = open_tflite(path).model.main
     names = [main.tensors[indices[0]].name for indices in (main.inputs, main.outputs)]
     return f"{names[0]}=m1,{names[1]}=m2"
+
+
+def serial(target: Target, stall: float = 24.0) -> Target:
+    """Return the board with its constants in a serial flash without a cache, whose bytes the core waits for."""
+    flash = MemoryRegion("qspi", "external-flash", 1 << 24, 0x9000_0000, stall_cycles_per_byte=stall)
+    regions = tuple(region for region in target.regions if region.kind != "flash")
+    return replace(target, regions=(*regions, flash), model_region_name="qspi")
 
 
 def whole_arena(path: Path) -> int:
@@ -265,3 +273,48 @@ def test_a_linked_program_has_each_part_in_its_memory_and_runs(tmp_path: Path) -
     shown = subprocess.run(nm, cwd=folder, capture_output=True, text=True, check=True).stdout
     symbols = {line.split()[2]: int(line.split()[0], 16) for line in shown.splitlines() if len(line.split()) == 3}
     assert {name: symbols[f"net_in_{name}"] for name in addresses} == addresses
+
+
+def loaded(model: NativeModel) -> list[int]:
+    """The operators whose constants are copied to RAM."""
+    return [step.operator for step in model.planned.program.steps if step.block is not None]
+
+
+def constants_buffers(model: NativeModel) -> list[Buffer]:
+    """The buffers of copied constants."""
+    tensors = {step.block.tensor for step in model.planned.program.steps if step.block is not None}
+    return [buffer for buffer in model.planned.memory.problem.buffers if buffer.tensor in tensors]
+
+
+def test_constants_are_copied_where_it_pays_and_where_ram_is_free(path: Path) -> None:
+    roomy = board(1 << 20, 1 << 20)
+    assert loaded(placed(path, "auto", roomy)) == []  # the flash is on the chip
+    model = placed(path, "auto", serial(roomy))
+    assert loaded(model)
+    on_chip = {item.memory for item in model.planned.placed.info.buffers} if model.planned.placed else set()
+    assert on_chip == {"m0"}
+    assert loaded(placed(path, "auto", serial(roomy, stall=0.0))) == []
+    assert loaded(placed(path, "arena=m1", serial(roomy))) == []  # outside the chip
+    small = min(item.size_bytes for item in constants_buffers(model)) - 4
+    assert loaded(placed(path, "auto", serial(board(small, 1 << 20)))) == []
+    assert loaded(placed(path, "minimize=m0", serial(roomy))) == []
+
+
+def test_the_estimate_reads_copied_constants_once_from_flash(path: Path) -> None:
+    target = serial(board(1 << 20, 1 << 20))
+    plain, copied = native_model(open_tflite(path), target).analysis.estimate, placed(path, "auto", target)
+    estimate = copied.analysis.estimate
+    assert plain is not None
+    assert estimate is not None
+    assert (plain.cycles or 0) > (estimate.cycles or 0) > 0
+    for number in loaded(copied):
+        item = next(item for item in estimate.operators if item.index == number)
+        assert item.stall_cycles == 24 * item.parameter_bytes
+
+
+def test_outputs_with_copied_constants_are_those_of_tflm(path: Path) -> None:
+    target = serial(board(1 << 20, 1 << 20))
+    report = verify_native(path, target, place="auto", samples=3)
+    assert report.verify is not None
+    assert report.verify.passed
+    assert loaded(placed(path, "auto", target))

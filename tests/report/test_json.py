@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from edgetool.errors import UsageError
 from edgetool.report.document import (
     ArenaInfo,
+    ArenaPlacementInfo,
     Band,
+    BufferPlaceInfo,
     ChangeInfo,
     CheckInfo,
     DifferenceInfo,
@@ -92,12 +94,15 @@ REPORT = Report(
     placements=(PlacementInfo("dtcm", "sram", "flash", True, Band(1.0, 0.5, 2.0)),),
     front=(FrontPoint(32, "stripes", (RegionInfo(0, 1, 2),), 8, 12.5, 5, 4000),),
     shrink=ShrinkInfo("stripes", (ShrinkStep("layout", 64), ShrinkStep("stripes", 32))),
+    arena_placement=ArenaPlacementInfo(
+        1.5, True, "bound met", "m", 4, 4, (BufferPlaceInfo("x", 0, "m", 0, 4),), (2,), 8
+    ),
 )  # fmt: skip
 
 # The names that other programs build on.
 NAMES = {
     "": "schema provenance model quantization target arena plan memory estimate verify check findings runtime flash "
-    "stack kernel_choices rows places placements shrink front",
+    "stack kernel_choices rows places placements shrink front arena_placement",
     "provenance": "tool versions options trust_model_code",
     "model": "name sha256 bytes operators tensors parameters output",
     "target": "name core board runtime kernels",
@@ -116,6 +121,8 @@ NAMES = {
     "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs "
     "extra_macs extra_macs_percent weights_per_row_bytes stream",
     "shrink": "step steps latency_before_ms latency_after_ms",
+    "arena_placement": "waiting_cycles optimal proof minimized minimized_bytes minimized_lower_bound buffers copied "
+    "copied_bytes",
 }
 
 

@@ -416,8 +416,12 @@ def _arena_placement_facts(placement: ArenaPlacementInfo) -> list[str]:
         among = "no other with as few"
     if placement.waiting_cycles is None:
         lines += fact("", "times are not compared: the profile lacks the speeds of these memories")
-    else:
+    elif placement.waiting_cycles:
         lines += fact("", f"{significant(placement.waiting_cycles)} cycles of waiting for buffers")
+    if placement.copied:
+        count = len(placement.copied)
+        text = "operators read copies in RAM of their" if count > 1 else "operator reads a copy in RAM of its"
+        lines += fact("", f"{count} {text} constants: {placement.copied_bytes:,} B in all")
     moved = "moves fewer bytes through slow memories" if placement.waiting_cycles is None else "waits less"
     return lines + fact("", f"optimal: {among} {moved}" if placement.optimal else "a better placement may exist")
 

@@ -149,6 +149,37 @@ def require_valid_lowest(problem: SeveralProblem, lowest: LowestLayout) -> Lowes
     return lowest
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a step writes, and what it must then find in memory: the start, the end, and the content of each range.
+
+    The content of a range that is written is None if nothing is known about it.
+    """
+
+    step: str
+    written: tuple[tuple[int, int, bytes | None], ...]
+    read: tuple[tuple[int, int, bytes], ...]
+
+
+def check_contents(steps: Sequence[Contents]) -> None:
+    """Execute steps one after the other; raise InternalError if one does not find what it must.
+
+    What a step writes counts before what it finds, because it reads during all of its run.
+    """
+    known: list[tuple[int, int, bytes]] = []
+    for step in steps:
+        for start, end, content in step.written:
+            known = [item for item in known if item[1] <= start or end <= item[0]]
+            if content is not None:
+                known.append((start, end, content))
+        for wanted in step.read:
+            if wanted not in known:
+                raise InternalError(
+                    f"{step.step} does not find its constants at {wanted[0]}",
+                    fix="please report this and attach the model; no file was written",
+                )
+
+
 def _describe(buffer: Buffer) -> str:
     """Return the buffer by index and name; converters join the names of fused layers with semicolons."""
     name = f"{buffer.name.partition(';')[0][:MAX_NAME_SHOWN]!a}"

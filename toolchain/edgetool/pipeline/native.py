@@ -21,7 +21,7 @@ from edgetool.codegen.native.stack import stack_bounds
 from edgetool.errors import ConversionError, EdgetoolError, FailedCheckError, UnsupportedModelError, UsageError
 from edgetool.estimate.flash import CodeSize
 from edgetool.estimate.latency import CountedOperator
-from edgetool.estimate.native import StepWork, count_native_operators, is_estimated
+from edgetool.estimate.native import StepWork, count_native_operators, estimate_native, is_estimated
 from edgetool.execute.cores import MACHINES
 from edgetool.execute.native import CoreRun, run_native
 from edgetool.figure import Figure, in_text
@@ -42,7 +42,7 @@ from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
-from edgetool.pipeline.native_places import STEPS_PER_CYCLE, PlacedArena, no_room, place_arena
+from edgetool.pipeline.native_places import UNKNOWN_COST, PlacedArena, load_savings, no_room, place_arena
 from edgetool.pipeline.native_rows import (
     KnownRows,
     known_sum,
@@ -84,7 +84,7 @@ from edgetool.report.document import (
 )
 from edgetool.report.json import document, to_json
 from edgetool.report.rows_picture import rows_svg
-from edgetool.target.load import MAX_EXTRA_MACS, load_runtime, load_target
+from edgetool.target.load import MAX_EXTRA_MACS, load_runtime, load_target, with_memories
 from edgetool.target.native_places import read_native_places
 from edgetool.target.places import OPTION as PLACE
 from edgetool.target.types import Target
@@ -307,22 +307,29 @@ def _placed_model(
     places = read_native_places(place, target)
     plans = _tensor_choices(model, source.name, target, request, effort)
     choices, proven = [], True
+    constants = None if places.constants is None else places.constants.name
     for plan in plans:
-        placed = place_arena(plan.program, places, effort)
+        savings = load_savings(plan.program, with_memories(target, model=constants))
+        placed = place_arena(plan.program, places, effort, savings)
         if isinstance(placed, NoChoice):
             proven = proven and placed.proven
             continue
-        described = _plan(plan.program, placed.memory, plan.plan.order, single=False)
-        choices.append(NativePlan(plan.program, placed.memory, described, placed=placed))
+        described = _plan(placed.program, placed.memory, plan.plan.order, single=False)
+        choices.append(NativePlan(placed.program, placed.memory, described, placed=placed))
     if not choices:
         raise no_room(plans[0].program, places, source.name, target, proven=proven)
 
     def rank(planned: NativePlan) -> tuple[float, ...]:
-        assert planned.placed is not None
-        lowest, instructions = planned.placed.lowest, instructions_of(planned, _counted_target(target))
-        cycles = 0.0 if instructions is None else instructions * (1.0 if target.timing is None else target.timing.cpi)
-        height = 0 if lowest is None else lowest.height
-        return height, planned.placed.choice.cost + cycles * STEPS_PER_CYCLE
+        """Return the bytes to minimize, those that move through memories of unknown speed, and the time."""
+        placed = planned.placed
+        assert placed is not None
+        on_target = placed.on(target)
+        counted = counted_operators(planned, on_target)
+        cycles = None if counted is None else estimate_native(model, on_target, counted).cycles
+        if cycles is None:
+            cycles = instructions_of(planned, _counted_target(target))
+        height = 0 if placed.lowest is None else placed.lowest.height
+        return height, placed.choice.cost // UNKNOWN_COST, cycles or 0, placed.choice.cost
 
     planned = min(choices, key=rank)
     assert planned.placed is not None

@@ -8,15 +8,20 @@ memories, the board's usual one first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgetool.codegen.native.files import ARENA
+from edgetool.codegen.native.loads import block_bytes, require_loaded, with_loads
+from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram
-from edgetool.codegen.native.plan import NativeMemory, memory_in_parts, native_problem, place_buffers
+from edgetool.codegen.native.plan import NativeMemory, memory_apart, memory_in_parts, native_problem, place_buffers
 from edgetool.codegen.native.program import Step
 from edgetool.codegen.spec import PlacedSpec
 from edgetool.errors import FailedCheckError, UsageError, did_you_mean
+from edgetool.estimate.memory_speed import speeds_of
+from edgetool.estimate.native import is_estimated, step_instructions
 from edgetool.finding import Finding
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.checker import require_valid, require_valid_choice, require_valid_lowest
@@ -31,10 +36,12 @@ from edgetool.memory.problem import (
 )
 from edgetool.memory.several import NoChoice, solve_lowest, solve_several
 from edgetool.pipeline.analysis import Analysis
+from edgetool.pipeline.native_rows import program_costs
 from edgetool.report.document import ArenaPlacementInfo, BufferPlaceInfo, PlacedInfo
 from edgetool.target.load import with_memories
 from edgetool.target.native_places import CONSTANTS, NativePlaces
 from edgetool.target.places import OPTION
+from edgetool.target.tables import load_instructions, native_core
 from edgetool.target.types import MemoryRegion, Target
 
 # Costs are in these parts of a cycle per byte; one of them is the price of a memory that is one place further behind.
@@ -49,6 +56,7 @@ class PlacedArena:
     """A program's buffers in several memories.
 
     Attributes:
+        program: The program, with a copy of the constants of some steps (codegen/native/loads.py).
         memory: The arena, with its parts.
         places: The memories that were possible.
         choice: The memory of each buffer by its number in places.arena.
@@ -57,6 +65,7 @@ class PlacedArena:
         is_known: Whether the speeds of all memories in use are known.
     """
 
+    program: NativeProgram
     memory: NativeMemory
     places: NativePlaces
     choice: SeveralLayout
@@ -137,6 +146,7 @@ class PlacedArena:
         buffers = self.memory.problem.buffers
         places = (self.memory.place_of(offset) for offset in offsets)
         regions = [region.name for region in self.places.arena]
+        copied = [step for step in self.program.steps if step.block is not None]
         return ArenaPlacementInfo(
             waiting_cycles=sum(self.waiting_cycles.values()) if self.is_known else None,
             optimal=choice.optimal,
@@ -148,25 +158,102 @@ class PlacedArena:
                 BufferPlaceInfo(buffer.name, buffer.tensor, regions[memory], start, buffer.size_bytes)
                 for buffer, memory, (_, start) in zip(buffers, choice.memories, places, strict=True)
             ),
+            copied=tuple(step.operator for step in copied),
+            copied_bytes=sum(block_bytes(step) or 0 for step in copied),
         )
 
 
-def place_arena(program: NativeProgram, places: NativePlaces, effort: Effort) -> PlacedArena | NoChoice:
+def load_savings(program: NativeProgram, target: Target) -> dict[int, float]:
+    """Return the cycles that a copy of the constants of a step in RAM saves, by step, where it saves any.
+
+    The constants are then read once from flash. The copy costs its instructions. Nothing is returned if the estimate
+    has no such costs: it has them for operators that read more constants than the cache of a serial flash holds.
+    """
+    speeds, core = speeds_of(target), native_core(target.core)
+    if not is_estimated(target) or core is None or target.timing is None or not speeds.in_place:
+        return {}
+    costs = {cost.index: cost for cost in program_costs(program) if cost.subgraph == 0}
+    with_constants = Counter(step.operator for step in program.steps if block_bytes(step))
+    candidates = [
+        position
+        for position, step in enumerate(program.steps)
+        if with_constants[step.operator] == 1
+        and block_bytes(step)
+        and costs[step.operator].parameter_bytes > speeds.cache_bytes
+    ]
+    code, table = code_of(target.core), load_instructions(core, "native")
+    loaded = with_loads(program, candidates)
+    loops, copies = (program_loops(item, memory_apart(item), code) for item in (program, loaded))
+    savings = {}
+    for number, position in enumerate(candidates):
+        copy = copies[position + number]
+        instructions = step_instructions(copy.kernel, copy.counts, table)
+        parameter_bytes = costs[program.steps[position].operator].parameter_bytes
+        saved = parameter_bytes * (loops[position].constant_reads - 1) * speeds.constant_stall
+        if instructions is not None and saved > instructions * target.timing.cpi:
+            savings[position] = saved - instructions * target.timing.cpi
+    return savings
+
+
+def place_arena(
+    program: NativeProgram, places: NativePlaces, effort: Effort, savings: Mapping[int, float] | None = None
+) -> PlacedArena | NoChoice:
     """Return the placement of a program's buffers with the least waiting, or with the fewest bytes of one memory.
+
+    savings: the cycles that copies of the constants of steps save; they are made where RAM on the chip is free for it.
 
     Raises:
         UsageError: A tensor that is placed does not exist, or has no memory of its own.
     """
+    if savings and places.minimized is None:
+        positions = sorted(savings)
+        candidates = with_loads(program, positions)
+        first = len(program.graph.tensors)
+        optional = {first + number: savings[position] for number, position in enumerate(positions)}
+        found = solve_several(_problem(candidates, places, optional), effort)
+        if isinstance(found, NoChoice):
+            return found
+        in_ram = {
+            buffer.tensor
+            for buffer, memory in zip(native_problem(candidates).buffers, found.memories, strict=True)
+            if memory < len(places.arena)
+        }
+        program = with_loads(program, [item for number, item in enumerate(positions) if first + number in in_ram])
+        optional = dict.fromkeys(range(first, len(program.graph.tensors)), 0.0)
+        return _placed(program, places, effort, _problem(program, places, optional, must_load=True))
+    return _placed(program, places, effort, _problem(program, places, {}))
+
+
+def _problem(
+    program: NativeProgram, places: NativePlaces, loads: Mapping[int, float], *, must_load: bool = False
+) -> SeveralProblem:
+    """Return the buffers and their costs in the memories of the arena.
+
+    loads: copies of constants, by tensor, with the cycles that they save; unless they must be made, another memory
+    stands for those that are not.
+    """
     problem = native_problem(program)
     traffic = _traffic(program, problem)
-    costs = [
-        tuple(
-            bytes_moved * _cost(region, rank) if region in allowed else None for rank, region in enumerate(places.arena)
-        )
-        for bytes_moved, allowed in zip(traffic, _allowed(problem.buffers, places), strict=True)
-    ]
-    memories = tuple(Memory(region.name, region.size_bytes) for region in places.arena)
-    several = SeveralProblem(problem, memories, tuple(costs))
+    costs: list[tuple[int | None, ...]] = []
+    for buffer, moved, allowed in zip(problem.buffers, traffic, _allowed(problem.buffers, places), strict=True):
+        saving = loads.get(buffer.tensor)
+        if saving is not None:
+            allowed = tuple(region for region in allowed if region.kind != "external-ram")
+        own: list[int | None] = [
+            moved * _cost(region, rank) if region in allowed else None for rank, region in enumerate(places.arena)
+        ]
+        if loads and not must_load:
+            own.append(None if saving is None else round(saving * STEPS_PER_CYCLE))
+        costs.append(tuple(own))
+    memories = [Memory(region.name, region.size_bytes) for region in places.arena]
+    if loads and not must_load:
+        memories.append(Memory("not copied", sum(buffer.aligned_bytes for buffer in problem.buffers)))
+    return SeveralProblem(problem, tuple(memories), tuple(costs))
+
+
+def _placed(
+    program: NativeProgram, places: NativePlaces, effort: Effort, several: SeveralProblem
+) -> PlacedArena | NoChoice:
     lowest: LowestLayout | None = None
     if places.minimized is None:
         found = solve_several(several, effort)
@@ -179,15 +266,18 @@ def place_arena(program: NativeProgram, places: NativePlaces, effort: Effort) ->
             return least
         lowest = require_valid_lowest(several, least)
         choice = lowest.layout
+    problem = several.buffers
     memory = memory_in_parts(program, problem, choice, [region.name for region in places.arena])
     require_valid(memory.problem, memory.layout)
+    require_loaded(program, memory)
     used = {places.arena[number] for number in choice.memories}
     waiting: dict[int, float] = {}
     for position, index, bytes_moved in _moves(program, problem):
         region = places.arena[choice.memories[index]]
         operator = program.steps[position].operator
         waiting[operator] = waiting.get(operator, 0.0) + bytes_moved * (_stall(region) or 0.0)
-    return PlacedArena(memory, places, choice, lowest, waiting, all(_stall(region) is not None for region in used))
+    is_known = all(_stall(region) is not None for region in used)
+    return PlacedArena(program, memory, places, choice, lowest, waiting, is_known)
 
 
 def no_room(
@@ -253,6 +343,8 @@ def _moves(program: NativeProgram, problem: LayoutProblem) -> Iterator[tuple[int
             place = program.places[tensor]
             if place.constant is None:
                 yield position, tensors[place.root], program.graph.tensors[tensor].size_bytes
+        if step.block is not None:
+            yield position, tensors[step.block.tensor], program.graph.tensors[step.block.tensor].size_bytes
         if step.scratch_bytes:
             yield position, scratch[position], 2 * step.scratch_bytes * _calls(step)
 

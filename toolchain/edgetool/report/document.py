@@ -656,7 +656,8 @@ class ArenaPlacementInfo:
     waiting_cycles: how long the core waits in an inference for the bytes of buffers; null if the profile does not state
     the speeds of the memories. optimal: whether it is proven that no placement waits less (proof); with `minimized`,
     the memory of which buffers take the fewest bytes, no placement that takes as few. minimized_bytes: these bytes, for
-    which minimized_lower_bound holds.
+    which minimized_lower_bound holds. copied: the operators whose constants are copied from flash to a buffer in each
+    inference, because they read them several times; copied_bytes: these constants.
     """
 
     waiting_cycles: float | None
@@ -666,6 +667,8 @@ class ArenaPlacementInfo:
     minimized_bytes: int | None
     minimized_lower_bound: int | None
     buffers: tuple[BufferPlaceInfo, ...]
+    copied: tuple[int, ...] = ()
+    copied_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def arrays_of(name: str, program: NativeProgram) -> Arrays:
     """Return the constants that the steps and the outputs of a program refer to, in order of first use."""
     found: dict[tuple[str, bytes], Constant] = {}
     for step in program.steps:
-        for _, value in step.op.values:
+        for _, value in step.op.values if step.block is None else ():
             if isinstance(value, Constant):
                 found.setdefault((value.c_type, value.data), value)
         for item in step.inputs:
@@ -222,21 +222,36 @@ def _row(*fields: int | str) -> str:
 
 
 def program_tables(
-    name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays, *, shared: bool = False
+    name: str,
+    program: NativeProgram,
+    memory: NativeMemory,
+    arrays: Arrays,
+    *,
+    shared: bool = False,
+    parts: Sequence[PlacedMemory] = (),
 ) -> str:
-    """Return the descriptors, the tables and the program of NAME.c. shared: whether another file uses the program."""
+    """Return the descriptors, the tables and the program of NAME.c.
+
+    shared: whether another file uses the program. parts: the memories of the arena's parts.
+    """
     if not program.steps:
         return ""
     tables = _filled_tables(name, program, memory, arrays)
-    parts = [
-        descriptor(f"{name}_op_{position}", step, memory.fields.get(position), arrays)
+    texts = [
+        descriptor(
+            f"{name}_op_{position}",
+            step,
+            memory.fields.get(position),
+            arrays,
+            _in_block(name, program, memory, step, parts),
+        )
         for position, step in enumerate(program.steps)
     ]
-    parts += [table.text(f"edgetool_{table.name.removeprefix(f'{name}_').removesuffix('s')}") for table in tables]
+    texts += [table.text(f"edgetool_{table.name.removeprefix(f'{name}_').removesuffix('s')}") for table in tables]
     fields = [*(table.pointer for table in tables), str(len(program.steps))]
     linkage = "" if shared else "static "
-    parts.append(f"{linkage}const edgetool_program {name}_tables = {{\n{wrapped(fields)}}};\n")
-    return "".join(parts)
+    texts.append(f"{linkage}const edgetool_program {name}_tables = {{\n{wrapped(fields)}}};\n")
+    return "".join(texts)
 
 
 def program_table_bytes(program: NativeProgram, memory: NativeMemory) -> int:
@@ -274,11 +289,30 @@ def _filled_tables(name: str, program: NativeProgram, memory: NativeMemory, arra
     return tables
 
 
-def descriptor(name: str, step: Step, field: str | None, arrays: Arrays) -> str:
-    """Return the descriptor of a step in C. field: one that is set to 1."""
+def descriptor(
+    name: str, step: Step, field: str | None, arrays: Arrays, in_block: Mapping[str, str] | None = None
+) -> str:
+    """Return the descriptor of a step in C. field: one that is set to 1. in_block: those with these values in C."""
     op: Descriptor = step.op
-    values = [_field(arrays, 1 if key == field else value) for key, value in op.values]
+    given = in_block or {}
+    values = [given[key] if key in given else _field(arrays, 1 if key == field else value) for key, value in op.values]
     return f"static const {op.struct} {name} = {{\n{wrapped(values)}}};\n\n"
+
+
+def _in_block(
+    name: str, program: NativeProgram, memory: NativeMemory, step: Step, parts: Sequence[PlacedMemory]
+) -> dict[str, str]:
+    """Return the addresses of a step's constants in the arena in C, by field; nothing if they are in flash."""
+    if step.block is None:
+        return {}
+    number, start = memory.place_of(_arena_offset(program, memory, step.block.tensor))
+    base, types = f"{name}_in_{parts[number].word.lower()}.bytes", dict(step.op.values)
+    addresses = {}
+    for field, offset in step.block.offsets:
+        constant = types[field]
+        assert isinstance(constant, Constant)
+        addresses[field] = f"(const {constant.c_type} *)(const void *)({base} + {start + offset})"
+    return addresses
 
 
 def _field(arrays: Arrays, value: FieldValue) -> str:
@@ -347,7 +381,7 @@ def model_source(
     """
     return fill(
         "native/model/model.c",
-        MY_TABLES=program_tables(name, program, memory, arrays, shared=shared),
+        MY_TABLES=program_tables(name, program, memory, arrays, shared=shared, parts=parts),
         MY_ROWWISE=False,
         MY_NULLTEXT="the context" if parts else NULL_TEXT,
         MY_ORDERTEXT="init must be called first",

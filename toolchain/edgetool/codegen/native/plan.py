@@ -78,6 +78,8 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
         for item in step.inputs:
             if isinstance(item.source, int):
                 _touch(program, item.source, position, first, last)
+        if step.block is not None:
+            _touch(program, step.block.tensor, position, first, last)
         _touch(program, step.output, position, first, last)
         for state in step.states:
             _touch(program, state, position, first, last)

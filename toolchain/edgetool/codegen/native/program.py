@@ -103,6 +103,14 @@ class StepOverlap:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """A tensor of the main graph that holds all constants of a step: the offset of each by the descriptor's field."""
+
+    tensor: int
+    offsets: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A call of a kernel for all rows of one output.
 
@@ -123,6 +131,7 @@ class Step:
         accumulates: Whether all rows are the same one, which the first call sets and the others add to.
         can_be_bare: Whether the kernel does without scratch, more slowly: its band then has none.
         bare: The calls without scratch, counted through all batches.
+        block: The copy of its constants in the arena, if it reads them there (loads.py).
         first: The number of rows that other steps of the same operator compute before: overlaps count from these on.
     """
 
@@ -143,6 +152,7 @@ class Step:
     can_be_bare: bool = False
     bare: frozenset[int] = frozenset()
     first: int = 0
+    block: Block | None = None
 
     @property
     def output_bytes(self) -> int:

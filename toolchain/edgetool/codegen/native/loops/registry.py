@@ -48,15 +48,18 @@ CONSTANT_READS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class StepLoops:
-    """The loop counts of a step. counts: None if counting them would take too long."""
+    """The loop counts of a step. counts: None if counting them would take too long. is_loaded: see Step.block."""
 
     operator: int
     kernel: str
     counts: LoopCounts | None
+    is_loaded: bool = False
 
     @property
     def constant_reads(self) -> int:
-        """How many times the step reads its constants in one inference."""
+        """How many times the step reads its constants in flash in one inference: once if it reads a copy in RAM."""
+        if self.is_loaded:
+            return 1
         loops = {} if self.counts is None else self.counts.loops
         return max(1, sum(loops.get(name, 0) for name in CONSTANT_READS.get(self.kernel, ())))
 
@@ -80,7 +83,7 @@ def program_loops(program: NativeProgram, memory: NativeMemory, code: Code) -> t
             counts: LoopCounts | None = step_loops(call)
         except TooLongError:
             counts = None
-        found.append(StepLoops(step.operator, step.kernel, counts))
+        found.append(StepLoops(step.operator, step.kernel, counts, step.block is not None))
     return tuple(found)
 
 
