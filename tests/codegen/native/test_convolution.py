@@ -340,6 +340,13 @@ def test_smaller_sections_need_less_memory_and_compute_the_same() -> None:
     assert differences(trials) == []
 
 
+def test_smaller_sections_of_single_rows_have_a_group() -> None:
+    program = lower(_depthwise(14, (4, 4), channels=384))
+    assert program.steps[0].band == 1
+    smaller = [dict(item.steps[0].op.values) for item in in_smaller_sections(program)]
+    assert [(fields["groups"], fields["tile"]) for fields in smaller] == [(1, 14), (1, 8), (1, 4)]
+
+
 def _convolution(
     size: tuple[int, int, int, int, int, int], channels: tuple[int, int], scale: float, fused: str, groups: int = 1
 ) -> Model:

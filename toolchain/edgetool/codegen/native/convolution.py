@@ -894,7 +894,7 @@ def in_smaller_section(step: Step) -> Step | None:
         pad_y=item.pad,
         pad_x=fields["pad_x"],
     )
-    groups = band // rows
+    groups = -(-band // rows)
     is_3x3, advance, pairs = (fields[name] for name in ("is_3x3", "advance", "pairs"))
     tiling = DepthwiseTiling(bool(is_3x3), advance, pairs, groups, tile, band)
     smaller = {"groups": groups, "tile": tile}
