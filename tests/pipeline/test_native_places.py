@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from edgetool.codegen.native.files import constant_bytes, native_files, run_source, without_sections
+from edgetool.convert.request import ConvertRequest
 from edgetool.errors import FailedCheckError, TargetError, UsageError
 from edgetool.execute.cores import BARE, MACHINES
 from edgetool.execute.native import run_native
@@ -21,12 +22,14 @@ from edgetool.memory.problem import Buffer
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.check import CheckRequest, check_models
+from edgetool.pipeline.convert import convert_file
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec
 from edgetool.pipeline.native import NativeModel, emit_native, native_model, plan_native, verify_native
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.json import document
 from edgetool.target.load import load_target
 from edgetool.target.types import MemoryRegion, Target
+from tests.codegen.native.models import nothing
 from tests.model.builders import branches_model, conv_model, residual_model
 
 BOARD = load_target("nucleo-h743zi2").with_overrides(runtime="native")
@@ -217,6 +220,25 @@ def test_constants_can_be_in_another_flash(path: Path, tmp_path: Path) -> None:
     assert 'section(".rodata.edgetool_qspi")' in texts["net_weights.c"]
     assert "EDGETOOL_QSPI" in texts["net_memories.ld"]
     assert emitted.report.places[-1].memory == "qspi"
+
+
+def test_convert_places_as_emit_does(path: Path, tmp_path: Path) -> None:
+    target = board(whole_arena(path) - 4, 1 << 20)
+    converted = convert_file(ConvertRequest(path), target, output=tmp_path / "out", place="auto")
+    emitted = emit_native(path, target, output=tmp_path / "emitted", place="auto")
+    written = {file.name: file.read_bytes() for file in converted.files}
+    assert {file.name: file.read_bytes() for file in emitted.files}.items() <= written.items()
+    assert converted.report.places == emitted.report.places
+    with pytest.raises(UsageError, match="'dtcm' is not a placement"):
+        convert_file(ConvertRequest(path), target, output=tmp_path / "other", place="dtcm")
+
+
+def test_a_model_without_buffers_has_no_parts(tmp_path: Path) -> None:
+    path = put(tmp_path, nothing())
+    emitted = emit_native(path, board(1 << 20, 1 << 20), output=tmp_path / "out", place="auto")
+    assert [item.part for item in emitted.report.places] == ["constants"]
+    command = ["gcc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "net.c", "main.c"]
+    subprocess.run(command, cwd=tmp_path / "out", check=True)
 
 
 @pytest.mark.parametrize("build", [residual_model, branches_model, conv_model])

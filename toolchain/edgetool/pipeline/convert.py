@@ -49,7 +49,7 @@ from edgetool.pipeline.quality import input_findings, layer_losses, loss_finding
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, absolute_path, file_name, open_tflite, read_custom_operators, sha256_of
 from edgetool.report.document import ModelInfo, QuantizationInfo
-from edgetool.target.places import OPTION
+from edgetool.target.native_places import read_native_places
 from edgetool.target.platform import Platform, platform_of
 from edgetool.target.types import Kernels, Runtime, Target
 
@@ -442,7 +442,8 @@ def convert_file(
         replan: Whether to replace the memory plan of a .tflite that is used unchanged; otherwise it is kept.
         plan: How to plan.
         firmware: Which files to write besides the model; by default a plain project.
-        place: The memories of head, tail and model (target/places.py), or "auto"; by default, head and tail are one
+        place: The memories of head, tail and model (target/places.py), or those of native code
+            (target/native_places.py), or "auto"; by default, head and tail are one
             arena.
         custom_operators: The user's description of custom operators.
         strict: Whether to write nothing if any finding is an error, so that no build continues with that model.
@@ -463,13 +464,15 @@ def convert_file(
         raise UsageError("--no-offline-plan leaves the file unchanged: --order and --strategy cannot be applied")
     if target.runtime.is_native:
         check_native(firmware or FirmwareRequest())
-        if custom_operators is not None or not offline_plan or place is not None:
-            option = OPTION if place is not None else "--no-offline-plan"
-            option = option if custom_operators is None else "--custom-operators"
+        if custom_operators is not None or not offline_plan:
+            option = "--no-offline-plan" if custom_operators is None else "--custom-operators"
             raise UsageError(f"{option} does not apply to native code", fix="omit it, or use one of TFLM's runtimes")
-    elif firmware is not None:
-        firmware.require_tflm()
-    check_places(place, target, plan)
+        if place is not None:
+            read_native_places(place, target)
+    else:
+        if firmware is not None:
+            firmware.require_tflm()
+        check_places(place, target, plan)
     on_name = name_findings(path, name)
     name = output_name(path, name)
     files = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)

@@ -237,7 +237,7 @@ def run_source(
     return fill(
         "native/model/run.c",
         **c_names.model_names(spec.name),
-        MY_PLACED=bool(spec.places),
+        MY_PLACED=bool(arena_memories(spec)),
         MY_MEMORIES=[{"my_word": item.word.lower()} for item in arena_memories(spec)],
         MY_INPUTS=inputs,
         MY_OUTPUTS=outputs,
@@ -337,7 +337,7 @@ def _header(
             [
                 _arena(macro, arena, constants) + _parts(spec, macro),
                 _code(codes, spec.target.core),
-                _stack(program, spec.target.core, row_wise=tables is not None, placed=bool(spec.places)),
+                _stack(program, spec.target.core, row_wise=tables is not None, placed=bool(arena_memories(spec))),
             ]
         ),
         MY_LIMITS=header.limits(name, macro, memories),
@@ -352,7 +352,7 @@ def _header(
         MY_HOPROWS=0 if stream is None else stream.hop_rows,
         MY_WINDOWHOPS=0 if stream is None else stream.window_hops,
         MY_UNIT=f"uint{8 * arena.alignment}_t",
-        MY_PLACED=bool(spec.places),
+        MY_PLACED=bool(arena_memories(spec)),
         MY_MEMORIES=[
             {
                 "MY_WORD": item.word,
@@ -373,7 +373,7 @@ def _header(
         MY_TAKES=items(takes, outputs, graph.outputs),
         MY_START="begin" if feeds or takes else "invoke",
         MY_END="the end of an inference" if feeds or takes else "an invoke",
-        MY_NULLTEXT="the context" if spec.places else null_text(is_handed=bool(feeds or takes)),
+        MY_NULLTEXT="the context" if arena_memories(spec) else null_text(is_handed=bool(feeds or takes)),
         MY_ORDERCOMMENT=_order_comment(program, is_handed=bool(feeds or takes), is_taken=bool(takes)),
     )
 
@@ -476,7 +476,7 @@ def _main(spec: HeaderSpec, program: NativeProgram, tables: RowTables | None = N
         **c_names.model_names(spec.name),
         my_label=comment_text(spec.name),
         my_version=comment_text(spec.tool_version),
-        MY_PLACED=bool(spec.places),
+        MY_PLACED=bool(arena_memories(spec)),
         MY_HANDED=bool(feeds or takes),
         MY_ROWINPUT=bool(feeds),
         MY_ROWOUTPUT=bool(takes),
