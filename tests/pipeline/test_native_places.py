@@ -340,3 +340,13 @@ def test_outputs_with_copied_constants_are_those_of_tflm(path: Path) -> None:
     assert report.verify is not None
     assert report.verify.passed
     assert loaded(placed(path, "auto", target))
+
+
+def test_a_plan_of_rows_that_fits_on_the_chip_is_named(path: Path) -> None:
+    (least,) = native_model(open_tflite(path), replace(BOARD, scratch_budget_bytes=0)).choices[:1]
+    assert least.rows is not None
+    found = placed(path, "auto", board(least.memory.arena_bytes, 1 << 20)).findings
+    assert [finding.rule for finding in found] == ["rows-fit"]
+    assert f"{least.memory.arena_bytes:,} bytes, for which m0 has room" in found[0].message
+    assert placed(path, "auto", board(least.memory.arena_bytes - 4, 1 << 20)).findings == ()
+    assert placed(path, "auto", board(1 << 20, 1 << 20)).findings == ()

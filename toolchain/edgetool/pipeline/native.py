@@ -338,7 +338,31 @@ def _placed_model(
     analysis = planned.placed.judged(
         _analysis(source, on_target, planned, counted, code), constant_bytes(planned.program)
     )
-    return NativeModel(source, planned, analysis, tuple(choices))
+    findings = _rows_on_chip(model, source.name, plans, planned.placed, target, request, effort)
+    return NativeModel(source, planned, analysis, tuple(choices), findings)
+
+
+def _rows_on_chip(
+    model: Model,
+    name: str,
+    plans: tuple[NativePlan, ...],
+    placed: PlacedArena,
+    target: Target,
+    request: PlanRequest,
+    effort: Effort,
+) -> tuple[Finding, ...]:
+    """Report a plan of rows that fits in one memory on the chip if placed tensors are outside it."""
+    if all(region.kind != "external-ram" for region in placed.regions):
+        return ()
+    smallest = _with_rows(model, name, plans, target, request, effort, {})[0]
+    room = max((r for r in placed.places.arena if r.kind == "sram"), key=lambda r: r.size_bytes, default=None)
+    if smallest.rows is None or room is None or smallest.memory.arena_bytes > room.size_bytes:
+        return ()
+    text = (
+        f"planned by rows, the arena takes {smallest.memory.arena_bytes:,} bytes, for which {room.name} has room: use "
+        f"--scratch-budget 0 without {PLACE}"
+    )
+    return (Finding("rows-fit", text, where=target.name),)
 
 
 def _shrunk(
