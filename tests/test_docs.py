@@ -27,7 +27,7 @@ OTHER_OPTIONS = {
     "--cmake-dir", "--version",
     "--inputs", "--kills", "--markdown", "--replay", "--seed", "--update", "--verify", "--work",
     "--help", "--body-file", "--build", "--create-if-none", "--edit-last", "--no-deps", "--nthreads", "--target",
-    "--node", "--gc-sections",
+    "--native", "--node", "--gc-sections",
 }  # fmt: skip
 
 
