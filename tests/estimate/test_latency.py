@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.estimate.latency import BYTES_BAND, ESP_NN_BAND, TYPE_BAND, estimate_model
+from edgetool.estimate.latency import BYTES_BAND, ESP_NN_BAND, EXTERNAL_STALL_BAND, TYPE_BAND, estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.model.edit import in_order
 from edgetool.model.types import DType, Model
@@ -106,8 +106,11 @@ def test_a_model_that_waits_most_of_the_time_is_bound_by_memory_as_its_operators
 def test_an_arena_in_external_ram_waits_for_activations() -> None:
     arena = MemoryRegion("sdram", "external-ram", 2**23, wait_states=6, access_bytes=4)
     flash = MemoryRegion("flash", "flash", 2**20, stall_cycles_per_byte=0.0)
-    (item,) = estimate_model(convolution(), board(flash, arena)).operators
+    (item,) = estimate_model(convolution(3), board(flash, arena)).operators
     assert item.stall_cycles == round(item.activation_bytes * 1.5)
+    # A 1x1 convolution reads its input once for every two of its 16 output channels.
+    (item,) = estimate_model(convolution(), board(flash, arena)).operators
+    assert item.stall_cycles == round((8 * (item.activation_bytes - 8 * 8 * 16) + 8 * 8 * 16) * 1.5)
 
 
 def test_an_operator_without_a_rule_is_counted_in_bytes() -> None:
@@ -232,7 +235,7 @@ def test_float32_has_the_band_of_the_core_as_well() -> None:
 
 
 def test_memory_whose_wait_is_not_counted_takes_the_published_factor() -> None:
-    board = load_target("stm32f769i-disco").with_overrides(arena_region="sdram")
+    board = load_target("gd32h759i").with_overrides(arena_region="sdram")
     assert board.arena_region is not None
     timing = board.timing
     assert timing is not None
@@ -244,6 +247,22 @@ def test_memory_whose_wait_is_not_counted_takes_the_published_factor() -> None:
     counted = replace(board.arena_region, wait_states=8, access_bytes=4)
     regions = tuple(counted if region.name == counted.name else region for region in board.regions)
     assert band(replace(board, regions=regions), one_convolution(DType.INT8))[0] == timing.status
+
+
+def test_waits_for_an_external_memory_widen_the_band_by_their_share() -> None:
+    board = load_target("stm32h747i-disco").with_overrides(arena_region="sdram")
+    timing, model = board.timing, one_convolution(DType.INT8, 128, 1)
+    assert timing is not None
+    estimate = estimate_model(model, board)
+    (item,) = estimate.operators
+    inside = estimate_model(model, load_target("stm32h747i-disco")).operators[0]
+    share = (item.stall_cycles - inside.stall_cycles) / item.cycles
+    assert share > 0.05
+    least, most = EXTERNAL_STALL_BAND
+    status, low, high = band(board, model)
+    assert status == timing.status
+    assert low == pytest.approx(timing.low * (1 - (1 - least) * share), rel=1e-3)
+    assert high == pytest.approx(timing.high * (1 + (most - 1) * share), rel=1e-3)
 
 
 def test_constants_read_again_over_a_serial_bus_were_not_measured_by_themselves() -> None:

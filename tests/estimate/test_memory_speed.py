@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
 from edgetool.estimate.memory_speed import (
+    MemorySpeeds,
+    Traffic,
     bandwidth_findings,
     bandwidth_of,
     estimated_bandwidth,
     placement_findings,
+    speeds_of,
     verdict_of,
 )
 from edgetool.finding import Finding
@@ -177,3 +180,32 @@ def test_packaged_boards_are_flagged_by_the_packaged_table() -> None:
     sdram = load_target("stm32h747i-disco").with_overrides(arena_region="sdram")
     findings = {item.rule: item for item in placement_findings(sdram, load_placement_effects())}
     assert "1.2 times as long as without wait states, on STM32H747" in findings["arena-in-external-ram"].message
+
+
+SLOW = MemorySpeeds(10**8, 4.0, 4.0, arena_stall=2.0, arena_write_stall=3.0, arena_cache_bytes=1000)
+
+
+def test_tensors_in_the_cache_cost_no_wait() -> None:
+    assert SLOW.stall(Traffic(500, 300, 200)).cycles == 0
+    assert SLOW.stall(Traffic(501, 300, 200)).arena == 300 * 2 + 200 * 3
+
+
+def test_inputs_larger_than_the_cache_are_fetched_in_every_pass() -> None:
+    assert SLOW.stall(Traffic(0, 1000, 200, input_reads=8)).arena == 1000 * 2 + 200 * 3
+    assert SLOW.stall(Traffic(0, 1001, 200, input_reads=8)).arena == 1001 * 8 * 2 + 200 * 3
+
+
+def test_constants_are_fetched_again_over_a_serial_bus_if_they_exceed_the_cache() -> None:
+    serial = MemorySpeeds(10**8, 4.0, 4.0, constant_stall=5.0, in_place=True, cache_bytes=1000)
+    assert serial.stall(Traffic(1000, 0, 0, constant_reads=4)).cycles == 1000 * 5
+    assert serial.stall(Traffic(1001, 0, 0, constant_reads=4)).rereads == 1001 * 3 * 5
+    on_chip = replace(serial, in_place=False)
+    assert on_chip.stall(Traffic(1001, 0, 0, constant_reads=4)).cycles == 1001 * 5
+
+
+def test_writing_costs_as_much_as_reading_unless_the_profile_says_otherwise() -> None:
+    board = load_target("stm32h747i-disco").with_overrides(arena_region="sdram")
+    speeds = speeds_of(board)
+    assert (speeds.arena_stall, speeds.arena_write_stall) == (1.875, 3.625)
+    plain = tuple(replace(region, write_stall_cycles_per_byte=None) for region in board.regions)
+    assert speeds_of(replace(board, regions=plain)).arena_write_stall == 1.875

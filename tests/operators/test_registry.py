@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
@@ -30,6 +31,7 @@ from edgetool.operators.registry import (
     OTHERS,
     constant_reads,
     entry_of,
+    input_reads,
     loop_counts_of,
 )
 from edgetool.target.load import DEFAULT_RUNTIME, list_runtimes, load_runtime
@@ -229,11 +231,11 @@ def test_the_rules_fit_the_counts(core: str, kernels: Kernels) -> None:
     assert errors[len(errors) * 9 // 10] < 0.02
 
 
-def reads(model: Model) -> tuple[int, ...]:
+def reads(model: Model, counted: Callable[[Call], int] = constant_reads) -> tuple[int, ...]:
     """Of the model's only operator, on each build."""
 
     def of(platform: Platform) -> int:
-        return constant_reads(Call(model, model.main, model.main.operators[0], platform, {}))
+        return counted(Call(model, model.main, model.main.operators[0], platform, {}))
 
     return tuple(of(build) for build in (REFERENCE, PLAIN, DSP, MVE))
 
@@ -250,12 +252,36 @@ def reads(model: Model) -> tuple[int, ...]:
     ],
 )
 def test_constant_reads_of_a_convolution(dtype: DType, kernel: int, stride: int, expected: tuple[int, ...]) -> None:
+    assert reads(convolution(dtype, kernel, stride)) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernel", "stride", "expected"),
+    [
+        (INT8, 1, 1, (1, 4, 4, 1)),  # once for every two of eight output channels
+        (INT8, 1, 2, (1, 1, 1, 1)),
+        (INT8, 3, 1, (1, 1, 1, 1)),
+        (INT16, 1, 1, (1, 1, 1, 1)),
+        (FLOAT32, 1, 1, (1, 1, 1, 1)),
+    ],
+)
+def test_input_reads_of_a_convolution(dtype: DType, kernel: int, stride: int, expected: tuple[int, ...]) -> None:
+    assert reads(convolution(dtype, kernel, stride), input_reads) == expected
+
+
+def test_input_reads_of_a_dense_layer_that_runs_as_a_convolution() -> None:
+    net = Net(1)
+    x = net.arena(2, 3, 12, dtype=INT8)
+    assert reads(net.model([x], [dense(net, x, 7, keep=True)]), input_reads) == (1, 4, 4, 1)
+
+
+def convolution(dtype: DType, kernel: int, stride: int) -> Model:
     net = Net(1)
     x = net.arena(1, 10, 7, 4, dtype=dtype)
     inputs = [x, net.filter(8, kernel, kernel, 4, like=x), net.biases(8, like=x)]
     options = {"padding": "SAME", "stride_h": stride, "stride_w": stride}
     y = net.op("CONV_2D", inputs, 1, -(-10 // stride), -(-7 // stride), 8, **options)
-    assert reads(net.model([x], [y])) == expected
+    return net.model([x], [y])
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ wait_states = 3
 access_bytes = 8
 cache = "1 KiB"
 stall_cycles_per_byte = 0.25
+write_stall_cycles_per_byte = 0.5
 """
 DEVICE = 'name = "my-device"\ncore = "x86-64"\nclock = "3 GHz"\nbandwidth = {gbps = 12.5}\n'
 
@@ -59,7 +60,7 @@ def test_stated_values_are_read() -> None:
     ram, rom = target.regions
     assert ram.bytes_per_cycle == 4.0
     assert rom.bytes_per_cycle == 2.0
-    assert (rom.cache_bytes, rom.stall_cycles_per_byte) == (1024, 0.25)
+    assert (rom.cache_bytes, rom.stall_cycles_per_byte, rom.write_stall_cycles_per_byte) == (1024, 0.25, 0.5)
 
 
 def test_the_cores_timing_holds_where_the_board_has_none() -> None:
@@ -147,12 +148,12 @@ BAD = {
     "huge cache": (change('"1 KiB"', '"1 GiB"'), "region[1].cache", "outside"),
     "cache as a word": (change('"1 KiB"', '"yes"'), "region[1].cache", "64KiB"),
     "negative stall": (
-        change("_byte = 0.25", "_byte = -0.25"),
+        change("\nstall_cycles_per_byte = 0.25", "\nstall_cycles_per_byte = -0.25"),
         "region[1].stall_cycles_per_byte",
         "outside the range 0 to 1000",
     ),
     "infinite stall": (
-        change("_byte = 0.25", "_byte = inf"),
+        change("\nstall_cycles_per_byte = 0.25", "\nstall_cycles_per_byte = inf"),
         "region[1].stall_cycles_per_byte",
         "inf is outside the range",
     ),

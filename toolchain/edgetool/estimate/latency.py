@@ -8,10 +8,10 @@ operator by anything that the measurements behind the timing do not cover.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
-from edgetool.estimate.memory_speed import MemorySpeeds, speeds_of
+from edgetool.estimate.memory_speed import MemorySpeeds, Stall, Traffic, speeds_of
 from edgetool.estimate.types import Basis, Bound, Estimate, OperatorEstimate, Validation
 from edgetool.figure import Figure
 from edgetool.model.loops import subgraph_runs
@@ -19,7 +19,7 @@ from edgetool.model.types import DType, Model
 from edgetool.operators import esp_nn
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import OperatorCost, constant_reads, loop_counts_of, operator_costs
+from edgetool.operators.registry import OperatorCost, constant_reads, input_reads, loop_counts_of, operator_costs
 from edgetool.target.platform import platform_of
 from edgetool.target.tables import Placement, load_instructions, load_placement_effects
 from edgetool.target.types import Kernels, Precision, Target, Timing
@@ -68,6 +68,11 @@ TYPE_BAND = (0.6, 2.0)
 NOTABLE_SHARE, DOMINANT_SHARE = 0.1, 0.5
 
 
+# The range of the waits for an external memory that published times imply, as factors of those that follow from its
+# timing: eight models of ST's zoo in the SDRAM of the STM32H747 (benchmarks/latency/memories.py).
+EXTERNAL_STALL_BAND = (0.5, 3.0)
+
+
 # Published times of ESP-NN are of one network (its convolutions and pooling), and operators differ.
 ESP_NN_BAND = (0.4, 2.5)
 
@@ -80,20 +85,47 @@ class Uncertainty:
     high: float
 
 
+@dataclass(frozen=True, slots=True)
+class StallShares:
+    """The shares of an operator's cycles in waits whose cost was not measured on the board.
+
+    reread: for repeated reads of constants. external: for other accesses to external memories.
+    """
+
+    reread: float
+    external: float
+
+
 def uncertainty_of(
-    precision: Precision, modelled: bool, target: Target, reread_share: float, placement: float | None
+    precision: Precision,
+    modelled: bool,
+    target: Target,
+    shares: StallShares,
+    placement: float | None,
 ) -> Uncertainty:
     """Return the uncertainty of one operator.
 
-    modelled: its instructions are known. reread_share: the share of its cycles for repeated reads of constants,
-    which was never measured separately. placement: the measured cost of a memory whose wait is not counted.
+    modelled: its instructions are known. placement: the measured cost of a memory whose wait is not counted.
     """
     if not modelled:
         return Uncertainty(*BYTES_BAND)
     low, high = target.core.float_band if precision == "float32" else (1.0, 1.0)
     if not _measured(precision, target.timing):
         low, high = TYPE_BAND
-    return Uncertainty(low * (1 - reread_share), high * (placement or 1.0))
+    least, most = EXTERNAL_STALL_BAND
+    low *= 1 - shares.reread - (1 - least) * shares.external
+    high *= 1 + (most - 1) * shares.external
+    return Uncertainty(low, high * (placement or 1.0))
+
+
+def stall_shares(stall: Stall, cycles: float, target: Target) -> StallShares:
+    """Return the shares of waits in the cycles of an operator. A timing measured on the board includes its flash."""
+    if not cycles:
+        return StallShares(0.0, 0.0)
+    flash = target.flash_region
+    is_external = flash is not None and flash.kind == "external-flash" and not target.is_calibrated
+    external = stall.arena + (stall.constants if is_external else 0.0)
+    return StallShares(stall.rereads / cycles, external / cycles)
 
 
 def _measured(precision: Precision, timing: Timing | None) -> bool:
@@ -165,9 +197,9 @@ def _at_most_extrapolated(status: Validation) -> Validation:
 class CountedOperator:
     """The counts of one operator for a build of TFLM and an instruction table, for any board with these.
 
-    constant_reads: how many times it reads its constants in a run; runs: how many times it runs in an inference.
-    in_esp_nn: whether ESP-NN's kernel runs it. activation_stall_cycles: how long the core waits for its activations; by
-    default, it is that of the arena's memory.
+    constant_reads, input_reads: how many times it reads its constants and its inputs in a run; runs: how many times it
+    runs in an inference. in_esp_nn: whether ESP-NN's kernel runs it. activation_stall_cycles: how long the core waits
+    for its activations; by default, it is that of the arena's memory.
     """
 
     cost: OperatorCost
@@ -177,6 +209,7 @@ class CountedOperator:
     runs: int
     in_esp_nn: bool = False
     activation_stall_cycles: float | None = None
+    input_reads: int = 1
 
 
 def instruction_table(target: Target) -> tuple[str, Kernels] | None:
@@ -216,6 +249,7 @@ def count_operators(
                 constant_reads(call),
                 1 if times is None else times,
                 in_esp_nn=not described and esp_nn.build_of(call) is not None,
+                input_reads=input_reads(call),
             )
         )
     return tuple(counted)
@@ -275,11 +309,17 @@ def _operator(
     """Return the estimate, its uncertainty, and the cycles that repeated reads of constants take in all runs."""
     cost, runs, instructions, timing = counted.cost, counted.runs, counted.executed.instructions, target.timing
     transfer = speeds.cycles(cost.parameter_bytes, cost.activation_bytes)
-    own, waited_bytes = counted.activation_stall_cycles, cost.activation_bytes
-    if own is not None:
-        waited_bytes = 0
-    stall = speeds.stall_cycles(cost.parameter_bytes, waited_bytes, counted.constant_reads) + (own or 0.0)
-    once = speeds.stall_cycles(cost.parameter_bytes, waited_bytes, 1) + (own or 0.0)
+    traffic = Traffic(
+        cost.parameter_bytes,
+        cost.activation_bytes - cost.output_bytes,
+        cost.output_bytes,
+        counted.constant_reads,
+        counted.input_reads,
+    )
+    waits = speeds.stall(traffic)
+    if counted.activation_stall_cycles is not None:
+        waits = replace(waits, arena=counted.activation_stall_cycles)
+    stall = waits.cycles
     modelled = timing is not None and instructions is not None
     factor = target.esp_nn_factor if counted.in_esp_nn else None
     cycles, low, high = transfer, 1.0, 1.0
@@ -289,8 +329,8 @@ def _operator(
             weight *= factor.factor
         cycles = instructions * timing.cpi * weight + stall
         low, high = timing.operator_low, timing.operator_high
-    reread_cycles = stall - once if modelled else 0.0
-    uncertainty = uncertainty_of(cost.precision, modelled, target, reread_cycles / cycles if cycles else 0.0, placement)
+    reread_cycles = waits.rereads if modelled else 0.0
+    uncertainty = uncertainty_of(cost.precision, modelled, target, stall_shares(waits, cycles, target), placement)
     if modelled and factor is not None:
         uncertainty = Uncertainty(
             uncertainty.low * ESP_NN_BAND[0] * factor.low / factor.factor,

@@ -125,12 +125,51 @@ def bandwidth_findings(bandwidth: Bandwidth, where: str | None = None) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """What one run of an operator moves.
+
+    constant_bytes, input_bytes, output_bytes: its constants and its other tensors, each counted once. constant_reads,
+    input_reads: how many times its kernel reads all of them.
+    """
+
+    constant_bytes: int
+    input_bytes: int
+    output_bytes: int
+    constant_reads: int = 1
+    input_reads: int = 1
+
+    @property
+    def footprint_bytes(self) -> int:
+        """The bytes that a cache has to hold so that nothing is fetched twice."""
+        return self.constant_bytes + self.input_bytes + self.output_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The cycles that one run of an operator waits for memory.
+
+    constants and arena: for reading every constant once, and for the arena. rereads: for reading constants again.
+    """
+
+    constants: float
+    rereads: float
+    arena: float
+
+    @property
+    def cycles(self) -> float:
+        """All of them."""
+        return self.constants + self.rereads + self.arena
+
+
+@dataclass(frozen=True, slots=True)
 class MemorySpeeds:
     """Bytes per cycle of the memories of the constants and of the arena.
 
-    constant_stall and arena_stall: cycles that each byte costs beyond the instructions that move it. in_place: code
-    runs in place from the constants' memory, behind a cache of cache_bytes. cold_cycles: the maximum additional time of
-    an operator for fetching its code. assumed: the figures that are not in the profile, in words.
+    constant_stall: cycles that each byte costs beyond the instructions that move it; arena_stall and arena_write_stall:
+    the same for bytes of the arena that are read and written, 0 if it is on the chip. in_place: code runs in place from
+    the constants' memory, behind a cache of cache_bytes; arena_cache_bytes: the cache in front of the arena.
+    cold_cycles: the maximum additional time of an operator for fetching its code. assumed: the figures that are not in
+    the profile, in words.
     """
 
     clock_hz: int
@@ -138,8 +177,10 @@ class MemorySpeeds:
     arena_per_cycle: float
     constant_stall: float = 0.0
     arena_stall: float = 0.0
+    arena_write_stall: float = 0.0
     in_place: bool = False
     cache_bytes: int = 0
+    arena_cache_bytes: int = 0
     cold_cycles: float = 0.0
     assumed: tuple[str, ...] = ()
 
@@ -147,15 +188,23 @@ class MemorySpeeds:
         """Return the cycles of moving these bytes alone."""
         return parameter_bytes / self.constants_per_cycle + activation_bytes / self.arena_per_cycle
 
-    def stall_cycles(self, parameter_bytes: int, activation_bytes: int, constant_reads: int) -> float:
+    def stall(self, traffic: Traffic) -> Stall:
         """Return the cycles that an operator waits for memory.
 
-        constant_reads: how many times its kernel reads its constants. Repeated reads cost time only over a serial bus,
-        and only if the constants exceed the cache: for on-chip flash, published times show no such cost.
+        Repeated reads of constants cost time only over a serial bus, and only if the constants exceed the cache: for
+        on-chip flash, published times show no such cost. The arena is waited for if the operator's tensors exceed its
+        cache; otherwise, the cache still holds what the operators before wrote. Repeated reads of inputs cost time if
+        the inputs alone exceed it.
         """
-        rereads = self.in_place and parameter_bytes > self.cache_bytes
-        streamed = parameter_bytes * constant_reads if rereads else parameter_bytes
-        return streamed * self.constant_stall + activation_bytes * self.arena_stall
+        again = self.in_place and traffic.constant_bytes > self.cache_bytes
+        streams = traffic.footprint_bytes > self.arena_cache_bytes
+        passes = traffic.input_reads if traffic.input_bytes > self.arena_cache_bytes else 1
+        moved = traffic.input_bytes * passes * self.arena_stall + traffic.output_bytes * self.arena_write_stall
+        return Stall(
+            constants=traffic.constant_bytes * self.constant_stall,
+            rereads=traffic.constant_bytes * (traffic.constant_reads - 1) * self.constant_stall if again else 0.0,
+            arena=moved if streams else 0.0,
+        )
 
     def gbps(self, parameter_bytes: int, activation_bytes: int) -> float:
         """Return the bandwidth for this mix of constants and activations, in 10^9 bytes per second."""
@@ -180,14 +229,17 @@ def speeds_of(target: Target) -> MemorySpeeds:
     # A timing's own stall was measured with constants and code in the same flash.
     own_stall = None if target.timing is None or model != code else target.timing.stall_cycles_per_byte
     in_place = model is not None and model.kind == "external-flash"
+    outside = arena if arena is not None and arena.kind == "external-ram" else None
     return MemorySpeeds(
         clock_hz=target.clock_hz,
         constants_per_cycle=_per_cycle(model, target),
         arena_per_cycle=_per_cycle(arena, target),
         constant_stall=_stall(model) if own_stall is None else own_stall,
-        arena_stall=_stall(arena) if arena is not None and arena.kind == "external-ram" else 0.0,
+        arena_stall=_stall(outside),
+        arena_write_stall=_write_stall(outside),
         in_place=in_place,
         cache_bytes=model.cache_bytes if model is not None else 0,
+        arena_cache_bytes=arena.cache_bytes if arena is not None else 0,
         cold_cycles=float(target.core.cold_cycles if code is None or code.cold_cycles is None else code.cold_cycles),
         assumed=tuple(assumed),
     )
@@ -203,8 +255,14 @@ def _per_cycle(region: MemoryRegion | None, target: Target) -> float:
     return bus if region.stall_cycles_per_byte is None else 1 / (1 / bus + region.stall_cycles_per_byte)
 
 
+def _write_stall(region: MemoryRegion | None) -> float:
+    """Return the stall of a written byte, by default that of a read one."""
+    known = None if region is None else region.write_stall_cycles_per_byte
+    return _stall(region) if known is None else known
+
+
 def _stall(region: MemoryRegion | None) -> float:
-    """Return the measured stall, or else the wait states per byte of an access; 0 if neither is known."""
+    """Return the stall of the profile, or else the wait states per byte of an access; 0 if neither is known."""
     if region is None:
         return 0.0
     if region.stall_cycles_per_byte is not None:

@@ -81,7 +81,7 @@ def count_native_operators(
     for cost in costs:
         has_steps = cost.subgraph == 0 and cost.index in instructions
         number, constant_reads = (instructions[cost.index], reads[cost.index]) if has_steps else (0, 1)
-        cost = cost if has_steps else replace(cost, parameter_bytes=0, activation_bytes=0)
+        cost = cost if has_steps else replace(cost, parameter_bytes=0, activation_bytes=0, output_bytes=0)
         executed = ExecutedInstructions(number)
         counted.append(CountedOperator(cost, executed, is_float=False, constant_reads=constant_reads, runs=1))
     return tuple(counted)

@@ -44,6 +44,7 @@ CHANNELS_AT_ONCE = 124  # CH_IN_BLOCK_MVE
 EFFICIENT_REVERSAL_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD
 REVERSAL_STRIDE = 2
 ROWS_AT_ONCE = 4  # rows that the vector extension's matrix product processes together
+OUTPUTS_AT_ONCE = 2  # output channels that the matrix product without it processes together
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,3 +518,11 @@ def product_weight_reads(call: Call, rows: int) -> int:
     They are read in the outer loop, once, but with MVE the outer loop is over groups of the input's rows.
     """
     return rows // ROWS_AT_ONCE + rows % ROWS_AT_ONCE if call.platform.mve else 1
+
+
+def product_input_reads(call: Call, channels: int) -> int:
+    """Return how many times a matrix product reads its input: once for every two output channels.
+
+    The loop over them is the outer one, but with MVE, the outer loop is over groups of the input's rows.
+    """
+    return 1 if call.platform.mve else -(-channels // OUTPUTS_AT_ONCE)

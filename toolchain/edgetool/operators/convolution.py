@@ -48,12 +48,13 @@ from edgetool.operators.cmsis_nn import (
     im2col_loops,
     packed_row_loops,
     pointwise_loops,
+    product_input_reads,
     product_s8,
     product_s16,
     product_weight_reads,
     uses_cmsis_nn,
 )
-from edgetool.operators.entry import ConstantReadsRule, KernelFault, MacRule, entries
+from edgetool.operators.entry import KernelFault, MacRule, ReadsRule, entries
 from edgetool.operators.loops import (
     Axis,
     LoopCounts,
@@ -696,7 +697,22 @@ def _stride(call: Call) -> int:
     return max(stride if isinstance(stride, int) else 1 for stride in strides)
 
 
-CONSTANT_READS: dict[str, ConstantReadsRule] = {"CONV_2D": _conv_2d_constant_reads}
+def _conv_2d_input_reads(call: Call) -> int:
+    """Return the reads of a matrix product for an int8 1x1 convolution without strides in CMSIS-NN.
+
+    Other kernels read a window, or a row of pixels, while the cache holds it.
+    """
+    source, filters, output = call.input(0), call.input(1), call.output()
+    if source is None or filters is None or output is None or len(filters.shape) != 4 or len(output.shape) != 4:
+        return 1
+    pointwise = filters.shape[1] == filters.shape[2] == 1 and source.dtype is DType.INT8
+    if not uses_cmsis_nn(call) or not pointwise or _stride(call) != 1:
+        return 1
+    return product_input_reads(call, output.shape[3])
+
+
+CONSTANT_READS: dict[str, ReadsRule] = {"CONV_2D": _conv_2d_constant_reads}
+INPUT_READS: dict[str, ReadsRule] = {"CONV_2D": _conv_2d_input_reads}
 
 
 def _groups(call: Call) -> int:
@@ -925,6 +941,7 @@ OPERATORS = entries(
     loops=LOOPS,
     macs=MACS,
     constant_reads=CONSTANT_READS,
+    input_reads=INPUT_READS,
     overlaps=OVERLAPS,
     rows=ROWS,
     faults=FAULTS,

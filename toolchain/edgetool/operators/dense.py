@@ -44,6 +44,7 @@ from edgetool.operators.call import (
 from edgetool.operators.cmsis_nn import (
     biased_tiles,
     grouped_units,
+    product_input_reads,
     product_s8,
     product_weight_reads,
     uses_cmsis_nn,
@@ -51,7 +52,7 @@ from edgetool.operators.cmsis_nn import (
     vector_product_s8,
     vector_product_s16,
 )
-from edgetool.operators.entry import ConstantReadsRule, KernelFault, MacRule, entries
+from edgetool.operators.entry import KernelFault, MacRule, ReadsRule, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, prefixed, product_loops, repeated
 from edgetool.operators.overlap import InputOverlap, OverlapRules, Window, conv_distance, window_overlap
 from edgetool.target.platform import Platform
@@ -349,7 +350,16 @@ def _fully_connected_constant_reads(call: Call) -> int:
     return product_weight_reads(call, rows) if uses_cmsis_nn(call) and is_pointwise(call) else rows
 
 
-CONSTANT_READS: dict[str, ConstantReadsRule] = {"FULLY_CONNECTED": _fully_connected_constant_reads}
+def _fully_connected_input_reads(call: Call) -> int:
+    """Return the reads of a matrix product if the layer runs as a convolution; otherwise, each row is read once."""
+    output = call.output()
+    if output is None or not output.shape or not (uses_cmsis_nn(call) and is_pointwise(call)):
+        return 1
+    return product_input_reads(call, output.shape[-1])
+
+
+CONSTANT_READS: dict[str, ReadsRule] = {"FULLY_CONNECTED": _fully_connected_constant_reads}
+INPUT_READS: dict[str, ReadsRule] = {"FULLY_CONNECTED": _fully_connected_input_reads}
 
 
 def _ignores_weights_zero_point(call: Call) -> bool:
@@ -421,5 +431,11 @@ OVERLAPS: dict[str, OverlapRules] = {"FULLY_CONNECTED": {"reference": _fully_con
 
 
 OPERATORS = entries(
-    prepare=PREPARE, loops=LOOPS, macs=MACS, constant_reads=CONSTANT_READS, overlaps=OVERLAPS, faults=FAULTS
+    prepare=PREPARE,
+    loops=LOOPS,
+    macs=MACS,
+    constant_reads=CONSTANT_READS,
+    input_reads=INPUT_READS,
+    overlaps=OVERLAPS,
+    faults=FAULTS,
 )

@@ -18,7 +18,7 @@ from edgetool.operators.rows import RowRule
 from edgetool.target.types import Kernels
 
 MacRule = Callable[[Operator, Graph], int]
-ConstantReadsRule = Callable[[Call], int]
+ReadsRule = Callable[[Call], int]
 FaultCondition = Callable[[Call], bool]
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -61,7 +61,8 @@ class OperatorEntry:
     cannot be estimated. bounds: conditions that keep the kernel within its tensors, if neither Prepare nor the reader
     checks them. If they do not hold, Eval reads or writes beyond a tensor, divides by 0 or never ends. Only values in
     the file are checked; a value that decides what the kernel reads must be in the file. constant_reads: how many times
-    the kernel reads all its constants; None means once. overlaps: what its output may overlap, by kernel set; sets that
+    the kernel reads all its constants; None means once. input_reads: the same for its other inputs, where it returns to
+    parts of them only after it has read the rest. overlaps: what its output may overlap, by kernel set; sets that
     are missing have no certified kernel. rows: which input rows a row of an image needs; None if its kernel does not
     compute row by row. faults: conditions under which its outputs are wrong in some runtime. resolver_method: the
     method that registers the operator, if no runtime's profile contains it.
@@ -73,7 +74,8 @@ class OperatorEntry:
     init: PrepareRule = no_requests
     loops: LoopRule | None = None
     bounds: Condition | None = None
-    constant_reads: ConstantReadsRule | None = None
+    constant_reads: ReadsRule | None = None
+    input_reads: ReadsRule | None = None
     overlaps: OverlapRules = field(default_factory=dict)
     rows: RowRule | None = None
     faults: tuple[KernelFault, ...] = ()
@@ -87,7 +89,8 @@ def entries(
     macs: Mapping[str, MacRule] = EMPTY,
     init: Mapping[str, PrepareRule] = EMPTY,
     bounds: Mapping[str, Condition] = EMPTY,
-    constant_reads: Mapping[str, ConstantReadsRule] = EMPTY,
+    constant_reads: Mapping[str, ReadsRule] = EMPTY,
+    input_reads: Mapping[str, ReadsRule] = EMPTY,
     overlaps: Mapping[str, OverlapRules] = EMPTY,
     rows: Mapping[str, RowRule] = EMPTY,
     faults: Mapping[str, tuple[KernelFault, ...]] = EMPTY,
@@ -105,6 +108,7 @@ def entries(
             loops.get(code),
             bounds.get(code),
             constant_reads.get(code),
+            input_reads.get(code),
             overlaps.get(code, EMPTY),
             rows.get(code),
             faults.get(code, ()),

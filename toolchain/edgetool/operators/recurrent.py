@@ -41,7 +41,7 @@ from edgetool.operators.cmsis_nn import (
     vector_product_s16,
     vector_product_svdf,
 )
-from edgetool.operators.entry import ConstantReadsRule, KernelFault, MacRule, entries
+from edgetool.operators.entry import KernelFault, MacRule, ReadsRule, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, prefixed, repeated
 from edgetool.target.platform import Platform
 
@@ -310,7 +310,7 @@ def _lstm_constant_reads(call: Call) -> int:
     return 1 if source is None or len(source.shape) != 3 else source.shape[0] * source.shape[1]
 
 
-CONSTANT_READS: dict[str, ConstantReadsRule] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm_constant_reads}
+CONSTANT_READS: dict[str, ReadsRule] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm_constant_reads}
 
 
 STATE = 4

@@ -156,6 +156,12 @@ def constant_reads(call: Call) -> int:
     return 1 if entry is None or entry.constant_reads is None else max(1, entry.constant_reads(call))
 
 
+def input_reads(call: Call) -> int:
+    """Return how many times one run of the operator reads all its inputs that are not constant."""
+    entry = entry_of(call.operator)
+    return 1 if entry is None or entry.input_reads is None else max(1, entry.input_reads(call))
+
+
 PRECISIONS: dict[DType, Precision] = {
     DType.INT16: "int16",
     DType.FLOAT32: "float32",
@@ -170,7 +176,8 @@ class OperatorCost:
     """One operator's multiply-accumulates, and the bytes of its constants and of its other tensors.
 
     precision: the precision of its arithmetic, determined by the first operand that is not constant. known: False for
-    an operator without an entry, whose byte counts are correct but whose macs is 0.
+    an operator without an entry, whose byte counts are correct but whose macs is 0. output_bytes: the part of
+    activation_bytes that it writes.
     """
 
     subgraph: int
@@ -181,6 +188,7 @@ class OperatorCost:
     activation_bytes: int
     precision: Precision
     known: bool
+    output_bytes: int = 0
 
     @property
     def memory_bytes(self) -> int:
@@ -198,13 +206,14 @@ def operator_costs(model: Model, custom: Mapping[str, OperatorEntry] | None = No
     for graph in model.subgraphs:
         for operator in graph.operators:
             entry = entry_of(operator, custom)
-            parameter_bytes = activation_bytes = 0
+            parameter_bytes = activation_bytes = output_bytes = 0
             for index in dict.fromkeys(i for i in (*operator.inputs, *operator.outputs) if i >= 0):
                 tensor = graph.tensors[index]
                 if tensor.data is not None:
                     parameter_bytes += len(tensor.data)
                 else:
                     activation_bytes += tensor.size_bytes
+                    output_bytes += tensor.size_bytes if index in operator.outputs else 0
             macs = entry.macs(operator, graph) if entry is not None and entry.macs is not None else 0
             costs.append(
                 OperatorCost(
@@ -216,6 +225,7 @@ def operator_costs(model: Model, custom: Mapping[str, OperatorEntry] | None = No
                     activation_bytes=activation_bytes,
                     precision=_precision(operator, graph),
                     known=entry is not None and (entry.macs is not None or operator.code != "CUSTOM"),
+                    output_bytes=output_bytes,
                 )
             )
     return tuple(costs)

@@ -144,6 +144,7 @@ def _region(region: MemoryRegion) -> Table:
         "cache": format_size(region.cache_bytes) if region.cache_bytes else None,
         "cold_cycles": region.cold_cycles,
         "stall_cycles_per_byte": region.stall_cycles_per_byte,
+        "write_stall_cycles_per_byte": region.write_stall_cycles_per_byte,
         "note": region.note or None,
     }
     return {key: value for key, value in table.items() if value is not None}

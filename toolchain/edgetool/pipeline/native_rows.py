@@ -355,11 +355,18 @@ def program_costs(program: NativeProgram) -> tuple[OperatorCost, ...]:
         return costs
     macs = program.stream.macs
     moved: dict[int, int] = {}
+    written: dict[int, int] = {}
     for step in program.steps:
         read = sum(item.rows * item.row_bytes for item in step.inputs if constant_input(program, item) is None)
         moved[step.operator] = moved.get(step.operator, 0) + read * step.batches + step.output_bytes
+        written[step.operator] = written.get(step.operator, 0) + step.output_bytes
     return tuple(
-        replace(item, macs=macs.get(item.index, 0), activation_bytes=moved.get(item.index, 0))
+        replace(
+            item,
+            macs=macs.get(item.index, 0),
+            activation_bytes=moved.get(item.index, 0),
+            output_bytes=written.get(item.index, 0),
+        )
         if item.subgraph == 0
         else item
         for item in costs

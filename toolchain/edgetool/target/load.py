@@ -58,9 +58,9 @@ _DEPENDENT = (
     ("region", "arena_region"),
 )
 # Keys of a region that were measured with the board's core.
-MEASURED_KEYS = ("stall_cycles_per_byte", "cold_cycles")
+MEASURED_KEYS = ("stall_cycles_per_byte", "write_stall_cycles_per_byte", "cold_cycles")
 # Keys of a region's speed: a source covers each as "flash.cache", and the others as "flash".
-SPEED_KEYS = ("wait_states", "access_bytes", "cache", "stall_cycles_per_byte")
+SPEED_KEYS = ("wait_states", "access_bytes", "cache", "stall_cycles_per_byte", "write_stall_cycles_per_byte")
 
 
 def extend_profile(

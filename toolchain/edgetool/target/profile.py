@@ -200,6 +200,7 @@ def region_figures(region: MemoryRegion) -> tuple[str, ...]:
         ("access_bytes", region.access_bytes),
         ("cache", region.cache_bytes or None),
         ("stall_cycles_per_byte", region.stall_cycles_per_byte),
+        ("write_stall_cycles_per_byte", region.write_stall_cycles_per_byte),
     )
     return (region.name, *(f"{region.name}.{key}" for key, value in speed if value is not None))
 
@@ -218,6 +219,7 @@ def _read_region(item: Section) -> MemoryRegion:
         access_bytes=item.integer("access_bytes", *ACCESS_RANGE_BYTES) if item.has("access_bytes") else None,
         cache_bytes=item.quantity("cache", parse_size, format_size, *CACHE_RANGE_BYTES, required=False) or 0,
         stall_cycles_per_byte=item.number("stall_cycles_per_byte", *STALL_RANGE),
+        write_stall_cycles_per_byte=item.number("write_stall_cycles_per_byte", *STALL_RANGE),
         cold_cycles=item.integer("cold_cycles", *COLD_RANGE) if item.has("cold_cycles") else None,
     )
 

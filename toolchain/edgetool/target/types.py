@@ -136,9 +136,10 @@ class MemoryRegion:
     """One contiguous range of addresses; adjacent banks that form one range are one region.
 
     An access of access_bytes takes 1 + wait_states cycles at the board's clock; both are None if unknown. cache_bytes:
-    the data cache in front of the region. stall_cycles_per_byte: the measured cycles that reading a byte of constants
-    costs beyond its instructions; None if it was not measured. cold_cycles: the maximum additional cycles measured for
-    an operator whose code is not in any cache; None means the core's value.
+    the data cache in front of the region. stall_cycles_per_byte: the cycles that reading a byte that is in no cache
+    costs beyond its instructions; None if that is unknown. write_stall_cycles_per_byte: the same for writing a byte,
+    which includes fetching the rest of its cache line; None means the cycles of reading. cold_cycles: the maximum
+    additional cycles measured for an operator whose code is not in any cache; None means the core's value.
     """
 
     name: str
@@ -150,6 +151,7 @@ class MemoryRegion:
     access_bytes: int | None = None
     cache_bytes: int = 0
     stall_cycles_per_byte: float | None = None
+    write_stall_cycles_per_byte: float | None = None
     cold_cycles: int | None = None
 
     @property
