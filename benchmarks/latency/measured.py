@@ -102,6 +102,7 @@ class Row:
     setup: str = ""
     family: str = ""
     arena_kib: float = 0.0
+    note: str = ""
 
     @property
     def cycles(self) -> float:
@@ -208,7 +209,8 @@ def _others(data: Path) -> Iterator[Row]:
         if not ms:
             continue
         index = re.match(r"op #(\d+)", line["note"])
-        model = line["model"].removesuffix(".tflite")
+        named = f"{line['op']} {line['model']}" if line["runtime"].startswith("ESP-NN") else line["model"]
+        model = named.removesuffix(".tflite")
         espressif = "ESP-NN" in line["runtime"] and line["kind"] == "model"  # a factor on their own estimate
         reason = "" if espressif else _why_not(f"{line['core']} {line['runtime']} {line['device']}")
         reason = reason or _why_not_other(line, model)
@@ -225,6 +227,7 @@ def _others(data: Path) -> Iterator[Row]:
             role="shown" if reason else "test",
             reason=reason,
             source=line["source"],
+            note=line["note"],
         )
 
 

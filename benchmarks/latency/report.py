@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.latency.counts import Book
 from benchmarks.latency.kernels import FITTED, Test, calibrated_tests, kernel_rows, operator_tests, shipped_tests
 from benchmarks.latency.measured import Row, rows
+from benchmarks.latency.memories import PREDICTED_FROM, Held, held_out, summaries
 from benchmarks.latency.power import Energy, energy_tests
 from benchmarks.latency.runtimes import LARGE_ARENA_KIB, LeftOut, Share, factors, kept_back, left_out, shares
 from benchmarks.latency.spread import Spread, spread
@@ -25,6 +26,7 @@ class Results:
     shares: tuple[Share, ...]
     zoo: tuple[LeftOut, ...]
     kept_back: tuple[tuple[Share, float], ...]
+    memories: tuple[Held, ...]
     energy: tuple[Energy, ...]
     uncounted: tuple[tuple[str, int], ...]
 
@@ -54,6 +56,7 @@ def compare(data: Path) -> Results:
             left_out(found, f"arenas up to {LARGE_ARENA_KIB} KiB", most_kib=LARGE_ARENA_KIB),
         ),
         kept_back=tuple(kept_back(found)),
+        memories=tuple(held_out(all_rows, found, book)),
         energy=tuple(energy_tests(all_rows, found, book)),
         uncounted=tuple(reasons.most_common()),
     )
@@ -74,6 +77,7 @@ def old(test: Test) -> bool:
     return "(2020" in test.title
 
 
+FEW_NAMED = 8  # as many rows of a group or fewer are named
 ERRORS = ("n", "median", "p90", "max", "MACs x constant: median", "p90", "max")
 
 
@@ -138,6 +142,14 @@ def tables(results: Results) -> list[Table]:
             tuple(_kept(results.kept_back)),
         ),
         Table(
+            "External memories",
+            "Rows with the arena in SDRAM or PSRAM, or with constants in serial flash. Each is predicted without the"
+            " rows of its board, or, in the first and third line, of its build or family. *inside*: rows within the"
+            " printed band; *band*: half of its width, relative to the estimate.",
+            ("rows", "predicted from", "tested on", "inside", "median error", "median band"),
+            tuple(_memories(results.memories)),
+        ),
+        Table(
             "Energy",
             "A setup is one submission: a board, its power supply and its firmware.",
             ("calculation", "n", "median", "p90", "max"),
@@ -174,6 +186,21 @@ def _kept(found: Sequence[tuple[Share, float]]) -> Iterable[tuple[str, ...]]:
         mine = [(item.row, error) for item, error in found if (item.row.board, item.runtime) == (board, runtime)]
         names = ", ".join(_name(row, error) for row, error in mine)
         yield (board, runtime, names, *_spread(spread([error for _, error in mine])))
+
+
+def _memories(found: Sequence[Held]) -> Iterable[tuple[str, ...]]:
+    for item in summaries(found):
+        mine = [each for each in found if each.group == item.group]
+        names = ", ".join(f"{each.row.board} {_name(each.row, each.error)}" for each in mine)
+        tested = names if 0 < len(mine) <= FEW_NAMED else f"{item.n} rows"
+        yield (
+            item.group,
+            PREDICTED_FROM.get(item.group, ""),
+            tested.replace("latency/zoo/", "").replace("_int8.tflite", ""),
+            f"{item.inside} of {item.n}",
+            f"{100 * item.error:.0f} %",
+            f"±{100 * item.half_width:.0f} %",
+        )
 
 
 def _errors(ours: Spread, macs: Spread) -> tuple[str, ...]:

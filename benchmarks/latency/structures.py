@@ -1,8 +1,10 @@
 """Models whose layers are published and whose files are not here: their structure alone, which is all that time needs.
 
 A structure is a line of layers, each its kind and its numbers:
-`in:96x96x1 conv:8:3x3:2 dw:3x3:1 max:2 mean flat fc:10 softmax`. Convolutions and pools pad to SAME; `dw` takes a
-fourth number, the channels per input channel; `global` is an average pool of the whole image, `mean` a MEAN.
+`in:96x96x1 conv:8:3x3:2 dw:3x3:1 max:2 mean flat fc:10 softmax`. Convolutions and pools pad to SAME unless a
+convolution ends with `:VALID`; `dw` takes a fourth number, the channels per input channel; `global` is an average pool
+of the whole image, `mean` a MEAN, `pixel` a MEAN that keeps the dimensions. `bneck` is a block of MobileNetV3, with the
+columns of its table; `add` and `mul` combine a tensor with itself.
 """
 
 from __future__ import annotations
@@ -51,6 +53,23 @@ STRUCTURES: dict[str, str] = {
     "micronet-ad-m": _anomaly(192, (276, 2), (276, 1), (276, 1), (276, 2), (276, 2)),
     "micronet-ad-s": _anomaly(72, (164, 2), (220, 1), (276, 2), (276, 2)),
     # EdgeMark (github.com/Black3rror/EdgeMark, target_models): networks of a comparison of runtimes.
+    # Howard et al., Searching for MobileNetV3, arXiv 1905.02244, table 2.
+    "mobilenet_v3_small": "in:224x224x3 conv:16:3x3:2 hs bneck:3x3:16:16:se:re:2 bneck:3x3:72:24:no:re:2"
+    " bneck:3x3:88:24:no:re:1 bneck:5x5:96:40:se:hs:2 bneck:5x5:240:40:se:hs:1 bneck:5x5:240:40:se:hs:1"
+    " bneck:5x5:120:48:se:hs:1 bneck:5x5:144:48:se:hs:1 bneck:5x5:288:96:se:hs:2 bneck:5x5:576:96:se:hs:1"
+    " bneck:5x5:576:96:se:hs:1 conv:576:1x1:1 hs pixel conv:1024:1x1:1 hs conv:1000:1x1:1 flat softmax",
+    # The kernels that ESP-NN (github.com/espressif/esp-nn, README.md) timed in external memory, by its data info.
+    "elementwise_add size = 1615": "in:1615 add",
+    "elementwise_mul size = 1615": "in:1615 mul",
+    "convolution input(10,10), filter(64x1x1x64), pad(0,0), stride(1,1)": "in:10x10x64 conv:64:1x1:1",
+    "convolution input(8,8), filter(16x1x1x16), pad(0,0), stride(1,1)": "in:8x8x16 conv:16:1x1:1",
+    "convolution input(10,10), filter(64x3x3x3), pad(0,0), stride(1,1)": "in:10x10x3 conv:64:3x3:1:VALID",
+    "convolution input(8,8), filter(64x3x3x3), pad(0,0), stride(1,1)": "in:8x8x3 conv:64:3x3:1:VALID",
+    "depthwise conv input (16, 16), pad(0,0), stride(1,1) filter: 1x3x3x16": "in:16x16x16 dw:3x3:1:1:VALID",
+    "depthwise conv input(18,18), pad(0,0), stride(1,1), filter: 1x3x3x16": "in:18x18x16 dw:3x3:1:1:VALID",
+    "depthwise conv input (12, 12), pad(1,1), stride(1,1)  filter: 8x5x5x4": "in:12x12x8 dw:5x5:1:4",
+    "depthwise conv input(12,12), pad(1,1), stride(1,1), filter: 8x5x5x4": "in:12x12x8 dw:5x5:1:4",
+    "hard_swish size: 12544": "in:12544 hs",
     "edgemark-cnn-1": "in:28x28x1 conv:4:3x3:2 conv:6:3x3:2 conv:8:3x3:2 mean fc:10 softmax",
     "edgemark-cnn-2": "in:28x28x1 conv:6:3x3:2 conv:8:3x3:2 conv:8:3x3:2 conv:10:3x3:2 flat fc:10 softmax",
     "edgemark-cnn-3": "in:28x28x1 conv:4:3x3:1 conv:8:3x3:2 conv:12:3x3:2 conv:16:3x3:2 conv:20:3x3:2 flat fc:10"
@@ -95,20 +114,65 @@ def _shape(net: Net, x: int) -> tuple[int, ...]:
     return net.tensors[x].shape
 
 
-def _conv(net: Net, x: int, channels: str, kernel: str, stride: str) -> int:
-    _, height, width, depth = _shape(net, x)
-    step, number = int(stride), int(channels)
+def _image(net: Net, x: int, kernel: str, step: int, padding: str) -> list[int]:
+    """The rows and columns of the output of a convolution."""
+    _, *image, _ = _shape(net, x)
+    less = [0, 0] if padding == "SAME" else [size - 1 for size in _numbers(kernel)]
+    return [-(-(size - lost) // step) for size, lost in zip(image, less, strict=True)]
+
+
+def _conv(net: Net, x: int, channels: str, kernel: str, stride: str, padding: str = "SAME") -> int:
+    step, number, depth = int(stride), int(channels), _shape(net, x)[-1]
     inputs = [x, net.filter(number, *_numbers(kernel), depth, like=x), net.biases(number, like=x)]
-    given: dict[str, Any] = {"padding": "SAME", "stride_h": step, "stride_w": step, "fused_activation_function": "RELU"}
-    return net.op("CONV_2D", inputs, 1, -(-height // step), -(-width // step), number, **given)
+    given: dict[str, Any] = {
+        "padding": padding,
+        "stride_h": step,
+        "stride_w": step,
+        "fused_activation_function": "RELU",
+    }
+    return net.op("CONV_2D", inputs, 1, *_image(net, x, kernel, step, padding), number, **given)
 
 
-def _depthwise(net: Net, x: int, kernel: str, stride: str, multiplier: str = "1") -> int:
-    _, height, width, depth = _shape(net, x)
-    step, number = int(stride), depth * int(multiplier)
+def _depthwise(net: Net, x: int, kernel: str, stride: str, multiplier: str = "1", padding: str = "SAME") -> int:
+    step, number = int(stride), _shape(net, x)[-1] * int(multiplier)
     inputs = [x, net.filter(1, *_numbers(kernel), number, like=x, axis=3), net.biases(number, like=x)]
-    given: dict[str, Any] = {"padding": "SAME", "stride_h": step, "stride_w": step, "depth_multiplier": int(multiplier)}
-    return net.op("DEPTHWISE_CONV_2D", inputs, 1, -(-height // step), -(-width // step), number, **given)
+    given: dict[str, Any] = {
+        "padding": padding,
+        "stride_h": step,
+        "stride_w": step,
+        "depth_multiplier": int(multiplier),
+    }
+    return net.op("DEPTHWISE_CONV_2D", inputs, 1, *_image(net, x, kernel, step, padding), number, **given)
+
+
+def _bneck(net: Net, x: int, kernel: str, expanded: str, channels: str, se: str, activation: str, stride: str) -> int:
+    """A block of MobileNetV3; the scaling of the gate, with one element per channel, is left out."""
+
+    def active(y: int) -> int:
+        return _hard_swish(net, y) if activation == "hs" else y
+
+    depth, y = _shape(net, x)[-1], x
+    if int(expanded) != depth:
+        y = active(_conv(net, y, expanded, "1x1", "1"))
+    y = active(_depthwise(net, y, kernel, stride))
+    if se == "se":
+        quarter = str(max(8, (int(expanded) // 4 + 4) // 8 * 8))
+        gate = _conv(net, _conv(net, _pixel(net, y), quarter, "1x1", "1"), expanded, "1x1", "1")
+        y = net.op("MUL", [y, gate], *_shape(net, y))
+    y = _conv(net, y, channels, "1x1", "1")
+    return net.op("ADD", [x, y], *_shape(net, y)) if stride == "1" and int(channels) == depth else y
+
+
+def _hard_swish(net: Net, x: int) -> int:
+    return net.op("HARD_SWISH", [x], *_shape(net, x))
+
+
+def _pixel(net: Net, x: int) -> int:
+    return net.op("MEAN", [x, net.constant([1, 2])], 1, 1, 1, _shape(net, x)[3], keep_dims=True)
+
+
+def _twice(operator: str) -> Callable[[Net, int], int]:
+    return lambda net, x: net.op(operator, [x, x], *_shape(net, x))
 
 
 def _pool(net: Net, x: int, size: str) -> int:
@@ -162,6 +226,11 @@ def _softmax(net: Net, x: int) -> int:
 LAYERS: dict[str, Callable[..., int]] = {
     "conv": _conv,
     "dw": _depthwise,
+    "bneck": _bneck,
+    "hs": _hard_swish,
+    "pixel": _pixel,
+    "add": _twice("ADD"),
+    "mul": _twice("MUL"),
     "max": _pool,
     "global": _global,
     "mean": _mean,

@@ -9,6 +9,7 @@ from benchmarks.latency.counts import Book
 from benchmarks.latency.fit import core_cpi
 from benchmarks.latency.kernels import kernel_rows
 from benchmarks.latency.measured import MLPERF_FILES, family, own_rows, rows
+from benchmarks.latency.memories import summaries, zoo_in_sdram
 from benchmarks.latency.page import FACTORS, PAGE, PLOTS, tables_of, with_tables
 from benchmarks.latency.plots import plot_name, points
 from benchmarks.latency.report import Results, compare, markdown, other_boards, submitted, tables
@@ -16,7 +17,7 @@ from benchmarks.latency.runtimes import factors_csv, runtime_name
 from benchmarks.latency.spread import quantile, spread
 from benchmarks.latency.structures import STRUCTURES, built
 
-from edgetool.estimate.latency import estimate_model
+from edgetool.estimate.latency import EXTERNAL_STALL_BAND, estimate_model
 from edgetool.model.types import DType
 from edgetool.operators.registry import operator_costs
 from edgetool.target.load import load_target
@@ -30,6 +31,7 @@ MACS = {
     "micronet-ad-l": 129e6 / 2,
     "micronet-ad-m": 124.7e6 / 2,
     "micronet-ad-s": 37.5e6 / 2,
+    "mobilenet_v3_small": 56e6,
     "edgemark-cnn-1": 25329,
     "edgemark-cnn-4": 744574,
     "edgemark-cnn-7": 11129598,
@@ -132,9 +134,10 @@ def test_energy_follows_from_power_and_time(results: Results) -> None:
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_every_structure_is_a_model_of_each_type(name: str) -> None:
     for dtype in (DType.INT8, DType.FLOAT32):
-        macs = sum(cost.macs for cost in operator_costs(built(name, dtype)))
+        costs = operator_costs(built(name, dtype))
+        macs = sum(cost.macs for cost in costs)
         assert macs == pytest.approx(MACS.get(name, macs), rel=0.03)
-        assert macs > 0
+        assert all(cost.known for cost in costs)
 
 
 def test_every_row_of_ours_has_a_model_a_board_and_a_source() -> None:
@@ -219,3 +222,23 @@ def test_small_networks_lie_within_the_band_that_cold_code_widens() -> None:
         latency = estimate_model(built(row.model), load_target(row.board)).latency_ms
         assert latency is not None
         assert latency.low <= row.ms <= latency.high, row.model
+
+
+def test_external_memories_are_within_the_bands(results: Results) -> None:
+    *groups, whole = summaries(results.memories)
+    assert whole.n == len(results.memories) > 90
+    assert whole.inside >= 0.9 * whole.n
+    assert whole.half_width <= 0.3
+    assert whole.error <= 0.25
+    by_name = {group.group: group for group in groups}
+    sdram = by_name["STM32H747, SDRAM, X-CUBE-AI"]
+    assert (sdram.n, sdram.inside) == (8, 8)
+    assert sdram.error <= 0.15
+    assert sdram.half_width <= 0.3
+
+
+def test_the_range_of_waits_for_external_memories_is_that_of_the_rows(shared: Path, results: Results) -> None:
+    waits = [item.wait_factor for item in zoo_in_sdram(results.shares, Book(shared / "data"))]
+    least, most = EXTERNAL_STALL_BAND
+    assert least <= min(waits) < 1.1 * least
+    assert most / 1.1 < max(waits) <= most

@@ -70,7 +70,7 @@ NOTABLE_SHARE, DOMINANT_SHARE = 0.1, 0.5
 
 # The range of the waits for an external memory that published times imply, as factors of those that follow from its
 # timing: eight models of ST's zoo in the SDRAM of the STM32H747 (benchmarks/latency/memories.py).
-EXTERNAL_STALL_BAND = (0.5, 3.0)
+EXTERNAL_STALL_BAND = (0.6, 3.0)
 
 
 # Published times of ESP-NN are of one network (its convolutions and pooling), and operators differ.
