@@ -207,6 +207,20 @@ def test_an_external_tail_is_reported(path: Path) -> None:
     board = replace(BOARD, regions=(*BOARD.regions, MemoryRegion("sdram", "external-ram", 1 << 23)))
     rules = [finding.rule for finding in planned(path, "head=dtcm,tail=sdram", board).findings]
     assert "tail-in-external-ram" in rules
+    cached = MemoryRegion(
+        "sdram", "external-ram", 1 << 23, wait_states=0, access_bytes=4, cache_bytes=4096, stall_cycles_per_byte=2.0
+    )
+    known = replace(BOARD, regions=(*BOARD.regions, cached))
+    inside, outside = (
+        planned(path, f"head=dtcm,tail={tail}", with_speeds(known, **SPEEDS)) for tail in ("dtcm", "sdram")
+    )
+    (finding,) = (item for item in outside.findings if item.rule == "tail-in-external-ram")
+    assert finding.level == "note"
+    times = [item.placements[0].latency_ms for item in (inside, outside)]
+    assert times[0] is not None
+    assert times[1] is not None
+    tail_bytes = outside.places[1].bytes
+    assert times[1].value - times[0].value == pytest.approx(tail_bytes * 2 / known.clock_hz * 1e3)
     assert "tail-in-external-ram" not in [finding.rule for finding in planned(path, "head=dtcm,tail=dtcm").findings]
 
 

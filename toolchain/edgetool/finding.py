@@ -237,7 +237,7 @@ RULES: Mapping[str, FindingRule] = {
     "shrunk": FindingRule(_NOTE, "What makes the arena fit the target, and what it costs."),
     "stripes": FindingRule(_NOTE, "Which operators run in stripes, what that costs, and what it saves."),
     "tail-in-external-ram": FindingRule(
-        _WARNING, "The tail is in external RAM, and the estimate does not include the time that this costs."
+        _EITHER, "The tail is in external RAM; a warning if the estimate does not include the time that this costs."
     ),
     "target-profile": FindingRule(_ERROR, "A target profile is not valid."),
     "targets-differ": FindingRule(_WARNING, "The two reports are for different targets."),

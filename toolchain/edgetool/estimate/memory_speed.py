@@ -255,6 +255,18 @@ def _per_cycle(region: MemoryRegion | None, target: Target) -> float:
     return bus if region.stall_cycles_per_byte is None else 1 / (1 / bus + region.stall_cycles_per_byte)
 
 
+def tail_wait_ms(region: MemoryRegion, tail_bytes: int, clock_hz: int) -> float | None:
+    """Return the longest wait of an inference for a persistent arena in this memory, in milliseconds.
+
+    Kernels read the multipliers of their channels and TFLM its structures, each byte at most once if a cache holds what
+    they return to. On-chip memory is not waited for. None for external memory without figures or without a cache.
+    """
+    if region.kind != "external-ram":
+        return 0.0
+    known = region.stall_cycles_per_byte is not None or region.bytes_per_cycle is not None
+    return tail_bytes * _stall(region) / clock_hz * 1e3 if known and region.cache_bytes else None
+
+
 def _write_stall(region: MemoryRegion | None) -> float:
     """Return the stall of a written byte, by default that of a read one."""
     known = None if region is None else region.write_stall_cycles_per_byte

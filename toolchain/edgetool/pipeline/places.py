@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgetool.errors import TargetError, UnsupportedModelError, UsageError
-from edgetool.figure import Figure
-from edgetool.finding import Finding
+from edgetool.estimate.memory_speed import tail_wait_ms
+from edgetool.figure import Figure, in_text
+from edgetool.finding import Finding, Level
 from edgetool.memory.account import Tenant, account_separate, account_shared_separate
 from edgetool.memory.planner import PlanRequest
 from edgetool.operators.entry import OperatorEntry
@@ -277,7 +278,7 @@ def _candidate(sizes: _Sizes, target: Target, places: Places, time_on: Callable[
         )
         for part, region, size_bytes in items
     )
-    time = time_on(places.on(target))
+    time = _with_tail(time_on(places.on(target)), places, sizes, target)
     return _Candidate(
         places,
         parts,
@@ -285,6 +286,17 @@ def _candidate(sizes: _Sizes, target: Target, places: Places, time_on: Callable[
         time if all(map(_is_known, places.by_part.values())) else None,
         _rank(places, time),
     )
+
+
+def _with_tail(time: Figure | None, places: Places, sizes: _Sizes, target: Target) -> Figure | None:
+    """Return the time with the wait for the tail, if that is known."""
+    from edgetool.estimate.latency import EXTERNAL_STALL_BAND
+
+    wait_ms = tail_wait_ms(places.tail, sizes.tail_bytes, target.clock_hz)
+    if time is None or not wait_ms:
+        return time
+    high = time.high + EXTERNAL_STALL_BAND[1] * wait_ms
+    return Figure(time.value + wait_ms, time.low, high, time.unit, time.basis)
 
 
 def _items(sizes: _Sizes, target: Target, places: Places) -> Iterator[tuple[str, MemoryRegion, int]]:
@@ -308,10 +320,12 @@ def _is_known(region: MemoryRegion) -> bool:
 def _rank(places: Places, time: Figure | None) -> tuple[float, ...]:
     """Return what to compare placements by: waits that the time lacks, the time, and what is outside the chip.
 
-    The time lacks the waits for an external memory without figures, and those for a tail in external memory.
+    The time lacks the waits for an external memory without figures, and those for a tail in one without a cache.
     """
     outside = {part: r for part, r in places.by_part.items() if r.kind in ("external-ram", "external-flash")}
-    uncounted = sum(part == "tail" or not _is_known(region) for part, region in outside.items())
+    uncounted = sum(
+        not _is_known(region) or (part == "tail" and not region.cache_bytes) for part, region in outside.items()
+    )
     return (uncounted, 0.0 if time is None else time.value, len(outside))
 
 
@@ -320,12 +334,18 @@ def _findings(placed: Placed, analysis: Analysis) -> Iterator[Finding]:
     yield from missing_findings(placed)
     target = placed.target
     yield from _code_findings(placed, analysis)
-    if placed.places.tail.kind == "external-ram":
-        text = (
-            f"the tail is in {placed.places.tail.name}: kernels read the multipliers of their channels there, and the "
-            "estimate does not include the time that the core waits for them"
+    tail = placed.places.tail
+    if tail.kind == "external-ram":
+        size_bytes = next(item.bytes for item in placed.parts if item.part == "tail")
+        wait_ms = tail_wait_ms(tail, size_bytes, target.clock_hz)
+        cost = (
+            "the time that the core waits for them is unknown and not included"
+            if wait_ms is None
+            else f"the times of placements include up to {in_text(wait_ms)} ms for it, those of operators do not"
         )
-        yield Finding("tail-in-external-ram", text, where=target.name)
+        text = f"the tail is in {tail.name}: kernels read the multipliers of their channels there; {cost}"
+        level: Level = "warning" if wait_ms is None else "note"
+        yield Finding("tail-in-external-ram", text, where=target.name, level=level)
 
 
 def missing_findings(placed: Placed) -> Iterator[Finding]:
