@@ -248,7 +248,7 @@ def _in_psram(target: Target) -> Target:
     """The target with its arena in PSRAM; the module of the ESP32-S3's profile has none."""
     if all(region.kind != "external-ram" for region in target.regions):
         target = replace(target, regions=(*target.regions, S3_PSRAM))
-    return replace(target, arena_region_name="psram")
+    return target.with_overrides(arena_region="psram")
 
 
 def _time(model: Model, target: Target | str) -> Figure:

@@ -12,7 +12,7 @@ from edgetool.estimate.latency import BYTES_BAND, ESP_NN_BAND, EXTERNAL_STALL_BA
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.model.edit import in_order
 from edgetool.model.types import DType, Model
-from edgetool.target.load import list_targets, load_target
+from edgetool.target.load import list_targets, load_target, with_memories
 from edgetool.target.tables import load_placement_effects
 from edgetool.target.types import EspNNLibrary, MemoryRegion, RegionKind, Target
 from tests.graphs import chain
@@ -263,6 +263,19 @@ def test_waits_for_an_external_memory_widen_the_band_by_their_share() -> None:
     assert status == timing.status
     assert low == pytest.approx(timing.low * (1 - (1 - least) * share), rel=1e-3)
     assert high == pytest.approx(timing.high * (1 + (most - 1) * share), rel=1e-3)
+
+
+def test_a_timing_measured_with_another_arena_includes_the_flash() -> None:
+    board = load_target("esp32-p4")
+    moved = board.with_overrides(arena_region="psram")
+    assert board.is_calibrated
+    assert moved.timing is not None
+    assert (moved.timing.status, moved.timing.includes_flash) == ("extrapolated", True)
+    status, low, high = band(moved, one_convolution(DType.INT8))
+    assert (status, low, high) == ("extrapolated", *band(board, one_convolution(DType.INT8))[1:])
+    other = with_memories(moved, arena="dram", model="spi-flash")
+    assert other.timing is not None
+    assert other.timing.status == "extrapolated"
 
 
 def test_constants_read_again_over_a_serial_bus_were_not_measured_by_themselves() -> None:

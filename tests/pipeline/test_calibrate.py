@@ -163,7 +163,7 @@ def test_a_users_own_profile_can_be_calibrated_again(folder: Path) -> None:
 
 def test_a_measured_time_includes_the_unknown_wait_for_memories(folder: Path) -> None:
     chain, own = folder / "chain.tflite", folder / "own.toml"
-    for name, overrides in (("teensy41", {}), ("stm32f769i-disco", {"arena_region": "sdram"})):
+    for name, overrides in (("teensy41", {}), ("gd32h759i", {"arena_region": "sdram"})):
         before = resolve_target(name).with_overrides(**overrides)
         (made,) = estimate_file(chain, [before])
         assert made.estimate is not None

@@ -119,12 +119,13 @@ def uncertainty_of(
 
 
 def stall_shares(stall: Stall, cycles: float, target: Target) -> StallShares:
-    """Return the shares of waits in the cycles of an operator. A timing measured on the board includes its flash."""
+    """Return the shares of waits in the cycles of an operator; a timing measured on the board includes others."""
     if not cycles:
         return StallShares(0.0, 0.0)
-    flash = target.flash_region
-    is_external = flash is not None and flash.kind == "external-flash" and not target.is_calibrated
-    external = stall.arena + (stall.constants if is_external else 0.0)
+    flash, timing = target.flash_region, target.timing
+    is_external = flash is not None and flash.kind == "external-flash"
+    constants = stall.constants if is_external and not (timing is not None and timing.includes_flash) else 0.0
+    external = 0.0 if target.is_calibrated else stall.arena + constants
     return StallShares(stall.rereads / cycles, external / cycles)
 
 
@@ -143,7 +144,8 @@ def uncounted_placement(target: Target, speeds: MemorySpeeds) -> float | None:
     placements: list[Placement] = []
     if arena is not None and arena.kind == "external-ram" and not speeds.arena_stall:
         placements.append("arena-in-external-ram")
-    if model is not None and model.kind == "external-flash" and not speeds.constant_stall:
+    includes_flash = target.timing is not None and target.timing.includes_flash
+    if model is not None and model.kind == "external-flash" and not speeds.constant_stall and not includes_flash:
         placements.append("constants-in-external-flash")
     return max((_published(placement) for placement in placements), default=None)
 

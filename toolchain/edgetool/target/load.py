@@ -594,8 +594,16 @@ def with_memories(target: Target, *, arena: str | None = None, model: str | None
     after = (moved.arena_region, moved.flash_region)
     if all(a is None or b is None or a.kind == b.kind for a, b in zip(before, after, strict=True)):
         return moved
-    timings = (replace(t, status="extrapolated") if t.status == "calibrated" else t for t in target.timings)
-    return replace(moved, timings=tuple(timings))
+    same_flash = before[1] == after[1]
+    return replace(
+        moved,
+        timings=tuple(
+            replace(timing, status="extrapolated", includes_flash=same_flash)
+            if timing.status == "calibrated"
+            else replace(timing, includes_flash=timing.includes_flash and same_flash)
+            for timing in target.timings
+        ),
+    )
 
 
 def _resize_region(target: Target, region: MemoryRegion | None, kind: RegionKind, size_bytes: int) -> Target:

@@ -169,6 +169,8 @@ class Timing:
     low and high are the factors of the error band on a whole model's time; operator_low and operator_high are those on
     a single operator's. basis describes in words what they were calibrated on. stall_cycles_per_byte: the cycles that
     a byte of constants costs these kernels beyond its instructions; None means those of the constants' region.
+    includes_flash: whether it was measured on this board with the constants where they are, but with another memory of
+    the arena.
     """
 
     kernels: TimedKernels
@@ -181,6 +183,7 @@ class Timing:
     basis: str
     types: tuple[Precision, ...] = ()
     stall_cycles_per_byte: float | None = None
+    includes_flash: bool = False
 
 
 @dataclass(frozen=True, slots=True)
