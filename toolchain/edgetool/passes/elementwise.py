@@ -178,6 +178,8 @@ def quantized(values: Reals, tensor: Tensor) -> npt.NDArray[np.int64]:
     return np.asarray(np.clip(away + zero_point, lowest, lowest + 2**bits - 1), np.int64)
 
 
+MAX_OPERATORS = 16  # of a closed region that ends at a given operator: more than any activation function has
+
 IsEnd = Callable[[Tensor], bool]
 
 
@@ -214,17 +216,42 @@ def largest_region(draft: Draft, operator: Operator, is_end: IsEnd) -> Region | 
 
 
 def closed_regions(draft: Draft, operator: Operator) -> Iterator[Region]:
-    """Yield the closed regions whose last operator is this one, the longest first."""
+    """Yield the closed regions of at most MAX_OPERATORS whose last operator is this one, the longest first."""
     if not _is_elementwise(draft, operator):
         return
-    places = {item.index: place for place, item in enumerate(draft.operators)}
-    result = operator.outputs[0]
-    regions = []
-    for source in _sources(draft, operator, lambda tensor: True):
-        reached = _functions_of(draft, source)
-        if result in reached:
-            regions.append(_between(draft, source, result, reached, places))
-    yield from sorted((region for region in regions if region.closed), key=lambda region: -len(region.operators))
+    sources = dict.fromkeys(dynamic_inputs(draft, operator))
+    waiting = list(sources)
+    while waiting and len(sources) < MAX_OPERATORS:
+        producer = draft.producer(waiting.pop(0))
+        if producer is not None and _is_elementwise(draft, producer):
+            new = [index for index in dynamic_inputs(draft, producer) if index not in sources]
+            sources.update(dict.fromkeys(new))
+            waiting += new
+    regions = [_closed(draft, source, operator) for source in sources]
+    yield from sorted((region for region in regions if region is not None), key=lambda region: -len(region.operators))
+
+
+def _closed(draft: Draft, source: int, last: Operator) -> Region | None:
+    """Return the closed region between a tensor and an operator, if there is one."""
+    needed: dict[int, Operator] = {}
+    waiting = [last.outputs[0]]
+    while waiting:
+        tensor = waiting.pop()
+        operator = draft.producer(tensor) if tensor != source else None
+        if tensor == source or (operator is not None and operator.index in needed):
+            continue
+        if operator is None or len(needed) == MAX_OPERATORS or not _is_elementwise(draft, operator):
+            return None
+        needed[operator.index] = operator
+        waiting += dynamic_inputs(draft, operator)
+    places = {each.index: place for place, each in enumerate(draft.operators)} if len(needed) > 1 else {}
+    operators = tuple(sorted(needed.values(), key=lambda each: places.get(each.index, 0)))
+    inside = {each.outputs[0] for each in operators if each.index != last.index}
+    closed = all(
+        tensor not in draft.outputs and all(reader.index in needed for reader in draft.consumers(tensor))
+        for tensor in inside
+    )
+    return Region(source, last.outputs[0], operators, True) if closed else None
 
 
 def _better(region: Region, best: Region | None) -> bool:

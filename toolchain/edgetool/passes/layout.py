@@ -571,19 +571,24 @@ def _store(draft: Draft, layouts: Layouts, inside: Mapping[int, _Placed]) -> boo
         False if there are no operators inside.
     """
     stored = {index: _stored_tensor(draft, index, layout) for index, layout in layouts.items()}
+    before: dict[int, list[Operator]] = {}
+    after: dict[int, list[Operator]] = {}
     for index, layout in layouts.items():
         producer = draft.producer(index)
         readers = draft.consumers(index)
         if producer is not None and producer.index in inside:
             if index in draft.outputs or any(reader.index not in inside for reader in readers):
                 back = inverse(layout, len(draft.tensors[index].shape))
-                draft.insert_after(producer, *_changed(draft, stored[index], index, back))
+                after.setdefault(producer.index, []).extend(_changed(draft, stored[index], index, back))
         elif inner := [reader for reader in readers if reader.index in inside]:
-            draft.insert_before(inner[0], *_changed(draft, index, stored[index], layout))
-    for place, placed in inside.items():
-        operator = draft.operator(place)
-        assert operator is not None
-        draft.replace(operator, _in_layout(draft, operator, placed, stored))
+            before.setdefault(inner[0].index, []).extend(_changed(draft, index, stored[index], layout))
+    operators: list[Operator] = []
+    for operator in draft.operators:
+        placed = inside.get(operator.index)
+        operators += before.get(operator.index, [])
+        operators.append(operator if placed is None else _in_layout(draft, operator, placed, stored))
+        operators += after.get(operator.index, [])
+    draft.replace_all(operators)
     return bool(inside)
 
 
