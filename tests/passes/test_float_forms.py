@@ -15,10 +15,8 @@ from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Model
 from edgetool.passes.float_forms import tidy_float
 from tests.passes.cleaned import interface
+from tests.passes.layers import FLOAT, TO_NCHW, TO_NHWC, Graph, image, networks
 from tests.passes.runs import SAMPLES, codes, litert
-from tests.passes.test_layout import TO_NCHW, TO_NHWC, Graph, image, networks
-
-FLOAT = DType.FLOAT32
 
 
 def tidied(model: Model, tolerance: float = 1e-5) -> Model:

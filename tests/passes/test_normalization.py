@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from edgetool.execute.quantize import random_inputs
-from edgetool.model.types import DType, Model
+from edgetool.model.types import Model
 from edgetool.passes.float_forms import tidy_float
 from edgetool.passes.normalization import normalize_accurately
 from tests.passes.cleaned import interface
+from tests.passes.layers import FLOAT, Graph
 from tests.passes.runs import SAMPLES, codes, litert
-from tests.passes.test_layout import Graph
 
-FLOAT = DType.FLOAT32
 EPSILON = 1e-3
 
 
