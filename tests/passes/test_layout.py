@@ -136,6 +136,16 @@ def test_axes_of_a_reduction_follow_the_layout() -> None:
     assert axes.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("axis", [1, 3])
+def test_classes_of_pixels_are_compared_along_their_axis(axis: int) -> None:
+    net, x = image(1, 4, 5, 3)
+    shape = [size for place, size in enumerate(net.shape(x)) if place != axis]
+    inputs = [x, net.constant(axis)]
+    y = net.add_operator("ARG_MAX", inputs, shape, dtype=DType.INT32, table="ArgMaxOptions", output_type="INT32")[0]
+    result = moved(net.model([0], [y]))
+    assert codes(result) == (["CONV_2D", "ARG_MAX"] if axis == 1 else ["CONV_2D", "ARG_MAX", "TRANSPOSE"])
+
+
 def test_softmax_stays_along_its_axis() -> None:
     net, x = image(1, 4, 5, 3)
     rows = net.apply("SOFTMAX", [x], beta=1.0)  # of the width, which is not last in the other layout

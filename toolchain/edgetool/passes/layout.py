@@ -43,6 +43,8 @@ ELEMENTWISE = frozenset(
 MOVES = frozenset({"RESHAPE", "TRANSPOSE"})
 RESHAPES = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE"})
 REDUCTIONS = frozenset({"MEAN", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"})
+# Operators that always drop the axis along which they compare values.
+COMPARED = frozenset({"ARG_MAX", "ARG_MIN"})
 # Operators that work along the last axis only.
 ALONG_LAST_AXIS = frozenset({"FULLY_CONNECTED", "L2_NORMALIZATION", "LOG_SOFTMAX", "SOFTMAX"})
 # Operators with constants that have a row for each axis, by position, and the number in the row of a new axis.
@@ -56,7 +58,7 @@ ROWS: Mapping[str, Mapping[int, int]] = {
     "TILE": {1: 1},
 }
 # Operators with a constant that consists of axes, by position, and those with an option that is one.
-AXES: Mapping[str, int] = {**dict.fromkeys(REDUCTIONS, 1), "REVERSE_V2": 1, "SPLIT": 0, "SPLIT_V": 2}
+AXES: Mapping[str, int] = {**dict.fromkeys(REDUCTIONS | COMPARED, 1), "REVERSE_V2": 1, "SPLIT": 0, "SPLIT_V": 2}
 AXIS_OPTION = frozenset({"CONCATENATION", "GATHER"})
 MASKS = ("begin_mask", "end_mask")
 ABSENT_MASKS = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
@@ -418,7 +420,7 @@ def _placed(draft: Draft, operator: Operator, tensor: int, layout: Layout) -> _P
         return None
     if operator.code in RESHAPES:
         return _placed_reshape(draft, operator, tensor, layout)
-    if operator.code in REDUCTIONS and not _option(operator, "keep_dims"):
+    if operator.code in COMPARED or (operator.code in REDUCTIONS and not _option(operator, "keep_dims")):
         return _placed_reduction(draft, operator, tensor, layout)
     operands = [*_images(draft, operator), *operator.outputs]
     ranks = {index: len(draft.tensors[index].shape) for index in operands}
@@ -508,7 +510,7 @@ def _placed_reduction(draft: Draft, operator: Operator, tensor: int, layout: Lay
     kept = [axis for axis in range(len(shape)) if axis not in dropped]
     if draft.values(operator.inputs[1]) is None:
         return None
-    if tensor == output:
+    if tensor == output and operator.code in REDUCTIONS:
         keeping = tuple(kept.index(axis) if axis in kept else -1 for axis in range(len(shape)))
         is_same = _effect(keeping, draft.tensors[output].shape) == _effect(layout, draft.tensors[output].shape)
         identity = tuple(range(len(shape)))
