@@ -119,10 +119,10 @@ def test_what_is_no_region() -> None:
     y = net.op("RELU", [x])
     z = net.op("ADD", [y, x])
     both = net.model([x], [z, y])
-    # Two tensors are used outside.
+    # A tensor that is read inside is used outside.
     assert RowGraph(both.main).interface(0, 1) is None
-    assert RowGraph(both.main).interface(1, 1) == Interface((y, x), z)
-    assert RowGraph(both.main).interface(0, 0) == Interface((x,), y)
+    assert RowGraph(both.main).interface(1, 1) == Interface((y, x), (z,))
+    assert RowGraph(both.main).interface(0, 0) == Interface((x,), (y,))
     net = Net()
     x = net.arena(1, 8, 4, 2)
     vector = net.noise(8, 4, 2, scale=1 / 16)
@@ -210,8 +210,61 @@ def test_regions_read_several_tensors() -> None:
     x, y = net.arena(1, 8, 4, 2), net.arena(1, 8, 4, 2)
     z = net.op("ADD", [net.op("MUL", [y, x]), x])
     made = net.model([x, y], [z])
-    assert RowGraph(made.main).interface(0, 1) == Interface((y, x), z)
+    assert RowGraph(made.main).interface(0, 1) == Interface((y, x), (z,))
     check(made, stripe(made, [Region(0, 1, 3)]))
+
+
+def test_regions_have_several_results() -> None:
+    pytest.importorskip("tflite_micro")
+    net = Net()
+    x = net.arena(1, 11, 5, 2)
+    whole = net.op("RELU", [x])
+    pooled = net.op(POOL, [whole], 1, 6, 3, 2, filter_height=2, filter_width=2, padding="SAME", stride_h=2, stride_w=2)
+    same = net.op("RELU6", [whole])
+    made = net.model([x], [net.op("RELU", [pooled]), net.op("RELU", [same])])
+    assert RowGraph(made.main).interface(0, 2) == Interface((x,), (pooled, same))
+    stripes = RowGraph(made.main).copies(Region(0, 2, 2))
+    assert stripes is not None
+    # The shares of both results are equal, so that they need different rows of what they read.
+    assert [[copy.rows for copy in copies] for copies in stripes] == [
+        [Rows(0, 6), Rows(0, 3), Rows(0, 5)],
+        [Rows(5, 11), Rows(3, 6), Rows(5, 11)],
+    ]
+    check(made, stripe(made, [Region(0, 2, 3)]))
+    check(made, stripe(made, [Region(0, 4, 2)]))
+
+
+@pytest.mark.parametrize("code", ["SLICE", "STRIDED_SLICE"])
+def test_parts_of_images_run_in_stripes(code: str) -> None:
+    pytest.importorskip("tflite_micro")
+    net = Net()
+    x = net.arena(1, 9, 6, 2)
+    begin, size = net.constant([0, 2, 1, 0]), net.constant([1, 6, 4, 2])
+    if code == "SLICE":
+        y = net.op(code, [net.op("RELU", [x]), begin, size], 1, 6, 4, 2)
+    else:
+        # The end of each axis is masked, and every second column is taken.
+        end, steps = net.constant([0, 8, 0, 0]), net.constant([1, 1, 2, 1])
+        y = net.op(code, [net.op("RELU", [x]), begin, end, steps], 1, 6, 3, 2, end_mask=0b1101)
+    made = net.model([x], [net.op("RELU", [y])])
+    stripes = RowGraph(made.main).copies(Region(0, 2, 2))
+    assert stripes is not None
+    assert [(s[1].inputs[0][1], s[1].rows) for s in stripes] == [(Rows(2, 5), Rows(0, 3)), (Rows(5, 8), Rows(3, 6))]
+    striped = stripe(made, [Region(0, 2, 3)])
+    assert set(copies_of(with_views(striped.model, striped.views)).values()) == {0, 1, 2}
+    check(made, striped)
+
+
+@pytest.mark.parametrize(
+    ("steps", "fields"),
+    [([1, 2, 1, 1], {}), ([1, 1, 1, 1], {"shrink_axis_mask": 4}), ([1, 1, 1, 1], {"new_axis_mask": 2})],
+)
+def test_other_parts_are_no_regions(steps: list[int], fields: dict[str, int]) -> None:
+    net = Net()
+    x = net.arena(1, 8, 4, 2)
+    bounds = [net.constant(values) for values in ([0, 0, 0, 0], [1, 8, 4, 2], steps)]
+    y = net.op("STRIDED_SLICE", [x, *bounds], 1, 8 // steps[1], 4, 2, **fields)
+    assert RowGraph(net.model([x], [y]).main).interface(0, 0) is None
 
 
 @pytest.mark.parametrize("code", ["TRANSPOSE_CONV", "DEPTH_TO_SPACE"])

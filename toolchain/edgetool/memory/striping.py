@@ -35,13 +35,13 @@ from edgetool.passes.stripes import Copy, Interface, Region, RowGraph, Striped, 
 from edgetool.target.platform import Platform
 
 STRIPES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
-MAX_OPERATORS = 16  # of a region
+MAX_OPERATORS = 20  # of a region
 MAX_LIMITS = 60  # limits on the live bytes for which combinations are computed
 MAX_LABELS = 12  # partial combinations per operator, by tail and multiply-accumulates
-TRIED, IMPROVED = 16, 36  # combinations whose arena is computed: by estimate, and changes to the best one
-TRIAL_NODES = 30_000  # search nodes for the layout of each
-FINALISTS, FINALIST_NODES = 4, 150_000  # the combinations that are compared again, by better layouts
-FINAL_NODES = 200_000  # search nodes for the layout of the best one
+TRIED, IMPROVED = 20, 60  # combinations whose arena is computed: by estimate, and changes to the best one
+TRIAL_NODES = 60_000  # search nodes for the layout of each
+FINALISTS, FINALIST_NODES = 6, 400_000  # the combinations that are compared again, by better layouts
+FINAL_NODES = 1_000_000  # search nodes for the layout of the best one
 SIMILAR = 3  # to a combination of which more is expected, if it does not fit
 FRONT_STEP = 0.01  # the share by which an arena on the front is smaller than the one before
 VIEWS_PER_COPY = 2  # tensors of a copy: its output, and on average a view
@@ -336,7 +336,14 @@ class _Search:
             tuple(i for i in dict.fromkeys(operator.inputs) if i in self.lives and self.lives[i][1] == position)
             for position, operator in enumerate(self.graph.operators)
         ]
-        self.steps = {step.region: step for step in self._steps()}
+        self.steps: dict[Region, _Step] = {}
+        # A region helps to stay within a limit only if more bytes are live at one of its operators.
+        upper = max(self.live, default=0)
+        while upper:
+            self.steps |= {step.region: step for step in self._steps(upper // 2, upper)}
+            upper //= 2
+            if self.limits()[0] >= upper:
+                break
         self._estimates: dict[tuple[Region, ...], int] = {}
 
     def _shared(self, position: int, base: Plan) -> int:
@@ -363,10 +370,15 @@ class _Search:
         union = max(sizes[output], sizes[inputs[0]] + min(distances))
         return min(alone, union - max(sizes[inputs[0]], sizes[output]))
 
-    def _steps(self) -> Iterator[_Step]:
-        """Yield the regions that need fewer live bytes than their operators one after another, and fit the budget."""
+    def _steps(self, lower: int, upper: int) -> Iterator[_Step]:
+        """Yield the regions that need fewer live bytes than their operators one after another, and fit the budget.
+
+        lower, upper: the most live bytes of these operators are more than `lower`, but no more than `upper`.
+        """
         for last in range(len(self.graph.operators)):
-            spans = self._spans(last)
+            spans = {
+                first: span for first, span in self._spans(last).items() if lower < span.outside + span.highest <= upper
+            }
             for stripes in STRIPES if spans else ():
                 macs = tail = 0
                 for first, copies in self.rows.growing(last, stripes, min(spans)):
@@ -388,7 +400,7 @@ class _Search:
             if interface is None:
                 continue
             kept = {index for index in interface.sources if self.lives[index][1] > last}
-            ends = {*interface.sources, interface.result}
+            ends = {*interface.sources, *interface.results}
             outside = sum(
                 aligned(arena_bytes(self.graph.tensors[index]))
                 for index, (start, end) in self.lives.items()
@@ -396,9 +408,9 @@ class _Search:
             )
             # At the start, all of what the region reads is there, and at the end, all of what it writes.
             sources = sum(self.graph.tensors[index].size_bytes for index in interface.sources)
-            result_bytes = self.graph.tensors[interface.result].size_bytes
+            results = sum(self.graph.tensors[index].size_bytes for index in interface.results)
             highest = max(self.live[first : last + 1]) - outside
-            if max(sources, result_bytes) < highest:
+            if max(sources, results) < highest:
                 result[first] = _Span(interface, frozenset(kept), outside, highest)
         return result
 
@@ -440,7 +452,7 @@ class _Search:
                 maximum = max(maximum, live - smaller + min(self.shared[copy.operator], smaller))
                 if maximum >= span.highest:
                     return None
-                if output == span.interface.result:
+                if output in span.interface.results:
                     done += made
                 else:
                     alive[output] = aligned(made)
@@ -542,8 +554,10 @@ class _Search:
         return labels[-1]
 
     def changed(self, regions: tuple[Region, ...]) -> Iterator[tuple[Region, ...]]:
-        """Yield combinations in which one region has other ends or another number of stripes, or is missing; those with
-        the smallest estimated arenas first.
+        """Yield combinations in which one region has other ends or another number of stripes, is missing, or has
+        another one next to it; those with the smallest estimated arenas first.
+
+        A region next to another one may need no fewer live bytes, but lets the tensor between the two lie elsewhere.
         """
         found: set[tuple[Region, ...]] = set()
         for place, region in enumerate(regions):
@@ -551,7 +565,9 @@ class _Search:
             found |= {others} if others else set()
             for near in self.steps:
                 same = (near.first == region.first) + (near.last == region.last) + (near.stripes == region.stripes)
-                made = tuple(sorted((*others, near))) if same == 2 else regions
+                is_next = near.first == region.last + 1 or near.last == region.first - 1
+                kept = others if same == 2 else regions
+                made = tuple(sorted((*kept, near))) if same == 2 or is_next else regions
                 if all(one.last < other.first for one, other in pairwise(made)):
                     found.add(made)
         affordable = [made for made in found if self.extra_macs(made) <= self.budget]

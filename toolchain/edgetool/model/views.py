@@ -21,6 +21,8 @@ from edgetool.model.types import Model
 VIEWS_METADATA_NAME = "edgetool.views"
 VIEWS_VERSION = 1
 WORDS_PER_VIEW = 3
+# Operators whose copies have constants of their own: the rows that they add, or that they take.
+BOUNDED = ("PAD", "PADV2", "SLICE", "STRIDED_SLICE")
 STRIPE = "/stripe"  # and a number: what the name of a tensor with a stripe of another one's rows ends with
 
 
@@ -75,7 +77,7 @@ def copies_of(model: Model) -> dict[int, int]:
         if stripe and output not in views:
             rows = name
         weights = tuple(i for i in operator.inputs[1:] if i >= 0 and model.main.tensors[i].is_constant)
-        group = operator.code, rows, weights if operator.code != "PAD" else ()
+        group = operator.code, rows, weights if operator.code not in BOUNDED else ()
         first.setdefault(group, operator.index)
         if stripe or output in views:
             found[operator.index] = first[group]

@@ -6,7 +6,7 @@ same place have an axis with a window of one row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -101,6 +101,15 @@ def multiplied_rows(operator: Operator, graph: Graph, position: int) -> Iterator
         return
     height = source.shape[ROWS]
     yield RowInput(position, Axis(height, 1, 1, 1, height, 0), factor=result.shape[ROWS] // height)
+
+
+def part_rows(operator: Operator, graph: Graph, begins: Sequence[int]) -> Iterator[RowInput]:
+    """Yield the first input of an operator that takes a part of it, which begins there along each axis."""
+    source, result = _image(graph, operator.inputs[0]), _image(graph, operator.outputs[0])
+    if source is not None and result is not None and len(begins) == len(source.shape):
+        first, count = begins[ROWS], result.shape[ROWS]
+        if 0 <= first <= source.shape[ROWS] - count:
+            yield RowInput(0, Axis(source.shape[ROWS], 1, 1, 1, count, -first))
 
 
 def images_of(graph: Graph, indices: Collection[int]) -> bool:

@@ -14,7 +14,7 @@ from itertools import accumulate
 from math import prod
 from operator import mul
 
-from edgetool.model.types import DType, Tensor
+from edgetool.model.types import DType, Graph, Operator, Tensor
 from edgetool.operators.call import (
     Call,
     Condition,
@@ -48,6 +48,8 @@ from edgetool.operators.loops import (
     strided_memcpy_loops,
 )
 from edgetool.operators.overlap import KERNEL_SETS, PLAIN_TYPES, InputOverlap, OverlapRules
+from edgetool.operators.rows import ROWS as ROW_AXIS
+from edgetool.operators.rows import RowInput, RowRule, part_rows
 
 MAX_GATHER_ND_COORDINATES = 5
 
@@ -442,4 +444,35 @@ OVERLAPS: dict[str, OverlapRules] = {
 }
 
 
-OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, overlaps=OVERLAPS)
+def _sliced_rows(operator: Operator, graph: Graph) -> Iterator[RowInput]:
+    """Yield the input of SLICE, if the file contains the part."""
+    begins, sizes = (graph.tensors[index] for index in operator.inputs[1:3])
+    if begins.is_constant and sizes.is_constant:
+        yield from part_rows(operator, graph, integers(begins))
+
+
+def _strided_rows(operator: Operator, graph: Graph) -> Iterator[RowInput]:
+    """Yield the input of STRIDED_SLICE, if the file contains the part, and it has each row and all axes."""
+    source, *bounds = (graph.tensors[index] for index in operator.inputs)
+    options = operator.options
+    if options is None or not all(tensor.is_constant for tensor in bounds):
+        return
+    begins, _, strides = map(int32_words, bounds)
+    if strides[ROW_AXIS : ROW_AXIS + 1] == (1,) and not any(
+        options.integer(mask) for mask in ("new_axis_mask", "ellipsis_mask", "shrink_axis_mask")
+    ):
+        mask = options.integer("begin_mask")
+        yield from part_rows(
+            operator,
+            graph,
+            [
+                _slice_start(begin, size, 1, masked=bool(mask >> axis & 1))
+                for axis, (begin, size) in enumerate(zip(begins, source.shape, strict=False))
+            ],
+        )
+
+
+ROWS: dict[str, RowRule] = {"SLICE": _sliced_rows, "STRIDED_SLICE": _strided_rows}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, overlaps=OVERLAPS, rows=ROWS)

@@ -1,17 +1,18 @@
-"""Feature maps in horizontal stripes: a region of a network runs once for each stripe of its output's rows.
+"""Feature maps in horizontal stripes: a region of a network runs once for each stripe of its results' rows.
 
-A region is a sequence of operators whose last one writes the only tensor that is used outside; it may read several
-tensors from outside. For each stripe, its operators are copied. A copy computes the rows that the stripe needs of its
-output, from rows of the region's inputs and of the other copies' outputs. Rows that two stripes need are computed
-twice; this is the price for tensors that are never complete.
+A region is a sequence of operators. It may read several tensors from outside, and write several results: those that
+none of its operators reads. All others are used inside only. For each stripe, its operators are copied. A copy computes
+the rows that the stripe needs of its output, from rows of the region's inputs and of the other copies' outputs; a
+result is divided into equal shares. Rows that two stripes need are computed twice; this is the price for tensors that
+are never complete.
 
-Copies read and write views: parts of the region's inputs and output, and of a copy's output of which another copy needs
-fewer rows. No operator moves data. `portable` writes the same computation with SLICE and CONCATENATION, for runtimes
-that do not follow the offsets of a plan.
+Copies read and write views: parts of the region's inputs and results, and of a copy's output of which another copy
+needs fewer rows. No operator moves data. `portable` writes the same computation with SLICE and CONCATENATION, for
+runtimes that do not follow the offsets of a plan.
 
 A copy of a kernel with padding SAME pads its own input, wherever the stripe is. In the first stripe the padding before
 the first row is the original one, in the last stripe that after the last row. Elsewhere, the first or the last rows of
-such a copy are computed from padding instead of the rows of other stripes; views skip them. In the region's output,
+such a copy are computed from padding instead of the rows of other stripes; views skip them. In the region's results,
 only rows behind those of the stripe may be wrong, because the next stripe writes them again. Their number, and with
 strides the first row of the input, are chosen so that all other rows are those of the original operator. An operator
 that needs no padding along its rows because the stripe is inside the image, and has none along its columns, is copied
@@ -31,6 +32,9 @@ from edgetool.model.types import DType, Graph, Model, Operator, Tensor
 from edgetool.model.views import STRIPE, VIEWS_METADATA_NAME, View
 from edgetool.operators.registry import entry_of, operator_costs
 from edgetool.operators.rows import ROWS, RowInput, images_of
+
+# Their inputs are an image, where the part begins, and its size or where it ends.
+SLICES = ("SLICE", "STRIDED_SLICE")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,10 +85,10 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """The tensors of a region: what it reads from outside, in this order, and what is used outside."""
+    """The tensors of a region: what it reads from outside, and its results, in this order."""
 
     sources: tuple[int, ...]
-    result: int
+    results: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +138,12 @@ class RowGraph:
             if any(index >= 0 and graph.tensors[index].data is None for index in {*operator.inputs} - {*by_rows}):
                 return None
             sources |= {index: None for index in by_rows if index not in written}
-        result = written.pop()
-        inside = {index for position in span for index in graph.operators[position].inputs}
-        is_used = any(index in graph.outputs or not {*self._uses[index]} <= {*span} for index in written)
-        is_input = not {*written, result}.isdisjoint((*graph.inputs, *sources))
-        return None if is_used or is_input or result in inside else Interface(tuple(sources), result)
+        read = {index for position in span for index in graph.operators[position].inputs}
+        inner = [index for index in written if index in read]
+        is_used = any(index in graph.outputs or not {*self._uses[index]} <= {*span} for index in inner)
+        is_input = not {*written}.isdisjoint((*graph.inputs, *sources))
+        results = tuple(index for index in written if index not in read)
+        return None if is_used or is_input or not results else Interface(tuple(sources), results)
 
     def copies(self, region: Region) -> tuple[tuple[Copy, ...], ...] | None:
         """Return the copies of each stripe of a region, in the order in which they run; None if a stripe cannot be
@@ -156,14 +161,18 @@ class RowGraph:
         as far as all stripes can be computed: for each stripe, the last copy first. The lists grow as the iterator
         proceeds.
         """
-        height = self.height(last)
-        if stripes > height:
-            return
-        needed = [{self.graph.operators[last].outputs[0]: rows} for rows in divided(height, stripes)]
+        needed: list[dict[int, Rows]] = [{} for _ in range(stripes)]
         copies: list[list[Copy]] = [[] for _ in needed]
         for position in range(last, first - 1, -1):
+            output = self.graph.operators[position].outputs[0]
+            is_result = output not in needed[0]
+            if is_result:
+                if stripes > self.height(position):
+                    return
+                for rows, share in zip(needed, divided(self.height(position), stripes), strict=True):
+                    rows[output] = share
             for stripe_copies, rows in zip(copies, needed, strict=True):
-                copy = self._needed_copy(position, rows, in_place=position == last)
+                copy = self._needed_copy(position, rows, in_place=is_result)
                 if copy is None:
                     return
                 stripe_copies.append(copy)
@@ -174,8 +183,7 @@ class RowGraph:
         there is none.
         """
         operator = self.graph.operators[position]
-        wanted = needed.get(operator.outputs[0])
-        copy = None if wanted is None else self._copy(position, wanted, in_place=in_place)
+        copy = self._copy(position, needed[operator.outputs[0]], in_place=in_place)
         for place, item in () if copy is None else copy.inputs:
             index = operator.inputs[place]
             needed[index] = item if index not in needed else needed[index].union(item)
@@ -293,13 +301,13 @@ def stripe(model: Model, regions: Iterable[Region]) -> Striped:
             builder.keep(graph.operators[position])
             position += 1
             continue
-        stripes = rows.copies(region)
-        if stripes is None:
+        interface, stripes = rows.interface(region.first, region.last), rows.copies(region)
+        if interface is None or stripes is None:
             raise UsageError(
                 f"the operators {region.first} to {region.last} cannot run in {region.stripes} stripes",
-                fix="choose operators between two tensors, that compute images row by row",
+                fix="choose operators that compute images row by row, and whose inner tensors nothing else reads",
             )
-        builder.add(region, stripes)
+        builder.add(interface.results, stripes)
         position = region.last + 1
     return builder.finish()
 
@@ -319,13 +327,13 @@ class _Builder:
         """Add an operator that runs as it is."""
         self.operators.append(operator)
 
-    def add(self, region: Region, stripes: Sequence[Sequence[Copy]]) -> None:
-        """Add the copies of a region."""
-        result = self.graph.operators[region.last].outputs[0]
+    def add(self, results: Sequence[int], stripes: Sequence[Sequence[Copy]]) -> None:
+        """Add the copies of a region with these results."""
         for number, stripe_copies in enumerate(stripes):
+            following = [copy for copies in stripes[number + 1 : number + 2] for copy in copies]
             # The tensor with the computed rows of each tensor of the region, and the rows.
             computed: dict[int, tuple[int, Rows]] = {}
-            for copy in stripe_copies:
+            for place_in_stripe, copy in enumerate(stripe_copies):
                 operator = self.graph.operators[copy.operator]
                 inputs = list(operator.inputs)
                 for place, rows in copy.inputs:
@@ -333,9 +341,8 @@ class _Builder:
                     index, first = computed.get(inputs[place], (inputs[place], Rows(0, whole.shape[ROWS])))
                     inputs[place] = self._part(index, Rows(rows.first - first.first, rows.end - first.first))
                 output = operator.outputs[0]
-                if output == result:
-                    following = stripes[number + 1 : number + 2]
-                    is_right = not following or copy.rows.end <= following[0][-1].rows.first
+                if output in results:
+                    is_right = not following or copy.rows.end <= following[place_in_stripe].rows.first
                     index = self._part(output, copy.rows) if is_right else self._view(output, copy.rows)
                 else:
                     index = self._tensor(output, copy.rows.count, f"{STRIPE}{number}")
@@ -350,6 +357,15 @@ class _Builder:
             changed = values.reshape(-1, 2).copy()
             changed[ROWS] = copy.pads
             inputs[1] = self.draft.constant(paddings.name, changed.reshape(values.shape), dtype=paddings.dtype)
+        if operator.code in SLICES:
+            # The part of the input that the copy reads has exactly the rows of its output.
+            for place, bound in ((1, 0), (2, copy.rows.count)):
+                bounds = self.draft.values(inputs[place])
+                assert bounds is not None
+                changed = bounds.copy()
+                changed[ROWS] = bound
+                like = self.draft.tensors[inputs[place]]
+                inputs[place] = self.draft.constant(like.name, changed, dtype=like.dtype)
         if operator.code == "TRANSPOSE_CONV":
             sizes = self.draft.values(inputs[0])
             assert sizes is not None
