@@ -1,4 +1,4 @@
-"""Layouts of parts in which buffers may overlap: first fit over orders of the buffers, and local changes to an order.
+"""Layouts of parts in which buffers may overlap: first fit over orders of the buffers, and changes to an order.
 
 Two buffers that are live at the same time are disjoint if offset(a) - offset(b) >= size(b) or the other way round. An
 overlap replaces one of the two distances by a smaller one, so that a pair requires a distance in each direction instead
@@ -13,6 +13,9 @@ from edgetool.memory.layout.greedy import ORDERS, neighbours, orders
 from edgetool.memory.layout.instance import Instance, layout_peak
 from edgetool.memory.problem import NodeBudget
 
+# The share of the nodes in which the highest buffers move forward again and again, and the most such orders per buffer
+# without a lower peak.
+PROMOTED_SHARE, PROMOTED_PER_BUFFER = 0.4, 40
 # Local search ends after this number of orders without a lower peak, per buffer.
 ORDERS_PER_BUFFER = 80
 # After this number of orders, the search starts again.
@@ -98,6 +101,8 @@ class OrderSearch:
         count = len(self._order)
         stale = 0
         limit = None if nodes is None else budget.spent + nodes
+        allowed = budget.left if nodes is None else nodes
+        self._promote(goal, None if allowed is None else budget.spent + int(PROMOTED_SHARE * allowed), budget, improved)
         while self.peak > goal and stale < ORDERS_PER_BUFFER * count and not budget.over:
             if limit is not None and budget.spent >= limit:
                 break
@@ -111,6 +116,35 @@ class OrderSearch:
             if self.peak < peak:
                 stale = 0
                 improved(self.offsets)
+
+    def _promote(self, goal: int, limit: int | None, budget: NodeBudget, improved: Callable[[list[int]], None]) -> None:
+        """Place the buffers again and again, whatever the peak, each time with those at the best peak or above it
+        further in front, and sometimes another one elsewhere: squeaky wheel optimization. The best order remains.
+
+        limit: the nodes of the budget that may be spent at the end.
+        """
+        sizes, order, best = self.instance.sizes, list(self._order), list(self._order)
+        stale = 0
+        while self.peak > goal and stale < PROMOTED_PER_BUFFER * len(order) and not budget.over:
+            if limit is not None and budget.spent >= limit:
+                break
+            budget.spend(len(order))
+            stale += 1
+            offsets = first_fit(self.instance, self.required, order)
+            peak = layout_peak(self.instance, offsets)
+            if peak < self.peak:
+                stale = 0
+                improved(offsets)
+            if peak <= self.peak:
+                self.offsets, self.peak, best = offsets, peak, order
+            places = {i: place for place, i in enumerate(order)}
+            for i in order:
+                if offsets[i] + sizes[i] >= self.peak:
+                    places[i] -= 1 + self._below(len(order) // 2 + 1)
+            if not self._below(4):
+                places[order[self._below(len(order))]] = self._below(len(order))
+            order = sorted(order, key=places.__getitem__)
+        self._order, self._offsets, self._peak = best, self.offsets, self.peak
 
     def _try(self, order: list[int], unchanged: int, budget: NodeBudget) -> None:
         """Place the buffers in an order whose first `unchanged` ones are those of the present order."""
