@@ -407,6 +407,25 @@ def test_a_comparison_shows_both_sides_and_their_differences(browser: Browser, f
     assert left["top"] == right["top"]
 
 
+def test_a_variant_says_how_it_is_planned(browser: Browser, folder: Path) -> None:
+    page = pages.write_page(folder, "swept")
+    first = pages.data_of(page)["document"]["sweep"]["variants"][0]
+    assert (first["optimize"], first["max_extra_macs"]) == (True, None)
+    text, count = re.subn(
+        r'"optimize": ?true, ?"max_extra_macs": ?null',
+        '"optimize": false, "max_extra_macs": 2.5',
+        page.read_text(encoding="utf-8"),
+        count=1,
+    )
+    assert count == 1
+    changed = folder / "planned-variants.html"
+    changed.write_text(text, encoding="utf-8")
+    browser.open(changed)
+    browser.run(f"location.hash = '#variant-{first['number']}'")
+    browser.settle()
+    assert ", not optimized, 2.5 % extra MACs, " in browser.find("#variant h3").text
+
+
 def test_a_sweep_has_the_front_of_the_axes_that_the_reader_chooses(browser: Browser, folder: Path) -> None:
     page = pages.write_page(folder, "swept")
     browser.open(page)

@@ -21,8 +21,14 @@ const figure = (variant: Variant, name: string): number | null => {
   return typeof value === "number" ? value : null;
 };
 
+/** Returns how a variant is planned, where it is not the default. */
+const planning = (item: Variant): string[] => [
+  ...(item.optimize === false ? ["not optimized"] : []),
+  ...(typeof item.max_extra_macs === "number" ? [`${item.max_extra_macs} % extra MACs`] : []),
+];
+
 const variantName = (item: Variant): string =>
-  [`${item.precision}, level ${item.level}`, ...Object.entries(item.parameters).map(([name, value]) => `${name}=${String(value)}`), item.target].map(visible).join(", ");
+  [`${item.precision}, level ${item.level}`, ...planning(item), ...Object.entries(item.parameters).map(([name, value]) => `${name}=${String(value)}`), item.target].map(visible).join(", ");
 
 const state = (item: Variant): string =>
   item.status !== "done" ? item.status : item.accepted ? (item.on_front ? "front" : "accepted") : "rejected";

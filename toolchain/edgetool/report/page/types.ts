@@ -130,6 +130,7 @@ export interface Comparison {
 
 export interface Variant {
   number: number; target: string; level: number; precision: string; parameters: Record<string, unknown>;
+  optimize: boolean; max_extra_macs: number | null;
   status: string; reason: string | null; accepted: boolean | null; on_front: boolean; causes: string[];
   rejected: string[]; notes: string[]; [figure: string]: unknown;
 }
