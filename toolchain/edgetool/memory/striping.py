@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy as shallow_copy
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import chain, islice, pairwise, takewhile
 from math import inf
 
 from edgetool.errors import UnsupportedModelError
@@ -38,7 +38,8 @@ STRIPES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 MAX_OPERATORS = 20  # of a region
 MAX_LIMITS = 60  # limits on the live bytes for which combinations are computed
 MAX_LABELS = 12  # partial combinations per operator, by tail and multiply-accumulates
-TRIED, IMPROVED = 20, 60  # combinations whose arena is computed: by estimate, and changes to the best one
+TRIED, IMPROVED = 16, 44  # combinations whose arena is computed: by estimate, and changes to some
+STARTS, CHANGES = 4, 6  # combinations by estimate of which some changes are tried, and their number for each
 TRIAL_NODES = 60_000  # search nodes for the layout of each
 FINALISTS, FINALIST_NODES = 6, 400_000  # the combinations that are compared again, by better layouts
 FINAL_NODES = 1_000_000  # search nodes for the layout of the best one
@@ -222,8 +223,8 @@ class StripePlanner:
         return tuple(plans)
 
     def _explored(self, search: _Search, effort: Effort, enough: int) -> list[_Trial]:
-        """Return trials within the budget of a search: the best combinations by estimate, and changes to the best of
-        them, until an arena is small enough.
+        """Return trials within the budget of a search: the best combinations by estimate, changes to some of them, and
+        changes to the one with the smallest arena, again and again, until an arena is small enough.
         """
         most = len(self._trials) + TRIED + IMPROVED
         best = min(self._affordable(search), key=lambda trial: trial.arena_bytes, default=None)
@@ -240,8 +241,10 @@ class StripePlanner:
             is_smaller = best is None or trial.arena_bytes < best.arena_bytes
             return trial if is_smaller and trial.extra_macs <= search.budget else None
 
-        for regions in search.combinations()[:TRIED]:
-            best = best if is_over() else better(regions) or best
+        first = search.combinations()[:TRIED]
+        changes = (made for start in first[:STARTS] for made in islice(search.changed(start), CHANGES))
+        for regions in takewhile(lambda _: not is_over(), chain(first, changes)):
+            best = better(regions) or best
         following = best
         while following is not None and not is_over():
             candidates = takewhile(lambda _: not is_over(), search.changed(following.regions))
