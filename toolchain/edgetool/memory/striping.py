@@ -387,7 +387,8 @@ class _Search:
                 for first, copies in self.rows.growing(last, stripes, min(spans)):
                     made = sum(stripe_copies[-1].rows.count for stripe_copies in copies)
                     macs += self.macs[first] * made // self.rows.height(first) - self.macs[first]
-                    tail += (self.tails[first] + self.copy_bytes) * (stripes - 1)
+                    moved = sum(stripe_copies[-1].moved is not None for stripe_copies in copies)
+                    tail += (self.tails[first] + self.copy_bytes) * (stripes - 1) + self.copy_bytes * moved
                     if first in spans and macs <= self.budget:
                         live = self._region_live(spans[first], copies)
                         if live is not None:
@@ -453,13 +454,15 @@ class _Search:
                         inside -= alive.pop(index)
                 smaller = min(made, dying)
                 maximum = max(maximum, live - smaller + min(self.shared[copy.operator], smaller))
-                if maximum >= span.highest:
-                    return None
                 if output in span.interface.results:
-                    done += made
+                    done += copy.written.count * self.row_bytes[output]
+                    if copy.moved is not None:
+                        maximum = max(maximum, made + done + unread + inside)
                 else:
                     alive[output] = aligned(made)
                     inside += alive[output]
+                if maximum >= span.highest:
+                    return None
         return maximum + span.outside
 
     def combinations(self) -> list[tuple[Region, ...]]:

@@ -21,8 +21,8 @@ from edgetool.model.types import Model
 VIEWS_METADATA_NAME = "edgetool.views"
 VIEWS_VERSION = 1
 WORDS_PER_VIEW = 3
-# Operators whose copies have constants of their own: the rows that they add, or that they take.
-BOUNDED = ("PAD", "PADV2", "SLICE", "STRIDED_SLICE")
+# Operators whose copies have constants of their own: the rows that they add, take or move.
+BOUNDED = ("PAD", "PADV2", "SLICE", "STRIDED_SLICE", "RESHAPE")
 STRIPE = "/stripe"  # and a number: what the name of a tensor with a stripe of another one's rows ends with
 
 
@@ -65,7 +65,7 @@ def copies_of(model: Model) -> dict[int, int]:
     """Return the operators of the main graph that compute stripes, by index, with the first copy of each operator.
 
     Copies of an operator have the same code and constants, and write rows of the same tensor: views of it, or tensors
-    with its name and the number of the stripe.
+    with its name, up to a semicolon, and the number of the stripe.
     """
     views = {view.tensor: view.parent for view in views_of(model)}
     first: dict[tuple[object, ...], int] = {}
@@ -73,8 +73,10 @@ def copies_of(model: Model) -> dict[int, int]:
     for operator in model.main.operators if views else ():
         output = operator.outputs[0] if operator.outputs else -1
         name, stripe, _ = model.main.tensors[output].name.rpartition(STRIPE)
-        rows: object = views.get(output, output)
-        if stripe and output not in views:
+        rows: object = output
+        if output in views:
+            rows = model.main.tensors[views[output]].name.partition(";")[0]
+        elif stripe:
             rows = name
         weights = tuple(i for i in operator.inputs[1:] if i >= 0 and model.main.tensors[i].is_constant)
         group = operator.code, rows, weights if operator.code not in BOUNDED else ()

@@ -12,11 +12,12 @@ runtimes that do not follow the offsets of a plan.
 
 A copy of a kernel with padding SAME pads its own input, wherever the stripe is. In the first stripe the padding before
 the first row is the original one, in the last stripe that after the last row. Elsewhere, the first or the last rows of
-such a copy are computed from padding instead of the rows of other stripes; views skip them. In the region's results,
-only rows behind those of the stripe may be wrong, because the next stripe writes them again. Their number, and with
-strides the first row of the input, are chosen so that all other rows are those of the original operator. An operator
-that needs no padding along its rows because the stripe is inside the image, and has none along its columns, is copied
-with padding VALID, and computes no row in vain.
+such a copy are computed from padding instead of the rows of other stripes; views skip them. Their number, and with
+strides the first row of the input, are chosen so that all other rows are those of the original operator. In the
+region's results, rows behind those of the stripe may be wrong, because the next stripe writes them again. If rows in
+front of them are wrong, the copy writes a tensor of its own, and RESHAPE moves the rows that are right into the result.
+An operator that needs no padding along its rows because the stripe is inside the image, and has none along its columns,
+is copied with padding VALID, and computes no row in vain.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Copy:
 
     operator: its position in the main graph. rows: what it computes of the output. inputs: the rows of each input that
     is read by rows, by position. padding: that of the copy, if it is not that of the operator. pads: the rows that
-    PAD adds before and after.
+    PAD adds before and after. moved: the rows that RESHAPE moves into the result, if the copy cannot write there.
     """
 
     operator: int
@@ -81,6 +82,12 @@ class Copy:
     inputs: tuple[tuple[int, Rows], ...]
     padding: str | None = None
     pads: tuple[int, int] | None = None
+    moved: Rows | None = None
+
+    @property
+    def written(self) -> Rows:
+        """The rows of a result that it writes, or RESHAPE behind it."""
+        return self.rows if self.moved is None else self.moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +190,11 @@ class RowGraph:
         there is none.
         """
         operator = self.graph.operators[position]
-        copy = self._copy(position, needed[operator.outputs[0]], in_place=in_place)
+        rows = needed[operator.outputs[0]]
+        copy = self._copy(position, rows, in_place=in_place)
+        if copy is None and in_place:
+            apart = self._copy(position, rows, in_place=False)
+            copy = None if apart is None else replace(apart, moved=rows)
         for place, item in () if copy is None else copy.inputs:
             index = operator.inputs[place]
             needed[index] = item if index not in needed else needed[index].union(item)
@@ -196,7 +207,7 @@ class RowGraph:
     def _copy(self, position: int, needed: Rows, *, in_place: bool) -> Copy | None:
         """Return the copy of an operator that computes the needed rows with the fewest others.
 
-        in_place: whether it writes to the complete output. Only rows that a later stripe computes again may be wrong.
+        in_place: whether it writes to the complete output. Only rows that a later stripe writes again may be wrong.
         """
         key = position, needed, in_place
         if key not in self._copies:
@@ -341,13 +352,17 @@ class _Builder:
                     index, first = computed.get(inputs[place], (inputs[place], Rows(0, whole.shape[ROWS])))
                     inputs[place] = self._part(index, Rows(rows.first - first.first, rows.end - first.first))
                 output = operator.outputs[0]
-                if output in results:
-                    is_right = not following or copy.rows.end <= following[place_in_stripe].rows.first
+                if output in results and copy.moved is None:
+                    is_right = not following or copy.rows.end <= following[place_in_stripe].written.first
                     index = self._part(output, copy.rows) if is_right else self._view(output, copy.rows)
                 else:
                     index = self._tensor(output, copy.rows.count, f"{STRIPE}{number}")
                 computed[output] = index, copy.rows
                 self._copy(operator, copy, inputs, index)
+                if copy.moved is not None:
+                    first = copy.rows.first
+                    source = self._part(index, Rows(copy.moved.first - first, copy.moved.end - first))
+                    self._move(source, self._part(output, copy.moved))
 
     def _copy(self, operator: Operator, copy: Copy, inputs: list[int], output: int) -> None:
         if copy.pads is not None:
@@ -379,6 +394,12 @@ class _Builder:
             )
             clone = replace(clone, options=replace(operator.options, fields=fields))
         self.operators.append(clone)
+
+    def _move(self, source: int, result: int) -> None:
+        """Add the operator that copies all elements of one tensor to another."""
+        shape = self.draft.tensors[result].shape
+        sizes = self.draft.constant(f"{self.draft.tensors[result].name}/shape", list(shape), dtype=DType.INT32)
+        self.operators.append(self.draft.make("RESHAPE", [source, sizes], [result], new_shape=shape))
 
     def _part(self, tensor: int, rows: Rows) -> int:
         """Return the view of rows of a tensor: itself, if it has no others."""
