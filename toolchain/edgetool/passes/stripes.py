@@ -360,8 +360,8 @@ class _Builder:
                 computed[output] = index, copy.rows
                 self._copy(operator, copy, inputs, index)
                 if copy.moved is not None:
-                    first = copy.rows.first
-                    source = self._part(index, Rows(copy.moved.first - first, copy.moved.end - first))
+                    skipped = copy.moved.first - copy.rows.first
+                    source = self._part(index, Rows(skipped, skipped + copy.moved.count))
                     self._move(source, self._part(output, copy.moved))
 
     def _copy(self, operator: Operator, copy: Copy, inputs: list[int], output: int) -> None:
