@@ -272,6 +272,15 @@ def test_a_single_channel_is_last_too() -> None:
     assert (codes(model), inputs, outputs) == (["CONV_2D"], (TO_NHWC,), (None,))
 
 
+def test_series_are_stored_with_the_channels_last() -> None:
+    net = Graph()
+    x = net.input((1, 3, 9), FLOAT)
+    y = net.pixels(net.transpose(net.reshape(x, (1, 3, 1, 9)), TO_NHWC), 2)
+    model, inputs, _ = ends_moved(net.model([x], [y]))
+    assert codes(model) == ["RESHAPE", "CONV_2D"]
+    assert inputs == ((0, 2, 1),)
+
+
 def test_an_input_that_is_also_read_otherwise_stays() -> None:
     net = Graph()
     x = net.input((1, 3, 4, 5), FLOAT)

@@ -724,7 +724,22 @@ def _end_order(draft: Draft, operator: Operator) -> Layout | None:
     return None
 
 
+def _transpose_first(draft: Draft, index: int) -> None:
+    """Let a TRANSPOSE read an input before the RESHAPE that adds axes of size 1 to it, as of 1-D layers."""
+    for reshape in draft.consumers(index):
+        readers = draft.consumers(reshape.outputs[0])
+        if reshape.code != "RESHAPE" or len(readers) != 1 or reshape.outputs[0] in draft.outputs:
+            continue
+        order = _order(draft, readers[0]) if readers[0].code == "TRANSPOSE" else None
+        layout = _layout_of_move(draft, reshape)
+        if order is not None and layout is not None:
+            composed = tuple(layout[axis] for axis in order)
+            draft.replace(readers[0], *_changed(draft, index, readers[0].outputs[0], composed))
+            draft.replace(reshape)
+
+
 def _transpose_input(draft: Draft, index: int) -> Layout | None:
+    _transpose_first(draft, index)
     readers = draft.consumers(index)
     orders = {_end_order(draft, reader) for reader in readers}
     order = orders.pop() if len(orders) == 1 and index not in draft.outputs else None
