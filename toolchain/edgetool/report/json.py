@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from edgetool.errors import UsageError
@@ -17,11 +18,23 @@ from edgetool.report.document import SCHEMA, Band, FindingInfo, Report, SharedAr
 from edgetool.structure import StructureError, joined, shown, strict_json, structured
 from edgetool.target.types import Core, Runtime, Target, Timing
 
+# Most values of a document, which are their own JSON value.
+_SCALARS = frozenset({type(None), bool, int, float, str})
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """Return the names of a dataclass's fields; None for another type."""
+    return tuple(item.name for item in fields(kind)) if is_dataclass(kind) else None
+
 
 def plain(value: Any) -> Any:
     """Return dataclasses as dicts in field order, tuples as lists, and members of enumerations as their names."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+    if type(value) in _SCALARS:
+        return value
+    names = _field_names(value.__class__)
+    if names is not None:
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, dict):
@@ -53,9 +66,12 @@ LATER_FIELDS = frozenset(
 
 def figures_of(value: Any) -> Any:
     """Return a target as plain() does, for hashes, without absent fields that targets did not always have."""
-    if not is_dataclass(value) or isinstance(value, type):
+    if type(value) in _SCALARS:
+        return value
+    names = _field_names(value.__class__)
+    if names is None:
         return [figures_of(item) for item in value] if isinstance(value, list | tuple) else plain(value)
-    figures = {item.name: getattr(value, item.name) for item in fields(value)}
+    figures = {name: getattr(value, name) for name in names}
     # 0 is a value: a budget of 0 differs from none.
     absent = {name for name, item in figures.items() if item is None or item is False}
     later = {name for name in absent if (type(value), name) in LATER_FIELDS}
