@@ -248,10 +248,10 @@ def test_a_recurrent_model_gives_the_same_bytes_in_each_process(tmp_path: Path) 
     keras.Sequential([keras.Input((6, 4)), *layers, keras.layers.Dense(3)]).save(tmp_path / "model.keras")
     request = ConvertRequest(tmp_path / "model.keras", rnn="unrolled", samples=8)
     made = []
-    for name in ("first", "second", "third"):
+    for name in ("first", "second"):
         (tmp_path / name).mkdir()
         made.append(convert_model(request, workdir=tmp_path / name).tflite)
-    assert made[0] == made[1] == made[2]
+    assert made[0] == made[1]
     codes = {one.code for one in read_model(made[0]).main.operators}
     assert not {"QUANTIZE", "DEQUANTIZE"} & codes
 

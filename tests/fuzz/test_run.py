@@ -134,7 +134,7 @@ def test_long_models_are_taken_less_often() -> None:
     assert weights["chain"] < weights["conv"] / 5
 
 
-COUNT = 6_000
+COUNT = 2_000
 MAX_EXTRA_BYTES = 200_000_000
 
 

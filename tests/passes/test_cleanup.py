@@ -159,7 +159,7 @@ def test_some_random_networks_stay_the_same() -> None:
 
 @pytest.mark.slow
 def test_random_networks_stay_the_same() -> None:
-    models = random_models(300)
+    models = random_models(150)
     found = set()
     for model in models:
         _, changes = cleaned(model, samples=4)

@@ -220,7 +220,7 @@ def test_images_of_too_many_rows_do_not_overlap(distance: object, monkeypatch: p
 
 @pytest.mark.slow
 def test_mutants_are_refused_or_run() -> None:
-    tally = campaign(0, 1200, seed=7)
+    tally = campaign(0, 400, seed=7)
     assert tally.findings == []
     assert {"rejected by the reader", "rejected by TFLM", "refused", "lowered"} <= set(tally.ends)
-    assert tally.ends["ran"] == tally.ends["lowered"] > 150
+    assert tally.ends["ran"] == tally.ends["lowered"] > 50

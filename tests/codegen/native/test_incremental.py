@@ -24,7 +24,7 @@ from tests.codegen.native.stream_models import Layers, random_stream, spotter, t
 from tests.memory.account_net import Net
 
 KERAS = "tests.codegen.native.keras_streams"
-WINDOWS, MANY = 80, 300  # more than two windows without a common row
+WINDOWS, MANY = 80, 120  # more than two windows without a common row
 
 
 def stream_of(model: Model, hop: int) -> Stream:

@@ -15,7 +15,7 @@ from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
 from tests.codegen.native.host import Trial, differences, prepare
 
-QUICK, MANY, PART = 15, 300, 150
+QUICK, MANY, PART = 15, 160, 80
 SAMPLES, MANY_SAMPLES = 4, 40
 # Numbers of the models of each operator, by whether their rows stay apart.
 CASES = {False: (0, 1), True: (3, 4)}

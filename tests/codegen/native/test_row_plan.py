@@ -42,7 +42,7 @@ ROWS = Build(driver="rows")
 EXAMPLES = Path(__file__).parents[3] / "examples"
 KEYWORDS = EXAMPLES / "keyword_spotting" / "keyword_spotting.tflite"
 PERSON = EXAMPLES / "person_detection" / "person_detection.tflite"
-QUICK, MANY = 8, 80
+QUICK, MANY = 8, 48
 PASSES = 10
 FASTER = (1.0, 1.1, 1.5)  # limits, as multiples of the smallest plan
 
