@@ -37,9 +37,13 @@ TYPES = [(code, "int8") for code in CODES]
 QUICK, MANY = 10, 40
 BANDS = Build(driver="bands")
 APART = [False, pytest.param(True, marks=pytest.mark.slow)]  # whether rows of images stay apart
+# Bands of random sizes run all that a kernel can do.
+over_builds = pytest.mark.parametrize(
+    "build", [pytest.param(Build(), id="whole", marks=pytest.mark.slow), pytest.param(BANDS, id="bands")]
+)
 
 
-@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+@over_builds
 def test_random_layers_compute_what_tflm_computes(build: Build) -> None:
     drawn = cases(TYPES[: len(LAYERS)], range(300, 300 + QUICK))
     trials = supported(drawn, None, Counter(), vector=True, row_wise=build is BANDS)
@@ -99,7 +103,7 @@ def test_many_groups_and_left_shifts_have_the_kernels_of_other_cores() -> None:
         assert lower(model).kernels != lower(model, vector=True).kernels or not is_vector
 
 
-@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+@over_builds
 def test_grouped_convolutions_compute_what_tflm_computes(build: Build) -> None:
     shapes = product((1, 2, 5), (1, 3), (2, 3, 17), (2, 5))
     models = [_convolution(groups, size=size, taps=taps, depth=depth) for size, taps, depth, groups in shapes]
@@ -108,7 +112,7 @@ def test_grouped_convolutions_compute_what_tflm_computes(build: Build) -> None:
     assert compare_all(trials, build) == [None] * len(trials)
 
 
-@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+@over_builds
 def test_groups_of_one_output_compute_what_tflm_computes(build: Build) -> None:
     shapes = product((2, 5), (1, 3), (2, 11), (2, 3))
     models = [
@@ -125,7 +129,7 @@ def test_groups_of_one_output_compute_what_tflm_computes(build: Build) -> None:
     assert compare_all(trials, build) == [None] * len(trials)
 
 
-@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+@over_builds
 def test_groups_of_one_input_channel_are_a_depthwise_convolution(build: Build) -> None:
     shapes = product((2, 5), (1, 3), (2, 9), (1, 3))
     models = [
@@ -151,7 +155,7 @@ def _multiplied(width: int, taps: int, channels: int, multiplier: int) -> Model:
     return net.whole()
 
 
-@pytest.mark.parametrize("build", [Build(), BANDS], ids=["whole", "bands"])
+@over_builds
 def test_several_outputs_for_each_input_are_those_of_a_group(build: Build) -> None:
     models = [_multiplied(*kind) for kind in ((7, 3, 2, 4), (6, 3, 3, 5), (9, 5, 2, 8), (8, 4, 5, 3))]
     trials = [prepare(model, samples=1, vector=True, row_wise=build is BANDS) for model in models]
@@ -176,7 +180,7 @@ def _valid(width: int, taps: tuple[int, int], stride: int, depth: int, channels:
     return net.whole()
 
 
-@pytest.mark.parametrize("row_wise", [False, True])
+@pytest.mark.parametrize("row_wise", APART)
 def test_windows_in_the_input_and_single_channels_compute_what_tflm_computes(row_wise: bool) -> None:
     kinds = product((5, 8), ((1, 1), (1, 3), (3, 3)), (1, 2), (5, 40), (1, 2, 5))
     trials = [prepare(_valid(*kind), 1, vector=True, row_wise=row_wise) for kind in kinds]
@@ -195,7 +199,7 @@ def _dense(rows: int, units: int, *, zero_point: int = 0) -> Model:
     return net.whole()
 
 
-@pytest.mark.parametrize("row_wise", [False, True])
+@pytest.mark.parametrize("row_wise", APART)
 @pytest.mark.parametrize("zero_point", [0, -9])
 def test_dense_layers_of_few_units_and_of_weights_with_a_zero_point(zero_point: int, row_wise: bool) -> None:
     sizes = [(rows, units) for rows in (1, 2, 3, 4, 5, 7) for units in (1, 2, 3, 6)]

@@ -1,17 +1,18 @@
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.memory.streaming.checker import row_plan_problems
 from edgetool.memory.streaming.packing import Packing, pack_again, pack_more, pack_rows, with_few_places
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, RowTensor
 from edgetool.memory.streaming.schedule import best_schedule, live_bytes
+from tests.conftest import examples
 from tests.memory.streaming.problems import row_problems, schedules
 from tests.memory.streaming.test_schedule import chain
 
 
-@settings(max_examples=60, deadline=None)
+@examples(250)
 @given(row_problems(), st.data(), st.sampled_from([1, 4]))
 def test_every_packing_is_valid(problem: RowProblem, data: st.DataObject, unit: int) -> None:
     steps = data.draw(schedules(problem))
@@ -27,7 +28,7 @@ def test_every_packing_is_valid(problem: RowProblem, data: st.DataObject, unit: 
     assert max(live_bytes(problem, steps, at_least=True), default=0) <= few.memory_bytes
 
 
-@settings(max_examples=25, deadline=None)
+@examples(100)
 @given(row_problems())
 def test_a_search_is_never_worse_than_none(problem: RowProblem) -> None:
     steps = best_schedule(problem).steps
@@ -35,7 +36,7 @@ def test_a_search_is_never_worse_than_none(problem: RowProblem) -> None:
     assert much <= none
 
 
-@settings(max_examples=25, deadline=None)
+@examples(100)
 @given(row_problems(), st.data())
 def test_the_same_search_finds_the_same(problem: RowProblem, data: st.DataObject) -> None:
     steps = data.draw(schedules(problem))
@@ -96,7 +97,7 @@ def with_scratch(problem: RowProblem, size: int) -> RowProblem:
     return replace(problem, operators=tuple(operators))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(100)
 @given(row_problems(), st.data(), st.integers(0, 64))
 def test_scratch_gets_a_place_within_the_limit_or_none(problem: RowProblem, data: st.DataObject, more: int) -> None:
     steps = data.draw(schedules(problem))
@@ -110,7 +111,7 @@ def test_scratch_gets_a_place_within_the_limit_or_none(problem: RowProblem, data
         assert row_plan_problems(problem, plan) == []
 
 
-@settings(max_examples=25, deadline=None)
+@examples(100)
 @given(row_problems(), st.data(), st.integers(0, 16))
 def test_more_scratch_gets_a_place_and_the_rest_has_none(problem: RowProblem, data: st.DataObject, more: int) -> None:
     steps = data.draw(schedules(problem))

@@ -1,12 +1,13 @@
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from edgetool.memory.streaming.bound import row_bound
 from edgetool.memory.streaming.planner import plan_rows, segments_of, weights_per_row
 from edgetool.memory.streaming.problem import RowProblem
 from edgetool.memory.streaming.schedule import best_schedule, live_bytes
 from edgetool.memory.streaming.search import improved_schedule
+from tests.conftest import examples
 from tests.memory.streaming.problems import given_bytes, ready_operators, row_problems
 from tests.memory.streaming.test_bound import minimum_peak
 from tests.memory.streaming.test_schedule import chain
@@ -22,7 +23,7 @@ def without_overlaps(problem: RowProblem) -> RowProblem:
     )
 
 
-@settings(max_examples=30, deadline=None)
+@examples(125)
 @given(row_problems())
 def test_the_search_is_exact_without_overlaps(problem: RowProblem) -> None:
     apart = without_overlaps(problem)
@@ -30,7 +31,7 @@ def test_the_search_is_exact_without_overlaps(problem: RowProblem) -> None:
     assert apart.sequential or schedule.peak_bytes == minimum_peak(apart)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(125)
 @given(row_problems())
 def test_a_better_schedule_is_valid_and_has_the_peak_that_it_states(problem: RowProblem) -> None:
     segments = best_schedule(problem)
