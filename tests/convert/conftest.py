@@ -20,14 +20,14 @@ Convert = Callable[..., Conversion]
 def convert(tmp_path_factory: pytest.TempPathFactory) -> Convert:
     """Convert in a fresh work directory, with few samples; the same twice is done once.
 
-    In a child process as users do, with `fresh`, progress, limits or code in the model; else in this one.
+    In a child process as users do, with `fresh`, limits or code in the model; else in this one.
     """
     done: dict[ConvertRequest, Conversion] = {}
 
     def run(path: Path, *, progress: Any = None, fresh: bool = False, **options: Any) -> Conversion:
         request = ConvertRequest(path, **{"samples": 8, **options})
-        in_child = fresh or progress is not None or "limits" in options or request.trust_model_code
-        if request not in done or in_child:
+        in_child = fresh or "limits" in options or request.trust_model_code
+        if request not in done or in_child or progress is not None:
             with contextlib.nullcontext() if in_child else no_children():
                 done[request] = convert_model(request, workdir=tmp_path_factory.mktemp("work"), progress=progress)
         return done[request]

@@ -258,7 +258,7 @@ def test_progress_reports_every_step_and_nothing_is_printed(
     models: Path, convert: Convert, capfd: pytest.CaptureFixture[str]
 ) -> None:
     steps: list[str] = []
-    convert(models / "small.keras", progress=steps.append)
+    convert(models / "small.keras", progress=steps.append, fresh=True)
     assert steps == [
         "reading the model",
         "loading TensorFlow",

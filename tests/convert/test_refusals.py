@@ -57,7 +57,7 @@ def test_refusals_come_before_anything_heavy_is_loaded(
 ) -> None:
     steps: list[str] = []
     with pytest.raises(kind, match=said) as caught:
-        convert(models / name, progress=steps.append)
+        convert(models / name, progress=steps.append, fresh=True)
     assert steps == ["reading the model"]
     assert caught.value.exit_code == 3
     assert str(models / name) in str(caught.value)
@@ -197,7 +197,7 @@ def test_a_dead_child_is_a_conversion_error(models: Path, convert: Convert, tmp_
             os.kill(pid, signal.SIGSEGV)
 
     with pytest.raises(ConversionError, match="SIGSEGV while loading TensorFlow") as caught:
-        convert(models / "small.keras", progress=kill)
+        convert(models / "small.keras", progress=kill, fresh=True)
     assert caught.value.exit_code == 4
 
 
@@ -207,7 +207,7 @@ def test_a_file_that_crashes_its_reader_is_an_invalid_model(models: Path, conver
             os.kill(child_of(os.getpid()), signal.SIGSEGV)
 
     with pytest.raises(InvalidModelError, match="so badly damaged") as caught:
-        convert(models / "small.h5", progress=kill)
+        convert(models / "small.h5", progress=kill, fresh=True)
     assert caught.value.exit_code == 3
 
 
