@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Protocol
 
@@ -49,6 +50,7 @@ from edgetool.operators.call import Call
 from edgetool.target.types import Kernels
 
 NEVER = 2**62  # a byte that is never read
+KNOWN_GAPS = 1024  # of windows, which are the same in all forms of a program
 KERNEL_SETS: tuple[Kernels, ...] = ("reference", "cmsis-nn", "esp-nn")
 MAX_LINES = 2**18  # rows and columns of an output, which the formulas visit one by one; larger ones do not overlap
 
@@ -171,6 +173,7 @@ def _suffix_minimum(values: Sequence[int]) -> list[int]:
     return list(accumulate(reversed(values), min))[::-1]
 
 
+@lru_cache(maxsize=KNOWN_GAPS)
 def _maximum_gap(window: Window, first: int, last: int) -> int:
     """Return the maximum of q * outputs - L(q) * channels over the pixels q from first to last; -NEVER if L is NEVER.
 

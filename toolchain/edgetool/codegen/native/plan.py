@@ -7,6 +7,7 @@ overlap an input that dies at its step, as far as the kernel's order of access a
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -113,9 +114,11 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
                     granule=ALIGNMENT,
                 )
             )
+    writers = Counter(program.places[step.output].root for step in program.steps)
     overlaps = [
         overlap
         for position, step in enumerate(program.steps)
+        if writers[program.places[step.output].root] == 1
         for overlap in _step_overlaps(program, position, step, position_of, buffers)
     ]
     return LayoutProblem(tuple(buffers), tuple(overlaps))
@@ -131,12 +134,10 @@ def _touch(program: NativeProgram, tensor: int, position: int, first: dict[int, 
 def _step_overlaps(
     program: NativeProgram, position: int, step: Step, position_of: Mapping[int, int], buffers: list[Buffer]
 ) -> list[Overlap]:
-    """Return the overlaps of a step's output with inputs that die there; none if another step writes the output too."""
+    """Return the overlaps of the output of a step, which alone writes it, with inputs that die there."""
     output = program.places[step.output]
     written = buffers[position_of[output.root]].lifetime
     if written.first != position or any(output.root == program.places[state].root for state in step.states):
-        return []
-    if any(program.places[other.output].root == output.root for other in program.steps if other is not step):
         return []
     result = []
     for number, item in enumerate(step.inputs):

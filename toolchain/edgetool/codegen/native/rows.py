@@ -106,12 +106,13 @@ def row_problem(
         if root in inputs and (tensor.computed or not tensor.given)
     ]
     last = {program.places[step.output].root: position for position, step in enumerate(program.steps)}
+    outputs_taken = [(root, item) for root, item in zip(by_root, tensors, strict=True) if root in taken_roots]
     for position, step in enumerate(program.steps):
         operators.append(_operator(program, step, cells))
-        for root, rows_of_root in zip(by_root, tensors, strict=True):
-            if root in taken_roots and last[root] == position:
+        for root, tensor_taken in outputs_taken:
+            if last[root] == position:
                 start = cells[root].first
-                operators.append(RowOperator(TAKE, tuple(Firing((start + i,), ()) for i in range(rows_of_root.rows))))
+                operators.append(RowOperator(TAKE, tuple(Firing((start + i,), ()) for i in range(tensor_taken.rows))))
     return RowProblem(tuple(tensors), tuple(operators), sequential=bool(state))
 
 

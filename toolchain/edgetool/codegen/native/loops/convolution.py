@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ def _tiled_s8(call: StepCall) -> LoopCounts:
     check_steps(call.step.rows * call["output_width"])
     # Bands differ in what the alignments of their rows are.
     bands: dict[tuple[object, ...], tuple[range, int]] = {}
+    columns = [_column(call, x) for x in range(call["output_width"])]
     for band in call.bands():
         address = (call.output_start + band[0] * call.step.row_bytes) % WORD
         key = (address, *(_alignments(call, y) for y in band))
@@ -26,13 +28,19 @@ def _tiled_s8(call: StepCall) -> LoopCounts:
     copied: dict[tuple[object, ...], Counter[str]] = {}
     loops: Counter[str] = Counter()
     for band, times in bands.values():
-        for name, count in _tiled_band(call, band, copied).items():
+        for name, count in _tiled_band(call, band, columns, copied).items():
             loops[name] += times * count
     return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items()})
 
 
-def _tiled_band(call: StepCall, band: range, copied: dict[tuple[object, ...], Counter[str]]) -> Counter[str]:
-    """Return the loops of one band. copied: those that copy groups of pixels, to which new ones are added."""
+def _tiled_band(
+    call: StepCall, band: range, columns: Sequence[tuple[bool, int]], copied: dict[tuple[object, ...], Counter[str]]
+) -> Counter[str]:
+    """Return the loops of one band.
+
+    columns: what the copies of each pixel of a row depend on. copied: the loops that copy groups of pixels, to which
+    new ones are added.
+    """
     loops: Counter[str] = Counter()
     width, groups, filters = call["output_width"], call["groups"], call["filters"]
     channels, pixels = groups * filters, 2 if call.code.thumb1 else 4
@@ -40,7 +48,6 @@ def _tiled_band(call: StepCall, band: range, copied: dict[tuple[object, ...], Co
     is_line = _is_line(call, pixels)
     count = len(band) * width
     alignments = {y: _alignments(call, y) for y in band}
-    columns = [_column(call, x) for x in range(width)]
     times: Counter[tuple[object, ...]] = Counter()
     for done in range(0, count, pixels):
         size = min(pixels, count - done)
