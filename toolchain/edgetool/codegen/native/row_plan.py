@@ -710,17 +710,25 @@ class _Memory:
     def _places(self, steps: Sequence[int], size: int, limit: int) -> list[int]:
         """Return for each of these steps an offset at which bytes are free then, NO_SCRATCH if there is none.
 
-        There are few different ones: one if it is free at all steps, the lowest of several. A size of 0 has none.
+        There are few different ones: the lowest one that is free at all steps, if there is one. A size of 0 has none.
+        Steps are in ascending order.
         """
         if not size:
             return [NO_SCRATCH] * len(steps)
         moments = np.array(steps)
-        near = np.flatnonzero((self._first <= moments.max()) & (moments.min() <= self._last))
-        is_live = (self._first[near, None] <= moments) & (moments <= self._last[near, None])
-        live = is_live.any(axis=1)
-        starts, ends, is_live = self._offsets[near[live]], self._ends[near[live]], is_live[live]
-        places = np.unique([0, *-(-ends // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT])
-        places = places[places + aligned(size, SCRATCH_ALIGNMENT) <= limit]
+        live = np.flatnonzero(moments.searchsorted(self._first) < moments.searchsorted(self._last, "right"))
+        starts, ends = self._offsets[live], self._ends[live]
+        behind = -(-ends // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        highest = limit - aligned(size, SCRATCH_ALIGNMENT)
+        # Behind all rows that begin further below, and in front of the next one.
+        order = starts.argsort()
+        free = np.append(0, np.maximum.accumulate(behind[order]))
+        found = np.flatnonzero((free <= np.append(starts[order] - size, highest)) & (free <= highest))
+        if len(found):
+            return [int(free[found[0]])] * len(steps)
+        is_live = (self._first[live, None] <= moments) & (moments <= self._last[live, None])
+        places = np.unique(np.append(0, behind))
+        places = places[places <= highest]
         is_met = (starts < places[:, None] + size) & (places[:, None] < ends)
         # Products of float32 are those of a fast library, and these sums are exact.
         is_free = is_met.astype(np.float32) @ is_live.astype(np.float32) == 0
