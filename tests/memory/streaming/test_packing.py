@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,18 @@ def test_a_search_is_never_worse_than_none(problem: RowProblem) -> None:
 def test_the_same_search_finds_the_same(problem: RowProblem, data: st.DataObject) -> None:
     steps = data.draw(schedules(problem))
     assert pack_rows(problem, steps, 0, passes=6) == pack_rows(problem, steps, 0, passes=6)
+
+
+@examples(100)
+@given(row_problems(), st.data(), st.sampled_from([1, 4]))
+def test_blocks_with_many_conflicts_have_the_same_places(problem: RowProblem, data: st.DataObject, unit: int) -> None:
+    steps = data.draw(schedules(problem))
+    packings = []
+    for few in (0, 1_000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("edgetool.memory.streaming.packing.FEW", few)
+            packings.append(pack_rows(problem, steps, 0, unit=unit, passes=6))
+    assert packings[0] == packings[1]
 
 
 def test_a_chain_takes_its_live_bytes() -> None:

@@ -49,9 +49,9 @@ UNPLACED = -1
 FAR_BELOW = -(1 << 50)  # what lies there conflicts with nothing
 
 Numbers = npt.NDArray[np.int64]
-NONE: Numbers = np.zeros(0, np.int64)
+SmallNumbers = npt.NDArray[np.int32]
+FEW = 100  # conflicts of a block, for which lists are faster than arrays, and which are kept in several forms
 KNOWN_BLOCKS = 2  # of the problems that one search after the other packs
-CHUNK = 256  # parts of which all conflicts with others are considered at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +159,13 @@ def pack_more(
     numbers = {item: block for block, item in enumerate(blocks.scratch, len(offsets) - len(blocks.scratch))}
     waiting = [number for operator in wanted for item, number in numbers.items() if item[0] == operator]
     waiting = [number for number in waiting if offsets[number] == UNPLACED and blocks.sizes[number] <= limit]
-    there = np.where(np.array(offsets, np.int64) == UNPLACED, FAR_BELOW, offsets)
     absent = set()
+    places = _Places(offsets)
+    offsets = places.listed
     for block in waiting:
-        place = blocks.lowest(block, there)
+        place = blocks.lowest(block, places)
         if place + blocks.sizes[block] <= limit:
-            offsets[block] = there[block] = place
+            places.put(block, place)
         else:
             absent.add(block)
     moves = MORE_MOVES
@@ -365,6 +366,19 @@ class _Part(NamedTuple):
     end: int
 
 
+class _Places:
+    """The offsets of blocks, as a list with UNPLACED for those without a place, and as an array with FAR_BELOW."""
+
+    def __init__(self, offsets: Sequence[int]) -> None:
+        self.listed = list(offsets)
+        self.array: Numbers = np.array(self.listed, np.int64)
+        self.array[self.array == UNPLACED] = FAR_BELOW
+
+    def put(self, block: int, offset: int) -> None:
+        """Give a block a place."""
+        self.listed[block] = self.array[block] = offset
+
+
 class _Blocks:
     """Blocks with their sizes, alignments, and conflicts.
 
@@ -423,6 +437,7 @@ class _Blocks:
         )
         self._bounds = [0, *ends_of_blocks.tolist()]
         self._edges: list[tuple[Numbers, Numbers, Numbers] | None] = [None] * len(self.sizes)
+        self._listed: list[list[tuple[int, int, int]] | None] = [None] * len(self.sizes)
 
     @property
     def conflict_count(self) -> int:
@@ -435,12 +450,26 @@ class _Blocks:
         """
         edges = self._edges[block]
         if edges is None:
-            at = slice(*self._bounds[block : block + 2])
-            others, starts, ends = self._others[at], self._starts[at], self._ends[at]
-            twice = np.concatenate([others, others])
-            ends_apart = np.concatenate([others, others + len(self.sizes)])
-            edges = self._edges[block] = twice, np.concatenate([starts, ends]), ends_apart
+            others, starts, ends = self._conflicts_of(block)
+            twice = np.concatenate([others, others], dtype=np.int64)
+            ends_apart = np.concatenate([others, others + len(self.sizes)], dtype=np.int64)
+            edges = twice, np.concatenate([starts, ends], dtype=np.int64), ends_apart
+            if len(others) <= FEW:
+                self._edges[block] = edges
         return edges
+
+    def _conflicts_of(self, block: int) -> tuple[SmallNumbers, SmallNumbers, SmallNumbers]:
+        """Return the conflicts of a block: the other block of each, where it starts, and where it ends."""
+        at = slice(*self._bounds[block : block + 2])
+        return self._others[at], self._starts[at], self._ends[at]
+
+    def _few_conflicts(self, block: int) -> list[tuple[int, int, int]]:
+        """Return the conflicts of a block that has few of them."""
+        conflicts = self._listed[block]
+        if conflicts is None:
+            items = (array.tolist() for array in self._conflicts_of(block))
+            conflicts = self._listed[block] = list(zip(*items, strict=True))
+        return conflicts
 
     def aligned_up(self, block: int, offsets: Numbers) -> Numbers:
         """Return the first offsets from some on, multiples of the unit, that are multiples of a block's alignment."""
@@ -492,27 +521,44 @@ class _Blocks:
 
     def place(self, order: Sequence[int]) -> list[int]:
         """Place blocks in an order, each at the lowest offset that is free; return the offset of each."""
-        offsets = np.full(len(self.sizes), FAR_BELOW, np.int64)
+        offsets = _Places([UNPLACED] * len(self.sizes))
         for i in order:
-            offsets[i] = self.lowest(i, offsets)
-        return offsets.tolist()
+            offsets.put(i, self.lowest(i, offsets))
+        return offsets.listed
 
-    def lowest(self, block: int, offsets: Numbers) -> int:
+    def lowest(self, block: int, offsets: _Places) -> int:
         """Return the lowest offset for a block that conflicts with no other one at its own offset."""
-        others, distances, _ = self.edges(block)
-        edges = offsets.take(others)
-        edges += distances
-        count = len(others) // 2
-        starts, ends = edges[:count], edges[count:]
-        in_order = starts.argsort()
+        alignment, place = self.alignments[block], 0
+        if self._bounds[block + 1] - self._bounds[block] > FEW:
+            return self._lowest_of_many(block, offsets.array)
+        listed = offsets.listed
+        taken = [
+            (there + start, there + end)
+            for other, start, end in self._few_conflicts(block)
+            if (there := listed[other]) != UNPLACED and there + end > 0
+        ]
+        taken.sort()
+        for start, end in taken:
+            if place < start:
+                break
+            if place < end:
+                place = -(-end // alignment) * alignment
+        return place
+
+    def _lowest_of_many(self, block: int, offsets: Numbers) -> int:
+        """Return the same as `lowest`, for a block with many conflicts."""
+        others, starts, ends = self._conflicts_of(block)
+        there = offsets.take(others)
+        first_excluded, first_behind = there + starts, there + ends
+        in_order = first_excluded.argsort()
         # The first offset behind each conflict and all that begin before it, if the next one begins further on.
-        places = np.zeros(count + 1, np.int64)
-        np.maximum.accumulate(ends.take(in_order), out=places[1:])
+        places = np.zeros(len(others) + 1, np.int64)
+        np.maximum.accumulate(first_behind.take(in_order), out=places[1:])
         np.maximum(places, 0, out=places)
         free = self.aligned_up(block, places)
-        is_free = free[:-1] < starts.take(in_order)
-        first = int(is_free.argmax()) if count else 0
-        return int(free[first if count and is_free[first] else count])
+        is_free = free[:-1] < first_excluded.take(in_order)
+        first = int(is_free.argmax())
+        return int(free[first if is_free[first] else -1])
 
     def with_few_places(self, offsets: Sequence[int]) -> list[int]:
         """Return offsets with no higher top; see the function."""
@@ -524,9 +570,8 @@ class _Blocks:
                     continue
                 places = Counter(there[blocks.start : blocks.stop].tolist())
                 for place, _ in sorted(places.items(), key=lambda item: (item[1], item[0])):
-                    for i in blocks:
-                        if there[i] == place:
-                            self._move(i, there, top, places)
+                    for i in np.flatnonzero(there[blocks.start : blocks.stop] == place).tolist():
+                        self._move(blocks.start + i, there, top, places)
             if (there == before).all():
                 break
         return [int(offset) for offset in there]
@@ -614,7 +659,7 @@ def _blocks(problem: RowProblem, schedule: tuple[int, ...], unit: int, *, apart:
 
 def _conflicts(
     blocks: int, parts: Sequence[_Part], distances: Mapping[tuple[int, int], int], unit: int
-) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+) -> tuple[SmallNumbers, SmallNumbers, SmallNumbers, Numbers]:
     """Return what each block excludes, in multiples of a unit, from parts in the order of their first steps.
 
     distances: by row that is read and row that is written.
@@ -623,53 +668,53 @@ def _conflicts(
         The other block of each conflict, where it starts and where it ends, ordered by block, and the number of
         conflicts up to each block.
     """
-    fields = np.array([(p.block, p.row, p.first, p.last, p.begin, p.end) for p in parts], np.int64).reshape(-1, 6)
-    block, row, first, last, begin, end = fields.T
-    pairs = []
-    for start in range(0, len(parts), CHUNK):
-        later = slice(start, min(start + CHUNK, len(parts)))
-        # Parts of which the second one begins while the first one is in use.
-        is_live = last[: later.stop, None] >= first[None, later]
-        is_live &= block[: later.stop, None] != block[None, later]
-        is_live &= np.arange(later.stop)[:, None] < np.arange(start, later.stop)[None]
-        one, two = np.nonzero(is_live)
-        pairs.append((one, two + start))
-    earlier, later_part = (np.concatenate(items) for items in zip(*pairs, strict=True)) if pairs else (NONE, NONE)
+    # Large models have millions of pairs of parts, and all of these numbers are below 2^31.
+    fields = np.array([(p.block, p.row, p.first, p.last, p.begin, p.end) for p in parts], np.int32).reshape(-1, 6)
+    block, row, first, last, begin, end = np.ascontiguousarray(fields.T)
+    # Parts that begin while another one is in use follow it: those up to the first one that begins later.
+    counts = first.searchsorted(last, "right") - np.arange(1, len(parts) + 1)
+    pairs_before = counts.cumsum() - counts
+    earlier = np.arange(len(parts), dtype=np.int32).repeat(counts)
+    following = np.arange(1, len(earlier) + 1, dtype=np.int32) - pairs_before.astype(np.int32).repeat(counts)
+    later_part = earlier + following
     # The second part cannot be between these distances behind the first one.
     after, before = begin[earlier] - end[later_part], end[earlier] - begin[later_part]
     if distances:
         # The row that is read must be at least the distance behind the one that is written.
-        shift = begin[earlier] - begin[later_part]
-        rows = int(row.max()) + 1
-        keys = np.array([read * rows + written for read, written in distances], np.int64)
-        by_key = keys.argsort()
-        keys, values = keys[by_key], np.array(list(distances.values()), np.int64)[by_key]
-        for read, written, is_first in ((later_part, earlier, False), (earlier, later_part, True)):
-            key = np.where((row[read] >= 0) & (row[written] >= 0), row[read] * rows + row[written], -1)
-            place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-            has = keys[place] == key
-            if is_first:
-                after[has] = np.maximum(after[has], shift[has] - values[place[has]])
-            else:
-                before[has] = np.minimum(before[has], shift[has] + values[place[has]])
+        part_of = np.full(int(row.max(initial=-1)) + 2, -1)
+        part_of[row] = np.arange(len(parts))
+        part_of[-1] = -1
+        reads, writes = (part_of[list(rows)] for rows in zip(*distances, strict=True))
+        least, one, two = np.array(list(distances.values())), np.minimum(reads, writes), np.maximum(reads, writes)
+        meet = (one >= 0) & (two - one <= counts[one])
+        pair, shift = pairs_before[one] + two - one - 1, begin[one] - begin[two]
+        is_first = meet & (reads < writes)
+        after[pair[is_first]] = np.maximum(after[pair[is_first]], (shift - least)[is_first])
+        is_second = meet & (reads > writes)
+        before[pair[is_second]] = np.minimum(before[pair[is_second]], (shift + least)[is_second])
     starts, ends = (after // unit + 1) * unit, -(-before // unit) * unit
-    exist = starts < ends
-    one, two, starts, ends = block[earlier[exist]], block[later_part[exist]], starts[exist], ends[exist]
+    one, two = block[earlier], block[later_part]
+    exist = (starts < ends) & (one != two)
+    one, two, starts, ends = one[exist], two[exist], starts[exist], ends[exist]
+    del earlier, following, later_part, after, before, exist
     # From the second block to the first one, and back.
     whose, other = np.concatenate([two, one]), np.concatenate([one, two])
     starts, ends = np.concatenate([starts, unit - ends]), np.concatenate([ends, unit - starts])
     reach = int(max(np.abs(starts).max(initial=0), np.abs(ends).max(initial=0))) * 2 + 1
-    keys = whose * blocks + other
+    keys = whose.astype(np.int64) * blocks + other
     order = (keys * reach + starts).argsort()
     whose, other, starts, ends, keys = whose[order], other[order], starts[order], ends[order], keys[order]
+    del order
     # Conflicts of the same blocks that touch become one.
     pair = np.zeros(len(keys), np.int64)
     np.cumsum(keys[1:] != keys[:-1], out=pair[1:])
-    furthest = np.maximum.accumulate(ends + pair * reach)
+    del keys
+    pair *= reach
+    furthest = np.maximum.accumulate(ends + pair)
     is_new = np.ones(len(whose), bool)
-    is_new[1:] = starts[1:] + pair[1:] * reach > furthest[:-1]
+    is_new[1:] = starts[1:] + pair[1:] > furthest[:-1]
     firsts = np.flatnonzero(is_new)
     lasts = np.append(firsts[1:], len(whose))[: len(firsts)] - 1
-    whose, other, starts = whose[firsts], other[firsts], starts[firsts]
-    ends = (furthest - pair * reach)[lasts]
-    return other, starts, ends, np.searchsorted(whose, np.arange(blocks), side="right")
+    ends = (furthest[lasts] - pair[lasts]).astype(np.int32)
+    counted = np.searchsorted(whose[firsts], np.arange(blocks), side="right")
+    return other[firsts], starts[firsts], ends, counted
