@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,6 +74,16 @@ def test_a_sequential_problem_runs_operators_one_by_one() -> None:
 
 def test_a_search_that_is_stopped_runs_operators_one_by_one() -> None:
     assert best_schedule(chain(4), stopped=lambda: True).cuts == (0, 1, 2)
+
+
+def test_long_segments_are_left_out_of_a_search_with_too_many_firings(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuts = []
+    for firings in (0, 100):
+        monkeypatch.setattr("edgetool.memory.streaming.schedule.FIRINGS", firings)
+        best_schedule.cache_clear()
+        cuts.append(best_schedule(chain(8, output_bytes=1)).cuts)
+    best_schedule.cache_clear()
+    assert cuts == [(0, 1, 2), (0,)]
 
 
 def test_other_orders_are_tried_as_given() -> None:

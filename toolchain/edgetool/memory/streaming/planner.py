@@ -20,7 +20,8 @@ PLACES = 2**16 - 1  # that the tables of generated code can state, which have on
 # long as that costs nothing.
 TOGETHER_SHARES = (0.5, 0.8, 1.0)
 TOGETHER_PASSES = 8  # of packing, for each share
-BOUND_CUTS = 20  # minimum cuts for the lower bound: more than models of today need, and at most a second
+# Minimum cuts for the lower bound: more than models of today need. Each takes time for each firing.
+BOUND_CUTS, CUT_FIRINGS = 20, 100_000
 WORD = 4  # what tensors that lie together are aligned to, and the memory is a multiple of
 ROOM = 2  # how many times the peak all offsets must be able to state, with the kernels of faster plans
 
@@ -53,7 +54,8 @@ def plan_rows(
     """
     segments = best_schedule(problem, most_weights=most_weights, stopped=stopped)
     unit = place_unit(int(ROOM * segments.peak_bytes))
-    bound = row_bound(problem, [segments.steps], cut_limit=BOUND_CUTS, stop=stopped)
+    cuts = min(BOUND_CUTS, CUT_FIRINGS // max(1, len(segments.steps)))
+    bound = row_bound(problem, [segments.steps], cut_limit=cuts, stop=stopped)
     schedule = improved_schedule(problem, segments, bound, most_weights=most_weights, stopped=stopped)
     packing = pack_rows(problem, schedule.steps, _target(schedule), unit=unit, passes=passes, stopped=stopped)
     # A lower peak does not always take less memory.

@@ -20,6 +20,9 @@ from itertools import accumulate
 from edgetool.memory.streaming.problem import RowProblem, steps_of
 
 FOREVER = 1 << 60
+# Of all segments that are tried: seconds. They are enough for some 250 operators; with more, the longest segments are
+# left out.
+FIRINGS = 1_500_000
 KNOWN_SCHEDULES = 16  # of the same problems, for which pairs of operators are chosen and plans made
 
 
@@ -54,10 +57,12 @@ def best_schedule(
     weights = [0, *accumulate(problem.operators[number].weight_bytes for number in order)]
     best = [network.given_bytes] + [FOREVER] * count
     previous = list(range(-1, count))
+    tried = 0
     for end in range(1, count + 1):
         for start in range(end - 1, -1, -1):
             is_single = start == end - 1
-            if not is_single and (problem.sequential or stopped()):
+            # What the ends before have not used is left for the following ones.
+            if not is_single and (problem.sequential or tried * count > FIRINGS * end or stopped()):
                 break
             if not is_single and most_weights is not None and weights[end] - weights[start] > most_weights:
                 break
@@ -65,6 +70,7 @@ def best_schedule(
                 continue
             segment = _Segment(network, start, end)
             peak = max(best[start], segment.run(best[end]))
+            tried += len(segment.steps)
             if peak < best[end]:
                 best[end], previous[end] = peak, start
     cuts = [count]

@@ -23,7 +23,7 @@ from edgetool.memory.streaming.problem import RowProblem
 from edgetool.memory.streaming.schedule import RowSchedule, live_bytes, saving
 
 NODES_PER_OPERATOR = 40  # states to continue in all windows together
-NODES = 4_000  # at least
+NODES, MOST_NODES = 4_000, 12_000  # at least, and at most
 FIRST_NODES = 200  # for one window and one peak at first
 MORE = 5  # times as many when all windows have been tried
 MAX_WINDOW = 160  # operators
@@ -54,7 +54,8 @@ def improved_schedule(
     if problem.sequential or not schedule.steps:
         return schedule
     best = schedule
-    nodes = max(NODES, NODES_PER_OPERATOR * len(problem.operators)) if nodes is None else nodes
+    if nodes is None:
+        nodes = min(max(NODES, NODES_PER_OPERATOR * len(problem.operators)), MOST_NODES)
     needs = live_bytes(problem, schedule.steps)
     known: dict[tuple[int, int], _Window] = {}
     while (peak := max(needs)) > bound and nodes > 0 and not stopped():
