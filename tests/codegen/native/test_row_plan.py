@@ -29,7 +29,8 @@ from edgetool.codegen.native.rows import row_problem, takeable_outputs
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.planner import plan_memory
 from edgetool.memory.streaming.checker import row_plan_problems
-from edgetool.memory.streaming.problem import steps_of
+from edgetool.memory.streaming.planner import place_unit
+from edgetool.memory.streaming.problem import NO_SCRATCH, steps_of
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
@@ -168,6 +169,21 @@ def test_plans_are_valid_and_within_their_limits(model: Model) -> None:
     for factor, item in zip((1.0, *FASTER), (base, *faster), strict=True):
         assert row_plan_problems(item.problem, item.plan) == []
         assert item.plan.memory_bytes <= int(factor * base.plan.memory_bytes)
+
+
+@pytest.mark.parametrize("model", supported_models(12))
+def test_offsets_of_large_plans_are_multiples_of_a_unit(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if the tables could state few numbers.
+    monkeypatch.setattr("edgetool.memory.streaming.planner.PLACES", 100)
+    for rows in plans(model):
+        plan, unit = rows.plan, place_unit(rows.plan.memory_bytes)
+        offsets = [place for places in plan.scratch for place in places if place != NO_SCRATCH]
+        offsets += [
+            plan.offsets[row]
+            for index, tensor in enumerate(rows.problem.tensors)
+            for row in rows.problem.rows_of(index)[:: tensor.group]
+        ]
+        assert [offset for offset in offsets if offset % unit] == []
 
 
 @pytest.mark.parametrize("model", supported_models(12))

@@ -718,7 +718,9 @@ class _Memory:
         moments = np.array(steps)
         live = np.flatnonzero(moments.searchsorted(self._first) < moments.searchsorted(self._last, "right"))
         starts, ends = self._offsets[live], self._ends[live]
-        behind = -(-ends // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        # Tables of large plans state offsets in larger units.
+        unit = max(SCRATCH_ALIGNMENT, place_unit(limit))
+        behind = -(-ends // unit) * unit
         highest = limit - aligned(size, SCRATCH_ALIGNMENT)
         # Behind all rows that begin further below, and in front of the next one.
         order = starts.argsort()
