@@ -18,6 +18,7 @@ from edgetool.model.edit import in_order, renumbered
 from edgetool.model.reader import read_model
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
+from tests.memory.account_net import Net
 from tests.passes.test_stripes import CONV, DEPTHWISE, convolutions
 
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "kernels" / "measured" / "stripes.csv"
@@ -88,6 +89,25 @@ def test_more_extra_work_needs_fewer_live_bytes() -> None:
     assert least[0] == base.account.head_bytes > least[1] > least[2]
     found = plan_stripes(model, base, platform, PlanRequest(), Effort(), max_extra_macs=1)
     assert found is None or found.plan.layout.height >= least[2]
+
+
+def test_a_tensor_that_two_branches_read_need_not_exist_as_a_whole() -> None:
+    net = Net()
+    x = net.arena(1, 32, 16, 4)
+    weights = net.filter(32, 1, 1, 4, like=x, axis=None)
+    fields = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1}
+    wide = net.op(CONV, [x, weights, net.biases(32, like=x)], 1, 32, 16, 32, **fields)
+    window = {"filter_height": 4, "filter_width": 4, "padding": "VALID", "stride_h": 4, "stride_w": 4}
+    results = [net.op(code, [wide], 1, 8, 4, 32, **window) for code in ("MAX_POOL_2D", "AVERAGE_POOL_2D")]
+    model = net.model([x], results)
+    platform, request = platform_of(load_target("x86-64")), PlanRequest(file_plan="replace", order="original")
+    base = plan_memory(model, platform, request)
+    found = plan_stripes(model, base, platform, request, Effort(), max_extra_macs=0)
+    assert base.account is not None
+    assert found is not None
+    assert [(region.first, region.last) for region in found.regions] == [(0, 2)]
+    assert found.striped.extra_macs == 0
+    assert found.plan.layout.height < net.tensors[wide].size_bytes <= base.account.head_bytes
 
 
 def planner(max_extra_macs: float) -> StripePlanner:
