@@ -156,7 +156,7 @@ def _reason(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
     if entry.flag_bits & ENCRYPTED:
         return "is encrypted"
     if entry.compress_type not in METHODS:
-        return "uses a compression method that Keras does not use"
+        return "uses a compression method other than deflate"
     if entry.file_size > max(EXPANDING_BYTES, MAX_EXPANSION * entry.compress_size):
         return f"declares {entry.file_size} bytes but occupies only {entry.compress_size}"
     return None

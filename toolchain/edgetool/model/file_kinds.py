@@ -11,7 +11,10 @@ HEAD_BYTES = 4096
 _ONNX_TAGS = b"\x12\x1a\x22\x28\x32\x3a\x42"  # of fields 2 to 8 of ModelProto
 _TOML_LINE = re.compile(rb"\[{1,2}[A-Za-z_][\w.\"-]*\]{1,2}.*|[\w.\"-]+\s*=\s*[\"'\[{\d-].*")
 _CONVERT = "convert it first: edgetool convert {name} --target NAME"
-_EXPORT = "export it as a Keras model or SavedModel for 'edgetool convert', or as a .tflite"
+_AS_PROGRAM = (
+    "export the model with torch.export.save(torch.export.export(model.eval(), (example_input,)), 'model.pt2'), then "
+    "convert it with 'edgetool convert'"
+)
 _HEX_TFL3 = re.compile(rb"0x54,\s*0x46,\s*0x4c,\s*0x33", re.IGNORECASE)  # "TFL3", as xxd -i writes it
 
 
@@ -73,19 +76,20 @@ _KINDS: tuple[tuple[Callable[[bytes], bool], FileKind], ...] = (
         _archive_of(b"config.json", b"model.weights.h5"),
         FileKind("a Keras model, as in .keras files", _CONVERT, ".keras"),
     ),
-    (_archive_of(b"/data.pkl"), FileKind("a PyTorch file", _EXPORT)),
+    (_archive_of(b"/models/model.json"), FileKind("a PyTorch program, as in .pt2 files", _CONVERT, ".pt2")),
+    (_archive_of(b"/data.pkl"), FileKind("a pickled PyTorch file", _AS_PROGRAM)),
     (_archive_of(b"saved_model.pb"), FileKind("a zip archive of a SavedModel", "unpack it, and convert the directory")),
     (_archive_of(b".npy"), FileKind("an .npz archive of arrays", "use the model; pass arrays with --calibration")),
     (_archive_of(b""), FileKind("a zip archive", "unpack it")),
     (
         _starts(b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
-        FileKind("a pickle file, such as PyTorch writes", _EXPORT),
+        FileKind("a pickle file, such as PyTorch writes", _AS_PROGRAM),
     ),
     (
         _starts(b"\x08\x01\x12"),
         FileKind("the saved_model.pb of a SavedModel", "pass its directory to 'edgetool convert'"),
     ),
-    (_is_onnx, FileKind("an ONNX model", _EXPORT)),
+    (_is_onnx, FileKind("an ONNX model", _CONVERT, ".onnx")),
     (_starts(b"\x93NUMPY"), FileKind("an .npy array", "use the model; pass arrays with --calibration")),
     (_starts(b"\x1f\x8b"), FileKind("a gzip archive", "unpack it")),
     (lambda blob: blob[257:262] == b"ustar", FileKind("a tar archive", "unpack it")),
