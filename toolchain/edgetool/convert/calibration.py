@@ -47,11 +47,12 @@ def read_csv(path: Path, spec: InputSpec) -> SampleSet:
                     )
                 if len(row) != width:
                     raise CalibrationError(
-                        f"has {len(row)} values, but input {spec.name!r} of shape {spec.shape} requires {width}",
+                        f"has {len(row)} values, but input {spec.name!r} of shape {spec.original_shape} requires "
+                        f"{width}",
                         where=where,
                         fix="write one flattened sample per row, with values separated by commas",
                     )
-                rows.append(np.array(numbers).reshape(spec.shape))
+                rows.append(np.array(numbers).reshape(spec.original_shape))
                 lines.append(number)
     except UnicodeDecodeError as error:
         raise CalibrationError("is not UTF-8 text", where=str(path), fix="save it as UTF-8") from error
@@ -207,12 +208,12 @@ def from_arrays(path: Path, arrays: Mapping[str, Array], specs: Sequence[InputSp
         notes = (f"{path.name}: arrays were matched to inputs in order ({pairs})",)
     columns = [arrays[name] for name in names]
     for array, spec, name in zip(columns, specs, names, strict=True):
-        if array.ndim != len(spec.shape) + 1 or array.shape[1:] != spec.shape:
+        if array.ndim != len(spec.shape) + 1 or not spec.accepts(array.shape[1:]):
             name_text = f" ({name})" if len(specs) > 1 else ""
             raise CalibrationError(
-                f"has shape {array.shape}{name_text}, but input {spec.name!r} takes samples of shape {spec.shape}",
+                f"has shape {array.shape}{name_text}, but input {spec.name!r} takes samples of shape {spec.shape_text}",
                 where=str(path),
-                fix=f"save an array of shape {_with_count(spec.shape)}",
+                fix=f"save an array of shape {_with_count(spec.original_shape)}",
             )
     counts = [len(array) for array in columns]
     if len(set(counts)) > 1:
@@ -283,7 +284,8 @@ def _image(file: Path, spec: InputSpec) -> Array:
             pixels = image.convert(IMAGE_MODES[spec.shape[2] if len(spec.shape) == 3 else 1])
             if pixels.size != (width, height):
                 pixels = pixels.resize((width, height), Image.Resampling.BILINEAR)
-            return np.asarray(pixels, dtype=np.uint8).reshape(spec.shape)
+            values = np.asarray(pixels, dtype=np.uint8).reshape(spec.shape)
+            return values if spec.axes is None else values.transpose(np.argsort(spec.axes))
     except CalibrationError:
         raise
     except UnidentifiedImageError as error:

@@ -22,11 +22,35 @@ MIN_RANGE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """A model input: its name, the shape of one sample (without batch) and its numpy type name."""
+    """A model input: its name, the shape of one sample (without batch) and its numpy type name.
+
+    axes: for samples in the order of the original framework, which of their axes each axis of `shape` is; None if both
+    orders are the same. Samples may have either order; if both have the same shape, they are the original's.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    axes: tuple[int, ...] | None = None
+
+    @property
+    def original_shape(self) -> tuple[int, ...]:
+        """The shape of a sample in the original's order."""
+        return self.shape if self.axes is None else tuple(self.shape[self.axes.index(i)] for i in range(len(self.axes)))
+
+    @property
+    def shape_text(self) -> str:
+        """The shapes that a sample may have."""
+        device = _text(self.shape)
+        return device if self.axes is None else f"{_text(self.original_shape)} or, with its channels last, {device}"
+
+    def accepts(self, shape: tuple[int, ...]) -> bool:
+        """Return whether a sample may have this shape."""
+        return shape in (self.shape, self.original_shape)
+
+    def in_device_order(self, values: Array) -> Array:
+        """Return a sample of an accepted shape with its axes in the order of `shape`."""
+        return values if self.axes is None or values.shape != self.original_shape else values.transpose(self.axes)
 
     @property
     def is_float(self) -> bool:
@@ -96,14 +120,15 @@ def prepare_sample(values: Array, spec: InputSpec, normalisation: Normalisation 
     """Return a sample in the shape and type of the input. Raises CalibrationError at `where` if it is invalid."""
     if values.dtype.kind not in "fiub":
         raise CalibrationError(f"contains {values.dtype} instead of numbers", where=where, fix="save it as float32")
-    if values.shape == (1, *spec.shape):
+    if values.shape[:1] == (1,) and spec.accepts(values.shape[1:]):
         values = values[0]
-    if values.shape != spec.shape:
+    if not spec.accepts(values.shape):
         raise CalibrationError(
-            f"has shape {_text(values.shape)}, but input {spec.name!r} requires {_text(spec.shape)}",
+            f"has shape {_text(values.shape)}, but input {spec.name!r} requires {spec.shape_text}",
             where=where,
             fix="save every sample in the input's shape",
         )
+    values = spec.in_device_order(values)
     if values.dtype.kind == "f":
         _check_finite(values, where, "contains")
     if spec.is_float:
