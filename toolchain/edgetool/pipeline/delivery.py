@@ -49,7 +49,8 @@ class Converted:
 class Origin:
     """The input from which the .tflite was made, and how.
 
-    arena_bytes: the arena size for which the model was selected, if any; a different size is reported.
+    arena_bytes: the arena size for which the model was selected, if any; a different size is reported. header_notes:
+    sentences for the comment at the top of the header.
     """
 
     original: ModelInfo
@@ -58,6 +59,12 @@ class Origin:
     versions: Mapping[str, str] = field(default_factory=dict)
     trust_model_code: bool = False
     arena_bytes: int | None = None
+    header_notes: tuple[str, ...] = ()
+
+    @property
+    def is_uncalibrated(self) -> bool:
+        """Whether the model was quantized without the user's data."""
+        return self.quantization is not None and not self.quantization.calibrated
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +161,12 @@ def deliver(
     compared = request.file_plan != "only" and not planned.unwritten
     on_plan = plan_findings(source.model, plan, target) if plan.offsets or compared else ()
     on_search = search_findings(plan, deadline, "see --plan-time-limit") if compared else ()
-    uncalibrated = origin.quantization is not None and not origin.quantization.calibrated
     analysis, placed = planned.analysis, None
     if place is not None:
         placed = exactly_placed(in_places(planned_source, analysis, target, place, custom), planned_source)
         analysis = placed.judged(analyse(planned_source, placed.target, plan=plan, custom=custom))
     firmware = destination.firmware
-    files, on_firmware = _firmware(name, planned_source, plan, target, firmware, uncalibrated, custom, placed)
+    files, on_firmware = _firmware(name, planned_source, plan, target, firmware, origin, custom, placed)
     on_arena = _other_arena_findings(plan, origin.arena_bytes)
     findings = (*origin.findings, *striped.findings, *planned.unwritten, *on_plan, *on_search, *on_arena, *on_firmware)
     unplaced_report = report(
@@ -201,13 +207,21 @@ def _firmware(
     plan: Plan,
     target: Target,
     request: FirmwareRequest,
-    uncalibrated: bool,
+    origin: Origin,
     custom: Mapping[str, OperatorEntry] | None,
     placed: Placed | None,
 ) -> tuple[dict[str, bytes], tuple[Finding, ...]]:
     """Return the files besides model and report; if TFLM cannot run the model, only header and data, with a finding."""
     write = partial(
-        firmware_files, name, planned, plan, target, uncalibrated=uncalibrated, placed=placed, custom=custom
+        firmware_files,
+        name,
+        planned,
+        plan,
+        target,
+        uncalibrated=origin.is_uncalibrated,
+        notes=origin.header_notes,
+        placed=placed,
+        custom=custom,
     )
     try:
         files = write(request=request)

@@ -271,6 +271,7 @@ def firmware_files(
     *,
     request: FirmwareRequest = HEADER_ONLY,
     uncalibrated: bool = False,
+    notes: tuple[str, ...] = (),
     shared: SharedBuffers | None = None,
     placed: Placed | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
@@ -284,6 +285,7 @@ def firmware_files(
         target: The target, if any.
         request: Which files to generate.
         uncalibrated: Whether the quantization is uncalibrated, which the header then states.
+        notes: Sentences for the comment at the top of the header.
         shared: The shared buffers that hold the tensors instead of an arena.
         placed: The memories of head, tail and model, instead of an arena.
         custom: Operators that the user describes, by custom code.
@@ -291,7 +293,7 @@ def firmware_files(
     Raises:
         UnsupportedModelError: A program is requested, but TFLM lacks an operator of the model.
     """
-    spec = header_spec(name, source, plan, target, uncalibrated=uncalibrated)
+    spec = header_spec(name, source, plan, target, uncalibrated=uncalibrated, notes=notes)
     if shared is not None:
         spec = _with_buffers(spec, shared)
     if placed is not None:
@@ -352,6 +354,7 @@ def header_spec(
     target: Target | None,
     *,
     uncalibrated: bool,
+    notes: tuple[str, ...] = (),
 ) -> HeaderSpec:
     """Return the contents of the model's header."""
     main = source.model.main
@@ -372,7 +375,7 @@ def header_spec(
         inputs=_io(source.model, main.inputs, offsets),
         outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
-        notes=_notes(source.model, plan),
+        notes=(*notes, *_notes(source.model, plan)),
         state=recurrent_state(source.model),
         code=None if code is None else code.figure,
     )

@@ -769,10 +769,16 @@ def _choice_infos(model: NativeModel) -> tuple[KernelChoiceInfo, ...]:
 
 
 def native_contents(
-    name: str, model: NativeModel, target: Target | None, request: FirmwareRequest, *, uncalibrated: bool = False
+    name: str,
+    model: NativeModel,
+    target: Target | None,
+    request: FirmwareRequest,
+    *,
+    uncalibrated: bool = False,
+    notes: tuple[str, ...] = (),
 ) -> dict[str, bytes]:
     """Return the C files of a model by name."""
-    spec = header_spec(name, model.source, model.planned.plan, target, uncalibrated=uncalibrated)
+    spec = header_spec(name, model.source, model.planned.plan, target, uncalibrated=uncalibrated, notes=notes)
     planned = model.planned
     if planned.placed is not None and target is not None:
         if request.profile:
@@ -872,8 +878,14 @@ def deliver_native(
     report_step("planning")
     deadline = Deadline(request.time_limit)
     model = native_model(source, target, request, deadline, place)
-    uncalibrated = origin.quantization is not None and not origin.quantization.calibrated
-    files = native_contents(destination.name, model, target, destination.firmware, uncalibrated=uncalibrated)
+    files = native_contents(
+        destination.name,
+        model,
+        target,
+        destination.firmware,
+        uncalibrated=origin.is_uncalibrated,
+        notes=origin.header_notes,
+    )
     on_search = search_findings(model.planned.plan, deadline, "see --plan-time-limit")
     delivery_report = native_report(
         model,
