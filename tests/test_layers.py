@@ -26,7 +26,7 @@ EFFECT_CALLS = frozenset(["open", "print", "input", "exec", "eval"])
 # Heavy libraries, and the only packages that may import each.
 OWNERS = {
     **dict.fromkeys(("tensorflow", "keras", "tf_keras"), ("convert", "train")),
-    **dict.fromkeys(("h5py", "PIL"), ("convert",)),
+    **dict.fromkeys(("h5py", "PIL", "torch", "litert_torch", "onnx", "onnxruntime"), ("convert",)),
     **dict.fromkeys(("ai_edge_litert", "tflite_runtime", "tflite_micro"), ("execute",)),
     **dict.fromkeys(("ortools", "numba"), ("memory",)),
     **dict.fromkeys(("dask", "distributed", "optuna", "matplotlib", "sqlite3"), ("sweep",)),

@@ -85,6 +85,12 @@ if TYPE_CHECKING:
     help="Replace activations that TFLM does not support with cheaper approximations.",
 )
 @option(
+    "--keep-layout",
+    group="Model",
+    is_flag=True,
+    help="Keep the order of the axes of a PyTorch or ONNX model; by default, the channels are last on the device.",
+)
+@option(
     "--trust-model-code",
     group="Model",
     is_flag=True,
@@ -255,10 +261,10 @@ def command(
 ) -> None:
     """Convert MODEL to firmware files.
 
-    MODEL is an .h5 or .keras file, a SavedModel directory, or a .tflite file. A .tflite file is used unchanged unless
-    --quantize or --optimize is specified: the former quantizes a float32 model, the latter cleans it up. The output
-    directory contains NAME.tflite with its memory plan, a C header, the model as C data, the C++ files for TFLM, and
-    the report NAME.json.
+    MODEL is an .h5 or .keras file, a SavedModel directory, a program of PyTorch (.pt2), an .onnx file, or a .tflite
+    file. A .tflite file is used unchanged unless --quantize or --optimize is specified: the former quantizes a float32
+    model, the latter cleans it up. The output directory contains NAME.tflite with its memory plan, a C header, the
+    model as C data, the C++ files for TFLM, and the report NAME.json.
     """
     from edgetool.child import ProcessLimits
     from edgetool.cli.view import closing, summary, verdict_of, written

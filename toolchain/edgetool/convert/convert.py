@@ -158,6 +158,7 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
         output_layers=tuple(result["output_layers"]),
         fused=tuple(result["fused"]),
         debug=result["debug"],
+        layout_notes=tuple(result["layout_notes"]),
     )
 
 
@@ -185,6 +186,7 @@ def _message(request: ConvertRequest) -> dict[str, Any]:
         "input_shapes": request.input_shapes,
         "keep_float": request.keep_float,
         "debug_quantization": request.debug_quantization,
+        "keep_layout": request.keep_layout,
     }
 
 

@@ -291,8 +291,8 @@ def _scopes(model: Model) -> dict[str, str]:
 
 def loaded_tflite(tf: Any, tflite: FloatTflite) -> FloatModel:
     """Return the file as a float model that runs on TensorFlow Lite."""
-    reference = _TfliteRunner(tf, tflite.original, write_model(tflite.original))
-    tidied = None if tflite.model is tflite.original else _TfliteRunner(tf, tflite.model, tflite.content)
+    reference = TfliteRunner(tf, tflite.original, write_model(tflite.original))
+    tidied = None if tflite.model is tflite.original else TfliteRunner(tf, tflite.model, tflite.content)
 
     def reset() -> None:
         for runner in (reference, tidied):
@@ -312,7 +312,7 @@ def loaded_tflite(tf: Any, tflite: FloatTflite) -> FloatModel:
     )
 
 
-class _TfliteRunner:
+class TfliteRunner:
     """Runs one sample at a time; as on a device, states persist between samples."""
 
     def __init__(self, tf: Any, model: Model, content: bytes) -> None:

@@ -41,6 +41,9 @@ BuilderArgument = int | float | str | bool
 DEFAULT_SAMPLES = 100
 MAX_SAMPLES = 100_000
 TFLITE_SUFFIX = ".tflite"
+# Programs that torch.export.save wrote.
+PROGRAM_SUFFIX = ".pt2"
+ONNX_SUFFIX = ".onnx"
 # The step in which only the file itself can crash the child.
 READING_STEP = "reading the model"
 # Files that the child leaves in the work directory, and the roles of arrays in the names of array_files.
@@ -56,7 +59,7 @@ EVALUATION_OUTPUTS = "evaluation-output"
 class ConvertRequest:
     """A model and how to convert it.
 
-    path: .h5, .keras, a SavedModel directory, or a .tflite in float32.
+    path: .h5, .keras, a SavedModel directory, .pt2 (PyTorch), .onnx, or a .tflite in float32.
     quantize: None leaves a .tflite as it is, and is int8 for other models; "float16" is weights in float16 with
         arithmetic in float32, which stock TFLM does not run.
     io: the type of float inputs and outputs in the .tflite; None for the scheme's own (int8, int16, float32).
@@ -75,6 +78,8 @@ class ConvertRequest:
     input_shapes: sizes without batch for inputs whose own are not fixed, by name; None names the only input.
     keep_float: Keras layers left in float32, by name.
     debug_quantization: measure the loss of each layer.
+    keep_layout: keep the order of the axes of a PyTorch or ONNX model's inputs and outputs; otherwise their channels
+        are last.
     optimize: clean up the model, and leave its outputs the same; None for all models but a .tflite used as it is.
 
     Raises UsageError for invalid combinations.
@@ -101,6 +106,7 @@ class ConvertRequest:
     input_shapes: tuple[tuple[str | None, tuple[int, ...]], ...] = ()
     keep_float: tuple[str, ...] = ()
     debug_quantization: bool = False
+    keep_layout: bool = False
     optimize: bool | None = None
     limits: ProcessLimits = field(default_factory=ProcessLimits)
 
@@ -191,7 +197,8 @@ class Conversion:
     output_layers: the scope of the layer that computes each graph output, "" if unknown. fused: the scopes of recurrent
         layers that became one operator.
     debug: the loss of each layer, as in convert.debug; None if not requested.
-    versions: the versions of python, tensorflow and keras. notes: for the user, one sentence each.
+    versions: the versions of python, tensorflow and keras. notes: for the user, one sentence each. layout_notes: the
+        same about inputs and outputs whose axes are in another order than in the original.
     """
 
     tflite: bytes
@@ -208,6 +215,7 @@ class Conversion:
     output_layers: tuple[str, ...] = ()
     fused: tuple[str, ...] = ()
     debug: Mapping[str, Any] | None = None
+    layout_notes: tuple[str, ...] = ()
 
 
 def array_files(workdir: Path, role: str, count: int) -> list[Path]:

@@ -36,7 +36,7 @@ TEXT_LIMIT_BYTES = {CONFIG: CONFIG_LIMIT_BYTES, METADATA: 2**20}
 # Reading a configuration takes milliseconds, but libhdf5 can loop forever on a damaged file.
 READ_SECONDS = 20
 CONVERT_EXTRA = "pip install 'edgetool[convert]'"
-FORMATS = "provide a complete model as .h5, .keras or a SavedModel directory"
+FORMATS = "provide a complete model as .h5, .keras, .pt2, .onnx or a SavedModel directory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ recurrent layers fused or unrolled, and writes bytes and arrays to the work dire
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ import numpy as np
 
 from edgetool import child
 from edgetool.convert.calibration import read_evaluation, read_samples
+from edgetool.convert.exported_program import pickled_error
 from edgetool.convert.float_model import FloatModel, check_traced, output_shape, run_float_model
 from edgetool.convert.float_tflite import float_tflite, loaded_tflite, quantize_tflite
+from edgetool.convert.imported import ImportedModel, for_device, layout_notes, original_model
 from edgetool.convert.keras_model import float_model
 from edgetool.convert.load_keras import (
     checked_config,
@@ -25,7 +27,9 @@ from edgetool.convert.load_keras import (
     name_file_in_errors,
     start_keras,
 )
+from edgetool.convert.load_onnx import import_onnx
 from edgetool.convert.load_saved_model import load_saved_model
+from edgetool.convert.load_torch import import_program
 from edgetool.convert.lowering.context import LoweringOptions
 from edgetool.convert.lowering.cut_open import open_cuts
 from edgetool.convert.lowering.lower import Lowering, plan_lowering
@@ -39,6 +43,8 @@ from edgetool.convert.request import (
     INTEGER,
     LABELS_FILE,
     NORMALISATION,
+    ONNX_SUFFIX,
+    PROGRAM_SUFFIX,
     READING_STEP,
     TFLITE_FILE,
     TFLITE_SUFFIX,
@@ -46,7 +52,7 @@ from edgetool.convert.request import (
 )
 from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store, synthetic_samples
 from edgetool.convert.source import ModelFile, read_model_file
-from edgetool.convert.tflite import ConverterOptions, Order, convert, order_of
+from edgetool.convert.tflite import ConversionResult, ConverterOptions, Order, convert, order_of
 from edgetool.errors import ConversionError, UnsupportedModelError, UsageError
 from edgetool.model.reader import read_model
 
@@ -190,8 +196,8 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         bool(request["debug_quantization"]),
     )
     progress(READING_STEP)
-    is_tflite = path.suffix.lower() == TFLITE_SUFFIX and path.is_file()
-    opened = (_tflite if is_tflite else _keras)(path, request, options, workdir, progress)
+    prepare = _PREPARE.get(path.suffix.lower(), _keras) if path.is_file() else _keras
+    opened = prepare(path, request, options, workdir, progress)
     tf, model = opened.tf, opened.model
     integer = options.quantize in INTEGER
     progress("reading the samples")
@@ -226,7 +232,8 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         "output_layers": [converted.layers.outputs.get(model.signature_outputs[index], "") for index in order.outputs],
         "fused": converted.fused,
         "debug": converted.debug,
-        "versions": library_versions(tf, converted.loaded.keras),
+        "versions": {**library_versions(tf, converted.loaded.keras), **opened.versions},
+        "layout_notes": opened.layout_notes,
         "notes": [
             *opened.notes,
             *converted.loaded.notes,
@@ -247,6 +254,8 @@ class _PreparedModel:
     model: FloatModel
     convert: Callable[[Sequence[Array]], ConvertedModel]
     notes: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    layout_notes: tuple[str, ...] = ()
 
 
 def _keras(
@@ -281,6 +290,68 @@ def _tflite(
         return ConvertedModel(converted.content, loaded, order, tflite.layers, (), converted.debug, converted.notes)
 
     return _PreparedModel(tf, loaded.model, convert)
+
+
+def _program(
+    path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
+) -> _PreparedModel:
+    """Prepare a PyTorch program."""
+    imported = import_program(path, request["input_shapes"], workdir, progress)
+    return _imported(path, imported, request, options, workdir, progress)
+
+
+def _pickled(
+    path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
+) -> _PreparedModel:
+    """Refuse a pickled PyTorch file."""
+    raise pickled_error(path)
+
+
+def _onnx(
+    path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
+) -> _PreparedModel:
+    """Prepare an ONNX model."""
+    progress("loading TensorFlow")
+    tf, _ = start_keras(workdir)
+    progress("importing the model")
+    imported = import_onnx(tf, path, request["input_shapes"], workdir, progress)
+    return _imported(path, imported, request, options, workdir, progress)
+
+
+def _imported(
+    path: Path,
+    imported: ImportedModel,
+    request: dict[str, Any],
+    options: ConverterOptions,
+    workdir: Path,
+    progress: child.Progress,
+) -> _PreparedModel:
+    """Prepare a model that another framework wrote: the .tflite is quantized, and the original is the float model."""
+    layout = for_device(imported, keep_layout=bool(request["keep_layout"]))
+    scheme = options.quantize if options.quantize in INTEGER else "int8"
+    tflite = float_tflite(layout.model, scheme, str(path))
+    progress("loading TensorFlow")
+    tf, keras = start_keras(workdir)
+    original = original_model(tf, imported, tflite, layout)
+    loaded = LoadedModel(original, keras, Lowering({}, (), (), ()), tflite.notes)
+    names = tflite.model.signatures[0].outputs
+    outputs = {name: layer for (name, _), layer in zip(names, imported.output_layers, strict=False)}
+    layers = LayerMap(imported.layers, outputs)
+    tflite = replace(tflite, layers=layers)
+    order = Order(tuple(range(len(tflite.specs))), tuple(range(len(original.output_names))))
+
+    def convert(samples: Sequence[Array]) -> ConvertedModel:
+        if options.quantize in INTEGER:
+            converted = quantize_tflite(tf, tflite, samples, options, workdir, progress)
+        else:
+            converted = ConversionResult(tflite.content)
+        return ConvertedModel(converted.content, loaded, order, layers, (), converted.debug, converted.notes)
+
+    return _PreparedModel(tf, original, convert, imported.notes, imported.versions, layout_notes(imported, layout))
+
+
+# Suffix of a file -> how it is prepared; all others are Keras files and SavedModels.
+_PREPARE = {TFLITE_SUFFIX: _tflite, PROGRAM_SUFFIX: _program, ONNX_SUFFIX: _onnx, ".pt": _pickled, ".pth": _pickled}
 
 
 def _order_note(verb: str, order: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:

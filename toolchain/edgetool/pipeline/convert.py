@@ -405,7 +405,7 @@ def _converted(
 
 
 # Fields of a request that apply only to the layers and the code of a Keras model.
-KERAS_OPTIONS = ("trust_model_code", "rnn", "signature", "custom_objects", "input_shapes")
+KERAS_OPTIONS = ("trust_model_code", "rnn", "signature", "custom_objects", "input_shapes", "keep_layout")
 # Fields of a request whose option on the command line has a different name.
 OPTION_NAMES = {"input_shapes": "--input-shape"}
 
@@ -618,9 +618,21 @@ def _convert_and_compare(
     on_inputs = input_findings(
         source.model, conversion.inputs, quality.outputs, conversion.layers, measured=bool(quality.layers)
     )
-    findings = (*conversion_findings(quality, conversion.notes), *on_loss, *on_inputs, *form.findings)
+    findings = (
+        *conversion_findings(quality, (*conversion.layout_notes, *conversion.notes)),
+        *on_loss,
+        *on_inputs,
+        *form.findings,
+    )
     original = _original_info(request.path, source)
-    return source, Origin(original, quality, findings, conversion.versions, request.trust_model_code)
+    return source, Origin(
+        original,
+        quality,
+        findings,
+        conversion.versions,
+        request.trust_model_code,
+        header_notes=conversion.layout_notes,
+    )
 
 
 def _original_info(path: Path, source: Source) -> ModelInfo:
@@ -675,6 +687,7 @@ def _options(
         "input_shapes": [[name, list(sizes)] for name, sizes in request.input_shapes],
         "keep_float": list(request.keep_float),
         "debug_quantization": request.debug_quantization,
+        "keep_layout": request.keep_layout,
         "optimize": not unchanged if request.optimize is None else request.optimize,
         "offline_plan": plan.file_plan != "only",
         "replan": plan.file_plan == "replace",

@@ -1,0 +1,215 @@
+"""Load a PyTorch program (.pt2) and import it with LiteRT Torch; in the child process only.
+
+PyTorch receives the archive that exported_program.checked_program wrote, never the user's file.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetool import child
+from edgetool.convert.exported_program import EXPORT, checked_program
+from edgetool.convert.float_model import NUMERIC
+from edgetool.convert.imported import ImportedModel
+from edgetool.convert.input_shapes import RequestedShapes, require_fixed, resolve_shapes
+from edgetool.convert.samples import Array
+from edgetool.errors import ConversionError, InvalidModelError, MissingExtraError, UnsupportedModelError
+from edgetool.model.reader import read_model
+from edgetool.model.types import Model
+
+EXTRA = "pip install 'edgetool[torch]' and a CPU build of torch"
+LIBRARIES = ("torch", "litert-torch")
+# How LiteRT Torch reports an operator that it does not know.
+UNKNOWN_OPERATOR = re.compile(r"[Ll]owering not found: ([\w.:]+)|No lowering.*?([\w.:]+)")
+MAX_MESSAGE = 200
+
+
+def import_program(path: Path, shapes: RequestedShapes, workdir: Path, progress: child.Progress) -> ImportedModel:
+    """Import a program with a batch of 1.
+
+    Raises the errors of checked_program, MissingExtraError, UsageError for requested shapes that do not apply,
+    UnsupportedModelError for inputs that are not tensors of fixed shapes, and ConversionError if LiteRT Torch rejects
+    the program.
+    """
+    archive = checked_program(path)
+    progress("loading PyTorch")
+    torch, litert_torch = _libraries()
+    from torch.utils import _pytree as pytree
+
+    torch.set_num_threads(1)
+    progress("loading the program")
+    program = _loaded(torch, archive, path)
+    inputs = [node for node in program.graph.nodes if node.name in set(program.graph_signature.user_inputs)]
+    if len(inputs) != len(program.graph_signature.user_inputs):
+        raise UnsupportedModelError(
+            "has an input that is not a tensor", where=str(path), fix="make it a constant of the module"
+        )
+    examples = _examples(torch, inputs, shapes, path)
+    module = program.module(check_guards=False)
+
+    def run(tensors: Sequence[Any]) -> Any:
+        arguments, options = pytree.tree_unflatten(list(tensors), program.call_spec.in_spec)
+        with torch.no_grad():
+            return module(*arguments, **options)
+
+    def call(arrays: Sequence[Array]) -> list[Array]:
+        tensors = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
+        return [result.numpy() for result in pytree.tree_leaves(run(tensors))]
+
+    outputs = _outputs(torch, run(examples), path)
+    progress("importing the program")
+    arguments, options = pytree.tree_unflatten(list(examples), program.call_spec.in_spec)
+    with _explained(path, workdir):
+        # A GraphModule keeps the names of its modules only if nothing is wrapped around it.
+        content = litert_torch.convert(module, arguments, options).model_content()
+    modules = _modules(program)
+    model = _with_modules(read_model(content, name=str(path)), modules)
+    return ImportedModel(
+        model=model,
+        inputs=tuple(node.name for node in inputs),
+        outputs=outputs,
+        call=call,
+        layers=dict(modules.values()),
+        output_layers=_output_layers(program),
+        versions={name: version(name) for name in LIBRARIES},
+    )
+
+
+def _libraries() -> tuple[Any, Any]:
+    try:
+        import litert_torch
+        import torch
+        import torch.ao.quantization.fx._decomposed  # defines the operators of quantized programs
+    except ImportError as error:
+        raise MissingExtraError(f"a PyTorch program needs {error.name}, which is not installed", fix=EXTRA) from error
+    return torch, litert_torch
+
+
+def _loaded(torch: Any, archive: bytes, path: Path) -> Any:
+    try:
+        return torch.export.load(io.BytesIO(archive))
+    except MemoryError:
+        raise
+    except Exception as error:  # PyTorch raises errors of many types for a damaged program
+        raise InvalidModelError(
+            f"PyTorch {torch.__version__} cannot load the program: {_short(error)}",
+            where=str(path),
+            fix=f"with this version of PyTorch, {EXPORT}",
+        ) from error
+
+
+def _examples(torch: Any, nodes: Sequence[Any], shapes: RequestedShapes, path: Path) -> tuple[Any, ...]:
+    """Return a tensor of zeros for each input, with a batch of 1 if the size of the batch is not fixed."""
+    declared = []
+    for node in nodes:
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            raise UnsupportedModelError(
+                f"input {node.name!r} is not a tensor", where=str(path), fix="make it a constant of the module"
+            )
+        if str(value.dtype).removeprefix("torch.") not in NUMERIC:
+            raise UnsupportedModelError(
+                f"input {node.name!r} is of type {value.dtype}", where=str(path), fix="use float32 or integers"
+            )
+        declared.append((value.dtype, [size if isinstance(size, int) else None for size in value.shape]))
+    names = [node.name for node in nodes]
+    resolved = resolve_shapes(names, [tuple(sizes[1:]) for _, sizes in declared], shapes, str(path))
+    return tuple(
+        torch.zeros((*((sizes[0] or 1,) if sizes else ()), *require_fixed(name, shape, str(path))), dtype=dtype)
+        for name, (dtype, sizes), shape in zip(names, declared, resolved, strict=True)
+    )
+
+
+def _outputs(torch: Any, results: Any, path: Path) -> tuple[str, ...]:
+    """Return the names of a program's outputs."""
+    from torch.utils import _pytree as pytree
+
+    leaves = pytree.tree_flatten_with_path(results)[0]
+    if wrong := [value for _, value in leaves if not isinstance(value, torch.Tensor)]:
+        raise UnsupportedModelError(
+            f"has an output of type {type(wrong[0]).__name__}, which is not a tensor",
+            where=str(path),
+            fix="return tensors only",
+        )
+    return tuple(_output_name(keys, position, len(leaves)) for position, (keys, _) in enumerate(leaves))
+
+
+def _output_name(keys: Sequence[Any], position: int, count: int) -> str:
+    """Return the key of an output in a dictionary; otherwise "output", with its position if there are several."""
+    named = [str(key.key) for key in keys if hasattr(key, "key")]
+    return "_".join(named) or ("output" if count == 1 else f"output_{position}")
+
+
+@contextmanager
+def _explained(path: Path, workdir: Path) -> Iterator[None]:
+    """Turn the errors of LiteRT Torch into a ConversionError."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        text = str(error)
+        unknown = UNKNOWN_OPERATOR.search(text)
+        what = (
+            f"has no operator for {unknown[1] or unknown[2]}" if unknown else f"rejected the program: {_short(error)}"
+        )
+        raise ConversionError(
+            f"LiteRT Torch {version('litert-torch')} {what}",
+            where=str(path),
+            fix="replace that operator in the module",
+            details=child.log_tail(workdir),
+        ) from error
+
+
+def _short(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0][:MAX_MESSAGE]
+
+
+def _modules(program: Any) -> dict[str, tuple[str, str]]:
+    """Return the name and the class of each module, by the path that LiteRT Torch writes into names of tensors."""
+    modules = {}
+    for node in program.graph.nodes:
+        path = ""
+        for name, kind in node.meta.get("nn_module_stack", {}).values():
+            full = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+            path = f"{path}/{full}" if path else full
+            path += f"_{name.rpartition('.')[2]}" if name else ""
+            if name:
+                modules[path] = (name, full.rpartition(".")[2])
+    return modules
+
+
+def _output_layers(program: Any) -> tuple[str, ...]:
+    """Return the module that computes each output."""
+    nodes = {node.name: node for node in program.graph.nodes}
+    stacks = [nodes[name].meta.get("nn_module_stack", {}) for name in program.graph_signature.user_outputs]
+    return tuple(str([name for name, _ in stack.values()][-1]) if stack else "" for stack in stacks)
+
+
+def _with_modules(model: Model, modules: Mapping[str, tuple[str, str]]) -> Model:
+    """Return the model with names of tensors such as "blocks.0.conv/Conv2d"."""
+    graphs = []
+    for graph in model.subgraphs:
+        seen: dict[str, int] = {}
+        tensors = []
+        for tensor in graph.tensors:
+            parts = []
+            for part in tensor.name.split(";"):
+                found = modules.get(part)
+                if found is not None and "/".join(found) not in parts:
+                    parts.append("/".join(found))
+            name = ";".join(parts) or tensor.name
+            seen[name] = seen.get(name, 0) + 1
+            tensors.append(replace(tensor, name=name if seen[name] == 1 else f"{name}_{seen[name]}"))
+        graphs.append(replace(graph, tensors=tuple(tensors)))
+    return replace(model, subgraphs=tuple(graphs))
