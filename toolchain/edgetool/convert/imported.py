@@ -17,6 +17,7 @@ from edgetool.convert.float_tflite import FloatTflite, TfliteRunner
 from edgetool.convert.samples import Array, InputSpec
 from edgetool.model.types import Model, Signature
 from edgetool.passes.float_forms import tidy_float
+from edgetool.passes.image_inputs import images_last
 from edgetool.passes.layout import Layout, TransposedEnds, transpose_ends
 
 SIGNATURE = "serving_default"
@@ -57,7 +58,7 @@ def for_device(imported: ImportedModel, *, keep_layout: bool) -> TransposedEnds:
     model = tidy_float(with_original_names(imported.model, imported.inputs, imported.outputs))
     if keep_layout:
         return TransposedEnds(model, (None,) * len(imported.inputs), (None,) * len(imported.outputs))
-    return transpose_ends(model)
+    return images_last(transpose_ends(model))
 
 
 def original_model(tf: Any, imported: ImportedModel, tflite: FloatTflite, layout: TransposedEnds) -> FloatModel:
