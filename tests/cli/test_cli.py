@@ -21,7 +21,7 @@ from edgetool.target.load import list_targets, load_target
 from tests.cli.program import edgetool, process
 from tests.model.builders import conv_model_bytes, unary_model
 
-EXTRAS = ("convert", "cp-sat", "fast", "sweep", "verify")
+EXTRAS = ("convert", "cp-sat", "fast", "onnx", "sweep", "torch", "verify")
 
 
 def test_help_names_every_command_and_every_command_has_help() -> None:
@@ -45,6 +45,7 @@ def test_the_verbose_version_lists_python_and_every_extra(arguments: tuple[str, 
     labels = [line.split()[0] for line in packages if line[2] != " "]
     assert (labels[0], sorted(labels[1:])) == ("base", sorted(EXTRAS))
     assert f"numpy {importlib.metadata.version('numpy')}" in "\n".join(packages)
+    assert not any("edgetool " in line for line in packages)
     assert all(len(line) <= 80 for line in packages)
 
 

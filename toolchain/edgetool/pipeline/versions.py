@@ -55,7 +55,8 @@ def _versions(requirements: list[str]) -> Iterator[PackageVersion]:
             continue
         marker = parts["marker"] or ""
         extra = match["extra"] if (match := _EXTRA.search(marker)) else ""
-        if extra not in _WITHOUT_ROW and _applies(marker):
+        # An extra that adds to another one requires edgetool itself.
+        if extra not in _WITHOUT_ROW and parts["package"] != "edgetool" and _applies(marker):
             yield PackageVersion(extra, parts["package"], _installed(parts["package"]))
 
 
