@@ -302,10 +302,18 @@ def test_a_killed_parent_leaves_no_child(models: Path, tmp_path: Path) -> None:
 
 
 def children_of(pid: int) -> list[int]:
+    """Return the running children that edgetool has started; other tests leave servers that fork processes."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         found += [int(word) for word in (task / "children").read_text().split()]
-    return [child for child in found if is_running(child)]
+    return [child for child in found if is_running(child) and "edgetool.child" in command_of(child)]
+
+
+def command_of(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        return []
 
 
 def child_of(pid: int) -> int:

@@ -147,7 +147,7 @@ def _hdf5(opened: Any, path: Path) -> Iterator[Any]:
         import h5py
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"{error.name} is not installed", fix=CONVERT_EXTRA) from error
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # OSError: its files cannot be mapped within the memory limit
         raise ConversionError(
             f"h5py cannot be imported: {_short(error)}", fix="raise the memory limit, or reinstall it"
         ) from error
