@@ -274,6 +274,14 @@ def test_random_networks_keep_their_outputs(model: Model) -> None:
     tidied(model, 0.0)
 
 
+def test_constants_for_each_row_are_not_those_of_channels() -> None:
+    net = Graph()
+    y = net.input((1, 4, 4), FLOAT)
+    for code in ("SUB", "MUL", "ADD"):
+        y = fused(net, code, [y, net.noise(4, 1)])
+    assert codes(tidied(net.model([0], [y]))) == ["SUB", "MUL", "ADD"]
+
+
 def test_longer_chains_of_constants_are_merged() -> None:
     net = Graph()
     x = net.input((1, 5, 4), FLOAT)

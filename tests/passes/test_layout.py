@@ -160,6 +160,26 @@ def test_softmax_stays_along_its_axis() -> None:
     assert cost(Draft(result))[0] <= 4 * 5 * 6
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda net: net.pad(net.noise(1, 6, 3, 4), (0, 0), (0, 0), (1, 0), (0, 0)),
+        lambda net: net.apply("REVERSE_V2", [net.noise(1, 6, 4, 4), net.constant([1])]),
+        lambda net: net.apply("GATHER", [net.noise(1, 6, 4, 4), net.constant([1, 0, 2, 1, 5, 3])], axis=1),
+    ],
+)
+def test_operators_on_constants_keep_their_layout(build: Any) -> None:
+    net, x = image(1, 4, 4, 4)
+    moved(finished(net, net.apply("ADD", [x, build(net)], fused_activation_function="NONE")))
+
+
+def test_a_slice_of_the_first_axes_keeps_its_layout() -> None:
+    net, x = image(1, 4, 4, 4)
+    begin, end, strides = (net.constant(row) for row in ([0, 1], [1, 3], [1, 1]))
+    part = net.apply("STRIDED_SLICE", [x, begin, end, strides], (1, 2, 4, 4), begin_mask=0, end_mask=0)
+    assert "STRIDED_SLICE" in codes(moved(finished(net, part)))
+
+
 def test_operators_between_1d_convolutions_compute_on_images() -> None:
     net = Graph()
     x = net.input((1, 1, 9, 3), FLOAT)

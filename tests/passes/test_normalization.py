@@ -101,6 +101,13 @@ def test_statistics_of_other_axes_are_no_normalization() -> None:
     assert normalize_accurately(model, use_l2=True) is model
 
 
+def test_a_normalization_of_single_values_stays() -> None:
+    net = Graph()
+    x = net.input((1, 5, 1), FLOAT)
+    model = net.model([x], [centred(net, x, (2,))])
+    assert normalize_accurately(model, use_l2=True) is model
+
+
 def test_a_normalization_by_channel_is_a_convolution() -> None:
     net = Graph()
     x = net.input((1, 8, 8, 4), FLOAT)

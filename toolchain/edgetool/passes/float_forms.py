@@ -114,11 +114,9 @@ def _into_weights(draft: Draft, operator: Operator) -> bool:
     if not _is_float(draft, before.inputs[weights_at], operator.inputs[position], computed):
         return False
     channels = output.shape[-1] if output.shape else 0
-    if weights.shape[axis] != channels or constant.shape[-1:] not in ((), (1,), (channels,)):
+    if weights.shape[axis] != channels or not _is_for_each_channel(constant, channels):
         return False
     if before.code not in FUSABLE and fused_activation(operator) != "NONE":
-        return False
-    if constant.size not in (1, constant.shape[-1] if constant.shape else 1):
         return False
     factor, offset = _as_affine(operator, np.broadcast_to(constant.reshape(-1), channels), position)
     if not np.isfinite(factor).all():
@@ -139,6 +137,11 @@ def _into_weights(draft: Draft, operator: Operator) -> bool:
 
 
 TRANSPOSE_CONV_WITH_BIAS = 3  # the version
+
+
+def _is_for_each_channel(constant: Array, channels: int) -> bool:
+    """Return whether a constant has one value, or one for each channel, along its last axis."""
+    return constant.size == 1 or (constant.size == channels and constant.shape[-1] == channels)
 
 
 def _as_affine(operator: Operator, constant: Array, position: int) -> tuple[Array, Array]:
@@ -179,7 +182,7 @@ def channel_affine(draft: Draft, last: Operator) -> Affine | None:
         constant, computed = draft.values(operator.inputs[position]), operator.inputs[1 - position]
         if constant is None or draft.tensors[computed].shape != shape or not _is_float(draft, *operator.inputs):
             break
-        if constant.size not in (1, channels) or constant.shape[-1:] not in ((), (1,), (channels,)):
+        if not _is_for_each_channel(constant, channels):
             break
         if chain and fused_activation(operator) != "NONE":
             break

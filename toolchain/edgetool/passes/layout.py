@@ -456,7 +456,12 @@ def _accepts(draft: Draft, operator: Operator, order: Layout, rank: int) -> bool
     constants = [index for place, index in enumerate(operator.inputs) if index >= 0 and place in _constant_places(code)]
     if any(draft.values(index) is None for index in constants) or len(order) > max(rank, MAX_RANK):
         return False
-    operands = [index for index in operator.inputs if index >= 0] if code in ALL_INPUTS else _images(draft, operator)
+    if any(values is None or len(values) != rank for values in map(draft.values, _rows(operator))):
+        return False  # a STRIDED_SLICE may leave out the last axes
+    images = _images(draft, operator)
+    if code not in ALL_INPUTS and not images:
+        return False  # its data is a constant, which is not reordered
+    operands = [index for index in operator.inputs if index >= 0] if code in ALL_INPUTS else images
     shapes = [draft.tensors[index].shape for index in (*operands, *operator.outputs)]
     absent = [axis - rank for axis in range(rank) if axis not in order]
     if any(shape[axis] != 1 for shape in shapes for axis in absent if -axis <= len(shape)):
@@ -488,6 +493,11 @@ def _axes(draft: Draft, operator: Operator, rank: int) -> list[int]:
 def _constant_places(code: str) -> tuple[int, ...]:
     """Return the positions of the inputs that must be constants: sizes and axes."""
     return (*ROWS.get(code, ()), *([AXES[code]] if code in AXES else []))
+
+
+def _rows(operator: Operator) -> list[int]:
+    """Return the constants that have a row for each axis."""
+    return [operator.inputs[place] for place in ROWS.get(operator.code, ())]
 
 
 def _is_per_channel(tensor: Tensor) -> bool:

@@ -141,7 +141,7 @@ def _layer_normalization(draft: Draft, rsqrt: Operator) -> _LayerNormalization |
         epsilon, variance = float(constant.reshape(-1)[0]), producer.inputs[1 - place]
         producer = draft.producer(variance)
     axes = None if producer is None else _mean_axes(draft, producer)
-    if producer is None or axes is None:
+    if producer is None or not axes:
         return None
     centred = _source_of_square(draft, producer.inputs[0])
     if centred is None:
