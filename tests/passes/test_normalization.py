@@ -91,6 +91,13 @@ def test_scale_and_shift_come_last() -> None:
     assert codes(normalized(net.model([x], [net.dense(y, 3)])))[-4:] == ["MUL", "MUL", "ADD", "FULLY_CONNECTED"]
 
 
+def test_a_clamp_of_values_that_rarely_occur_stays() -> None:
+    net = Graph()
+    x = net.input((1, 1, 64), FLOAT)
+    clamped = net.apply("MINIMUM", [as_difference(net, x, (2,)), net.constant(7.0, FLOAT)])
+    assert "MINIMUM" in codes(normalized(net.model([x], [net.dense(clamped, 3)])))
+
+
 def test_statistics_of_other_axes_are_no_normalization() -> None:
     net = Graph()
     x = net.input((1, 5, 8), FLOAT)

@@ -187,17 +187,17 @@ def _last_operator(
 ) -> _LayerNormalization | None:
     """Return the normalization with the last operator whose result is the normalized source, scaled and shifted.
 
-    The graph is evaluated for numbers in place of the source, its mean and the inverse.
+    The graph is evaluated for numbers in place of the source, its mean and the inverse: random ones, and the limits of
+    n normalized values, which are -sqrt(n) and sqrt(n), so that clamps are no part of it unless they have no effect.
     """
     source, mean, inverse = tensors
     random = np.random.default_rng(0)
     zero, one = np.zeros(source.shape), np.ones(source.shape)
     still = (np.zeros(mean.shape), np.ones(mean.shape))
     numbers = (random.normal(size=source.shape), random.normal(size=mean.shape), random.uniform(0.5, 2, mean.shape))
-    given = [
-        dict(zip((each.index for each in tensors), values, strict=True))
-        for values in ((zero, *still), (one, *still), numbers)
-    ]
+    limit = one * math.sqrt(source.element_count / mean.element_count)
+    cases = ((zero, *still), (one, *still), numbers, (limit, *still), (-limit, *still))
+    given = [dict(zip((each.index for each in tensors), values, strict=True)) for values in cases]
     best = None
     for operator in draft.operators:
         if not is_function(operator) or any(operator.outputs[0] in values for values in given):
@@ -207,12 +207,12 @@ def _last_operator(
         for values in given:
             inputs = [values[index] if index in values else draft.values(index) for index in operator.inputs]
             values[operator.outputs[0]] = apply(operator, *(np.asarray(each, np.float64) for each in inputs))
-        at_zero, at_one, result = (values[operator.outputs[0]] for values in given)
-        if result.shape != source.shape:
+        at_zero, at_one, *results = (values[operator.outputs[0]] for values in given)
+        if at_one.shape != source.shape:
             continue
         scale, shift = at_one - at_zero, at_zero
-        expected = (numbers[0] - numbers[1]) * numbers[2] * scale + shift
-        if np.isfinite(result).all() and np.allclose(result, expected, rtol=TOLERANCE, atol=TOLERANCE):
+        expected = [(x - middle) * factor * scale + shift for x, middle, factor in cases[2:]]
+        if np.isfinite(results).all() and np.allclose(results, expected, rtol=TOLERANCE, atol=TOLERANCE):
             best = _LayerNormalization(source, mean, inverse, axes, epsilon, operator, scale, shift)
     return best
 
