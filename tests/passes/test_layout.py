@@ -22,6 +22,7 @@ from tests.passes.layers import FLOAT, INT8, TO_NCHW, TO_NHWC, Graph, image, net
 from tests.passes.runs import SAMPLES, codes, litert
 
 SUMS = 1e-5  # of float32 in another order
+NONE = {"fused_activation_function": "NONE"}
 
 
 def moved(model: Model, tolerance: float = 0.0) -> Model:
@@ -178,6 +179,17 @@ def test_a_slice_of_the_first_axes_keeps_its_layout() -> None:
     begin, end, strides = (net.constant(row) for row in ([0, 1], [1, 3], [1, 1]))
     part = net.apply("STRIDED_SLICE", [x, begin, end, strides], (1, 2, 4, 4), begin_mask=0, end_mask=0)
     assert "STRIDED_SLICE" in codes(moved(finished(net, part)))
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_single_values_do_not_add_axes_again(is_constant: bool) -> None:
+    net = Graph()
+    x = net.input((5, 4), FLOAT)
+    y = net.pad(net.reshape(x, (1, 5, 4, 1)), (0, 0), (1, 0), (0, 0), (0, 0))
+    factor = net.noise(1, 1, 1) if is_constant else net.reduce("REDUCE_MAX", net.reshape(x, (1, 4, 5)), (1, 2), True)
+    y = net.apply("MUL", [net.apply("ADD", [y, net.noise(4, 1)], **NONE), factor], **NONE)
+    result = moved(net.model([x], [net.reshape(y, (6, 4))]))
+    assert len(result.main.tensors[result.main.operators[-1].inputs[0]].shape) == 2
 
 
 def test_operators_between_1d_convolutions_compute_on_images() -> None:

@@ -437,7 +437,7 @@ def _placed(draft: Draft, operator: Operator, tensor: int, layout: Layout) -> _P
         own = tuple(axis - lead if axis >= lead else -1 for axis in order)
         while lead and own[0] < 0 and len(own) > ranks[index]:
             own = own[1:]
-        if draft.tensors[index].element_count > 1 or not lead:
+        if draft.tensors[index].element_count > 1 or not lead or ranks[index] > len(order):
             layouts[index] = own
     return _Placed(layouts, order)
 
@@ -679,7 +679,7 @@ def _reordered(draft: Draft, operator: Operator, index: int, order: Layout, rank
     """Return a constant operand in the order; elementwise operators need no leading axes of size 1."""
     tensor, values = draft.tensors[index], draft.values(index)
     assert values is not None
-    if operator.code in ELEMENTWISE and values.size == 1:
+    if operator.code in ELEMENTWISE and values.size == 1 and values.ndim <= len(order):
         return index
     full = stored_values(values.reshape((1,) * (rank - values.ndim) + values.shape), order)
     while operator.code in ELEMENTWISE and full.ndim > values.ndim and full.shape[0] == 1:
