@@ -201,6 +201,7 @@ def test_the_header_states_the_bytes_of_each_memory_and_checks_them(path: Path, 
         assert f"#define NET_IN_{memory.upper()}_BYTES {size}" in re.sub(" +", " ", texts["net.h"])
         assert f'section(".bss.edgetool_{memory}")' in texts["net.c"]
         assert f"EDGETOOL_{memory.upper()}" in texts["net_memories.ld"]
+    assert "_OFFSET " not in texts["net.h"]
     compiled = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "net.c", "main.c"]
     subprocess.run(compiled, cwd=tmp_path / "out", check=True)
     limit = f"-DNET_M0_LIMIT_BYTES={sizes['m0'] - 1}"

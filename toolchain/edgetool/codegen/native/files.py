@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetool.codegen import c_names, header, quantizers
 from edgetool.codegen.c_names import comment, comment_text, defines
@@ -324,6 +324,9 @@ def _header(
     memories = header.limited(spec.target, ("arena", "ARENA_BYTES"), ("constants", "CONSTANTS_BYTES"))
     if spec.places:
         memories = header.limited_places(spec.places)
+        # An offset would be that in all memories, one after the other, which are no array.
+        inside = [tuple(replace(item, offset=None) for item in specs) for specs in (spec.inputs, spec.outputs)]
+        spec = replace(spec, inputs=inside[0], outputs=inside[1])
     return fill(
         "native/model/model.h",
         **c_names.model_names(spec.name),
