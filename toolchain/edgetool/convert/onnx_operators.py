@@ -226,8 +226,8 @@ def _conv_transpose(tf: Any, node: Node) -> list[Value]:
         totals = [max(length + more - size, 0) for length, more, size in zip(full, extra, target, strict=True)]
         lower = node.attributes.get("auto_pad") != "SAME_UPPER"
         before = [total - total // 2 if lower else total // 2 for total in totals]
-        after = [total - low for total, low in zip(totals, before, strict=True)]
-    target = [f - low - high + e for f, low, high, e in zip(full, before, after, extra, strict=True)]
+    else:
+        target = [f - low - high + e for f, low, high, e in zip(full, before, after, extra, strict=True)]
     one = [1] * (2 - count)
     filters = weights.reshape(*weights.shape[:2], *one, *kernel).transpose(2, 3, 1, 0)
     strides2, full2, target2, before2 = (one + list(part) for part in (strides, full, target, before))
@@ -505,15 +505,20 @@ def _resize(tf: Any, node: Node) -> list[Value]:
     scales, sizes = node.operand(position), node.operand(3)
     if "scales" in node.attributes:
         scales = np.asarray(node.attributes["scales"])
+    is_exact = True
     if isinstance(sizes, np.ndarray) and sizes.size:
         target = [int(size) for size in sizes]
     elif isinstance(scales, np.ndarray) and scales.size:
-        target = [int(size * scale) for size, scale in zip(value.shape, scales, strict=True)]
+        exact = np.asarray(value.shape, np.float32) * scales.astype(np.float32)  # rounded as in ONNX Runtime
+        target = [int(size) for size in exact]
+        is_exact = np.allclose(exact, target)
     else:
         raise node.refuse("computes its size, which must be constant", "use a fixed size")
     if value.rank not in (3, 4) or target[:2] != list(value.shape[:2]):
         raise node.refuse("resizes other axes than those of positions", "resize sequences or images")
     mode = node.attributes.get("mode", "nearest")
+    if node.attributes.get("antialias", 0):
+        raise node.refuse("filters before it resizes (antialias)", "resize without antialias")
     where = node.attributes.get("coordinate_transformation_mode", "asymmetric" if node.opset < 11 else "half_pixel")
     rounding = node.attributes.get("nearest_mode", "floor" if node.opset < 11 else "round_prefer_floor")
     whole = all(new % old == 0 for new, old in zip(target, value.shape, strict=True))
@@ -525,6 +530,9 @@ def _resize(tf: Any, node: Node) -> list[Value]:
         ("pytorch_half_pixel", "round_prefer_floor"),
         ("half_pixel_symmetric", "round_prefer_floor"),
     }
+    if not is_exact and where != "align_corners":
+        # ONNX then maps positions by the scale, and TensorFlow by the ratio of the sizes.
+        raise node.refuse("resizes to a size that it rounds", "state the size instead of the scale")
     count = value.rank - 2
     tensor = _two_axes(tf, last(tf, value), count)
     size = [1] * (2 - count) + target[2:]
