@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from edgetool.convert.load_keras import ONE_THREAD
+from tests.forked_children import forked
 
 # OR-Tools dies in a process that has loaded TensorFlow before it; the other way round both work.
 with contextlib.suppress(ImportError):
@@ -53,6 +55,13 @@ def interruptible() -> None:
     """Tests of Ctrl-C work in a background job as well, where a shell has it ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def forked_children() -> Iterator[None]:
+    """Fork the children that a test starts from this process, instead of importing libraries in each."""
+    with forked():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ from tests.execute.arenas import smallest_arena
 from tests.model.builders import Builder, conv_model_bytes, options
 
 pytest.importorskip("ai_edge_litert")
+pytestmark = pytest.mark.usefixtures("forked_children")
 
 ENGINES: tuple[RunEngine, ...] = ("litert-reference", "litert", "tflm")
 

@@ -29,6 +29,7 @@ from tests.model.builders import Builder, add_model, conv_model, dense_model, if
 
 pytest.importorskip("tflite_micro")
 pytest.importorskip("ai_edge_litert")
+pytestmark = pytest.mark.usefixtures("forked_children")
 
 CHECKS = ("planned-runs", "outputs-equal", "arena-used", "arena-sufficient", "arena-smallest")
 

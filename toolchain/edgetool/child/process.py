@@ -131,14 +131,7 @@ def run(
         (workdir / REQUEST_NAME).write_text(json.dumps(envelope), encoding="utf-8")
         (workdir / LOG_NAME).touch(mode=0o600)  # a child that cannot create it could not report that
     own_group = not is_child()
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "edgetool.child", module, str(workdir)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment(os.environ, workdir, trusted=trusted),
-        start_new_session=own_group,
-    )
+    process = start(module, workdir, trusted=trusted, own_group=own_group)
     expired, ending = threading.Event(), threading.RLock()
 
     def expire() -> None:
@@ -193,6 +186,18 @@ def run(
     if isinstance(error, errors.ConversionError) and is_full(workdir):
         raise disk_full_error(workdir, "no space is left on the disk") from error
     raise error
+
+
+def start(module: str, workdir: Path, *, trusted: bool, own_group: bool) -> subprocess.Popen[bytes]:
+    """Start `module` as a child that answers on its stdout; own_group: as the leader of a new process group."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "edgetool.child", module, str(workdir)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(os.environ, workdir, trusted=trusted),
+        start_new_session=own_group,
+    )
 
 
 def _messages(stream: IO[bytes]) -> Any:
