@@ -22,7 +22,7 @@ from tests.passes.layers import FLOAT, INT8, TO_NCHW, TO_NHWC, Graph, image, net
 from tests.passes.runs import SAMPLES, codes, litert
 
 SUMS = 1e-5  # of float32 in another order
-NONE = {"fused_activation_function": "NONE"}
+NONE: dict[str, Any] = {"fused_activation_function": "NONE"}
 
 
 def moved(model: Model, tolerance: float = 0.0) -> Model:
