@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edgetool.convert.onnx_graph import OnnxGraph
+from edgetool.convert.onnx_operators import BROADCAST
 from edgetool.errors import UnsupportedModelError
 
 OPSET = 18
@@ -70,3 +71,10 @@ def test_a_resize_that_tensorflow_computes_otherwise_is_refused(
 ) -> None:
     with pytest.raises(UnsupportedModelError, match=text):
         computed(one_node("Resize", constants, attributes), constant(*IMAGE))
+
+
+@pytest.mark.slow
+def test_quotients_of_integers_are_rounded_towards_zero() -> None:
+    tf = pytest.importorskip("tensorflow")
+    a, b = np.meshgrid(np.arange(-7, 8), [-3, -2, -1, 1, 2, 3])
+    assert BROADCAST["Div"](tf, tf.constant(a), tf.constant(b)).numpy().tolist() == np.trunc(a / b).tolist()

@@ -749,7 +749,7 @@ UNARY: Mapping[str, Callable[[Any, Node, Any], Any]] = {
 BROADCAST: Mapping[str, Callable[..., Any]] = {
     "Add": lambda tf, a, b: a + b,
     "And": lambda tf, a, b: tf.logical_and(a, b),
-    "Div": lambda tf, a, b: a / b if not _is_integer(a) else a // b,
+    "Div": lambda tf, a, b: _quotients(tf, a, b) if _is_integer(a) else a / b,
     "Equal": lambda tf, a, b: tf.equal(a, b),
     "Greater": lambda tf, a, b: tf.greater(a, b),
     "GreaterOrEqual": lambda tf, a, b: tf.greater_equal(a, b),
@@ -776,6 +776,11 @@ REDUCTIONS: Mapping[str, Callable[[Any, Any, Any, bool], Any]] = {
     "ReduceSum": lambda tf, x, axes, keep: tf.reduce_sum(x, axes, keepdims=keep),
     "ReduceSumSquare": lambda tf, x, axes, keep: tf.reduce_sum(x * x, axes, keepdims=keep),
 }
+
+
+def _quotients(tf: Any, a: Any, b: Any) -> Any:
+    """Return the quotients of integers, rounded towards zero as ONNX does; TensorFlow rounds down."""
+    return tf.sign(a) * tf.sign(b) * (tf.abs(a) // tf.abs(b))
 
 
 def _is_integer(tensor: Any) -> bool:
