@@ -118,6 +118,20 @@ def test_targets_that_share_plans_have_those_that_each_has_alone(source: Source)
     assert shared.on(FED).plan.account != shared.on(SMALLEST).plan.account
 
 
+def test_of_large_networks_one_order_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = branches_model()
+    beside, after = (0, 1, 2, 3, 4), (0, 2, 1, 3, 4)
+
+    def orders_of_plans(*orders: tuple[int, ...]) -> set[tuple[int, ...]]:
+        choices = native_rows.row_choices(model, lower(model), orders, SMALLEST, None, {})
+        return {tuple(dict.fromkeys(step.operator for step in item.program.steps)) for item in choices}
+
+    assert orders_of_plans(after, beside) == {after}
+    monkeypatch.setattr(native_rows, "ORDER_FIRINGS", 0)
+    assert orders_of_plans(after, beside) == {beside}
+    assert orders_of_plans(beside, after) == {after}
+
+
 def test_operators_that_take_turns_read_no_more_weights_than_allowed(source: Source) -> None:
     sweeps = []
     for most in (None, 0):

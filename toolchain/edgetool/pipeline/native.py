@@ -468,12 +468,13 @@ def _with_rows(
     if target is not None and target.row_output:
         # Where programs for tensors have views, those for rows have copies, which can be taken.
         taken = takeable_outputs(lower(model, **_extensions(target), row_wise=True))
-    orders = {order} if request.order in ("original", "breadth-first", "longest-path") else {order, _file_order(model)}
+    is_given = request.order in ("original", "breadth-first", "longest-path")
+    orders = [order] if is_given else list(dict.fromkeys((_file_order(model), order)))
     try:
         by_rows = row_choices(
             model,
             plans[-1].program,
-            sorted(orders),
+            orders,
             replace(
                 _counted_target(target),
                 max_weights_per_row_bytes=None if target is None else target.most_weights_per_row,

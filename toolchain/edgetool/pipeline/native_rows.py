@@ -41,6 +41,7 @@ from edgetool.target.types import Target
 STEPS = (1.0, 1.05, 1.1, 1.25, 1.5)
 # Those at which rows also move for kernels for whole tensors, which takes more time to find.
 WHOLE_STEPS = (1.0, 1.1, 1.25)
+ORDER_FIRINGS = 8_000  # of networks for which there is time for several orders
 # Of extra multiply-accumulates, in percent, which are tried until a model fits.
 BUDGETS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150)
 # The smallest plans by their problem, the most multiply-accumulates that they may compute again (None if no operators
@@ -69,7 +70,8 @@ def row_choices(
     Args:
         model: The model.
         whole: Its program for complete tensors with tuned kernels.
-        orders: Orders of the operators, by their indices, to choose the best segments from.
+        orders: Orders of the operators, by their indices, to choose the best segments from. Of large networks, only the
+            last one is tried.
         target: A target whose instructions are known.
         below: Plans that take as much, or more, are left out, unless it is None.
         extensions: Those of the core, as for lower.
@@ -87,6 +89,8 @@ def row_choices(
     else:
         small, rows, whole = _stream_programs(model, hop, extensions)
     known = {} if known is None else known
+    if _firings(row_problem(small, fed, taken=taken)) > ORDER_FIRINGS:
+        orders = orders[-1:]
     ordered = [in_program_order(small, tuple(order)) for order in orders]
     most = target.most_weights_per_row
     plain = [_smallest(program, fed, taken, most, stopped, known) for program in ordered]
@@ -130,6 +134,10 @@ def shrinking_budgets(
         peak = best_schedule(row_problem(with_pairs(program, chosen), fed, taken=taken), stopped=stopped).peak_bytes
         if peak <= capacity or percent == most:
             yield percent
+
+
+def _firings(problem: RowProblem) -> int:
+    return sum(len(operator.firings) for operator in problem.operators)
 
 
 def model_macs(model: Model) -> int:

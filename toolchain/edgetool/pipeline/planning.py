@@ -51,7 +51,7 @@ TICK_SECONDS = 0.2
 ORDER_SHARE = 0.8
 # The same for plans of rows, whose search takes the same steps in any time: only a slow machine shall not wait forever.
 # It is the time of the processor, so that the load of the machine does not matter.
-ROWS_SHARE = 2
+ROWS_SHARE = 6
 
 
 class Deadline:
