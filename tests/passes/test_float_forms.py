@@ -128,6 +128,25 @@ def test_padding_fuses_where_it_is_equal(
     assert codes(tidied(net.model([x], [y]))) == ([code] if is_same else ["PAD", code])
 
 
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_depthwise_convolution_of_one_channel_is_a_convolution(channels: int, bias: bool) -> None:
+    net = Graph()
+    x = net.input((1, 9, 7, channels), FLOAT)
+    y = net.apply(
+        "DEPTHWISE_CONV_2D",
+        [x, net.noise(1, 3, 2, 4), *([net.noise(4)] if bias else [])],
+        (1, 5, 4, 4),
+        padding="SAME",
+        stride_w=2,
+        stride_h=2,
+        depth_multiplier=4 // channels,
+        fused_activation_function="RELU",
+    )
+    result = tidied(net.model([x], [y]))
+    assert codes(result) == ["CONV_2D" if channels == 1 else "DEPTHWISE_CONV_2D"]
+
+
 def number(net: Graph, value: float) -> int:
     return net.constant(value, FLOAT)
 

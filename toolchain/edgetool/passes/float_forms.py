@@ -5,6 +5,7 @@ takes longer. Here
 
 - constants are computed, and arithmetic on the channels of a convolution becomes part of its weights and bias;
 - padding becomes that of the convolution, and clamps become fused activations;
+- a depthwise convolution of one channel becomes CONV_2D;
 - elementwise operators that compute a known activation function become that function;
 - reductions drop axes themselves, and read images before these are flattened;
 - products with a constant matrix become FULLY_CONNECTED.
@@ -262,6 +263,24 @@ def _pad_same(draft: Draft, operator: Operator) -> bool:
     return True
 
 
+def _from_one_channel(draft: Draft, operator: Operator) -> bool:
+    """Replace a depthwise convolution of one channel, as some importers write any convolution of one, by CONV_2D."""
+    source, constant = operator.inputs[:2]
+    weights = draft.values(constant)
+    if weights is None or operator.options is None or draft.tensors[source].shape[-1:] != (1,):
+        return False
+    if not _is_float(draft, source, constant):
+        return False
+    filters = draft.constant(draft.tensors[constant].name, np.ascontiguousarray(weights.transpose(3, 1, 2, 0)))
+    options: dict[str, Any] = {name: value for name, value in operator.options.fields if name != "depth_multiplier"}
+    bias = [tensor for tensor in operator.inputs[2:] if tensor >= 0]
+    if not bias:  # which the kernel needs
+        name = draft.tensors[operator.outputs[0]].name
+        bias = [draft.constant(f"{name}/bias", np.zeros(len(weights[0, 0, 0]), np.float32))]
+    draft.replace(operator, draft.make("CONV_2D", [source, filters, *bias], operator.outputs, **options))
+    return True
+
+
 # Functions
 
 # Values at which two functions are compared, and the difference that rounding explains.
@@ -374,7 +393,8 @@ RULES: Mapping[str, tuple[FloatRule, ...]] = {
     **dict.fromkeys(["MAXIMUM", "MINIMUM", "PRELU", "RELU", "RELU6"], (_known,)),
     **dict.fromkeys(["SELECT", "SELECT_V2"], (_known, _softplus)),
     **dict.fromkeys(REDUCTIONS, (_reduce_image,)),
-    **dict.fromkeys(["CONV_2D", "DEPTHWISE_CONV_2D"], (_pad_same,)),
+    "CONV_2D": (_pad_same,),
+    "DEPTHWISE_CONV_2D": (_pad_same, _from_one_channel),
     "BATCH_MATMUL": (_as_dense,),
     "RESHAPE": (_drop_axes,),
 }
