@@ -298,6 +298,24 @@ def test_converted_models_are_cleaned_up_by_default(
     assert read_model(result.conversion.tflite) == result.model
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "rejected"),
+    [
+        ("m.pt2", {"rnn": "fused"}, "a PyTorch program.*--rnn"),
+        ("m.pt2", {"trust_model_code": True}, "a PyTorch program.*--trust-model-code"),
+        ("m.onnx", {"signature": "main"}, "an ONNX model.*--signature"),
+        ("m.keras", {"keep_layout": True}, "channels last.*--keep-layout"),
+    ],
+)
+def test_options_that_do_not_apply_to_a_model_are_rejected(
+    name: str, options: dict[str, Any], rejected: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.touch()
+    with pytest.raises(UsageError, match=rejected):
+        convert_file(ConvertRequest(path, **options), load_target("cortex-m7"), output=tmp_path / "out")
+
+
 def test_an_order_is_rejected_for_a_file_that_is_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "small.tflite"
     path.write_bytes(write_model(chain([32, 32])))

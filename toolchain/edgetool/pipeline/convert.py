@@ -18,7 +18,15 @@ from edgetool.child import work_folder
 from edgetool.convert.alternatives import alternative_to
 from edgetool.convert.convert import convert_model
 from edgetool.convert.float_tflite import check_quantizable, computes_in_float, is_quantizable, quantized_as
-from edgetool.convert.request import INTEGER, TFLITE_SUFFIX, Conversion, ConvertRequest, RnnForm
+from edgetool.convert.request import (
+    INTEGER,
+    ONNX_SUFFIX,
+    PROGRAM_SUFFIX,
+    TFLITE_SUFFIX,
+    Conversion,
+    ConvertRequest,
+    RnnForm,
+)
 from edgetool.errors import ConversionError, InvalidModelError, UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.planner import FilePlan, PlanRequest
@@ -405,7 +413,11 @@ def _converted(
 
 
 # Fields of a request that apply only to the layers and the code of a Keras model.
-KERAS_OPTIONS = ("trust_model_code", "rnn", "signature", "custom_objects", "input_shapes", "keep_layout")
+KERAS_OPTIONS = ("trust_model_code", "rnn", "signature", "custom_objects")
+# All fields about how a model is imported; a .tflite is not.
+IMPORT_OPTIONS = (*KERAS_OPTIONS, "input_shapes", "keep_layout")
+# The suffixes of models that edgetool imports from other frameworks.
+FOREIGN = {PROGRAM_SUFFIX: "a PyTorch program", ONNX_SUFFIX: "an ONNX model"}
 # Fields of a request whose option on the command line has a different name.
 OPTION_NAMES = {"input_shapes": "--input-shape"}
 
@@ -489,6 +501,8 @@ def convert_file(
         check_readable(item)
     custom = read_custom_operators(custom_operators)
     destination.check()
+    if not is_tflite:
+        _check_options(request)
     tflite = open_tflite(path) if is_tflite else None
     unchanged = tflite is not None and _stays_unchanged(request, tflite)
     if tflite is not None and unchanged:
@@ -535,7 +549,7 @@ def _stays_unchanged(request: ConvertRequest, source: Source) -> bool:
     """
     where, scheme = str(request.path), quantized_as(source.model)
     if request.quantize in INTEGER and is_quantizable(source.model, request.quantize):
-        _refuse_options(request, KERAS_OPTIONS, "a .tflite has no layers and no code", "omit the option")
+        _refuse_options(request, IMPORT_OPTIONS, "a .tflite has no layers and no code", "omit the option")
         check_quantizable(source.model, request.quantize, where)
         return False
     if request.quantize is not None and request.quantize != (scheme or "float32"):
@@ -551,6 +565,17 @@ def _stays_unchanged(request: ConvertRequest, source: Source) -> bool:
         names.append("io")  # there is no QUANTIZE of that type to remove
     _refuse_options(request, names, "the .tflite is used unchanged", f"omit the option, or {how}")
     return True
+
+
+def _check_options(request: ConvertRequest) -> None:
+    """Raise UsageError for options that cannot apply to a model that is converted."""
+    foreign = FOREIGN.get(request.path.suffix.lower())
+    if foreign is not None:
+        _refuse_options(request, KERAS_OPTIONS, f"{foreign} has no layers of Keras and no code", "omit the option")
+    else:
+        _refuse_options(
+            request, ("keep_layout",), "the model has its channels last, as on the device", "omit the option"
+        )
 
 
 def _refuse_options(request: ConvertRequest, names: Sequence[str], why: str, fix: str) -> None:
