@@ -96,7 +96,7 @@ $(DEMO)/.installed: setup.cfg setup.py pyproject.toml $(shell find toolchain/edg
 # tf-keras loads what Keras 3 cannot, and is the independent peer for legacy files; model-optimization quantizes in
 # training. Without their dependencies they sit beside tensorflow-cpu.
 $(VENV)/.test-installed: setup.cfg setup.py pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[convert,verify,cp-sat,fast,sweep,dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[convert,onnx,verify,cp-sat,fast,sweep,dev]'
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps 'tf-keras>=2.21' 'tensorflow-model-optimization>=0.8.1'
 	@touch $@
 
