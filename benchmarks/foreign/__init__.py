@@ -2,6 +2,7 @@
 
 python -m benchmarks.foreign.build FOLDER [NAME...]     writes the models (needs the extras torch and onnx)
 python -m benchmarks.foreign convert FOLDER [NAME...]   converts them, and adds a row for each to results.csv
+python -m benchmarks.foreign times FOLDER NAME...       compares CPU times with those of the importers (times.csv)
 python -m benchmarks.foreign page                       writes the table of docs/conversion.md
 
 A network is defined once, in networks.py, in terms of the layers that keras_layers.py and torch_layers.py write the way

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.foreign.networks import NETWORKS
 from benchmarks.foreign.page import PAGE, with_table
+from benchmarks.foreign.times import IMPORTERS, TIMES, Times, measure
 from benchmarks.foreign.trial import DOORS, RESULTS, Result, convert, read_rows, replaced, write_rows
 from tests.in_process import no_children
 
@@ -25,10 +26,20 @@ def main() -> None:
     converting.add_argument("folder", type=Path, help="folder of the models")
     converting.add_argument("names", nargs="*", metavar="NAME", help="all when none is given")
     converting.add_argument("--doors", nargs="+", choices=DOORS, default=list(DOORS))
+    timing = commands.add_parser("times", help="measure the CPU time of conversions and their importers")
+    timing.add_argument("folder", type=Path, help="folder of the models")
+    timing.add_argument("names", nargs="+", metavar="NAME")
     commands.add_parser("page", help="write the table of docs/conversion.md")
     arguments = parser.parse_args()
     if arguments.command == "page":
         PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), read_rows(RESULTS, Result)), encoding="utf-8")
+        return
+    if arguments.command == "times":
+        for name in arguments.names:
+            for door in IMPORTERS:
+                times = measure(name, door, arguments.folder)
+                write_rows(TIMES, Times, replaced(read_rows(TIMES, Times), times, list(NETWORKS)))
+                print(times, flush=True)
         return
     for name in arguments.names or NETWORKS:
         for door in arguments.doors:

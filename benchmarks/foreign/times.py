@@ -1,0 +1,71 @@
+"""Compares the CPU time of a conversion to int8 with that of its importer alone, each as whole processes.
+
+Of PyTorch programs, LiteRT Torch loads and imports the program to a float .tflite. Of ONNX models, the importer is
+edgetool's own (load_onnx.py). CPU times hardly depend on what else the machine does.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.foreign.trial import DOORS
+
+TIMES = Path(__file__).with_name("times.csv")
+
+IMPORTERS = {
+    "pytorch": """
+import sys, torch, litert_torch
+torch.set_num_threads(1)
+program = torch.export.load(sys.argv[1])
+litert_torch.convert(program.module(), program.example_inputs[0]).model_content()
+""",
+    "onnx": """
+import sys, tempfile
+from pathlib import Path
+import tensorflow as tf
+from edgetool.convert.load_onnx import import_onnx
+with tempfile.TemporaryDirectory() as folder:
+    import_onnx(tf, Path(sys.argv[1]), (), Path(folder), lambda step: None)
+""",
+}
+
+CONVERSION = """
+import sys, tempfile
+from pathlib import Path
+from edgetool.convert.convert import convert_model
+from edgetool.convert.request import ConvertRequest
+model, samples = map(Path, sys.argv[1:])
+with tempfile.TemporaryDirectory() as folder:
+    convert_model(ConvertRequest(model, calibration=samples, compare=False), workdir=Path(folder))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of CPU time (user and system) of the importer and of the conversion."""
+
+    network: str
+    door: str
+    importer: float
+    conversion: float
+
+
+def measure(name: str, door: str, folder: Path) -> Times:
+    """Run both once, after each other."""
+    model, samples = (folder / f"{name}{suffix}" for suffix in DOORS[door])
+    return Times(name, door, _seconds(IMPORTERS[door], model), _seconds(CONVERSION, model, samples))
+
+
+def _seconds(script: str, *arguments: Path) -> float:
+    before = _spent()
+    subprocess.run([sys.executable, "-c", script, *map(str, arguments)], check=True, capture_output=True)
+    return round(_spent() - before, 1)
+
+
+def _spent() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
