@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from benchmarks.foreign.networks import NETWORKS
 from benchmarks.foreign.page import PAGE, with_table
-from benchmarks.foreign.trial import RESULTS, Result, read_rows
+from benchmarks.foreign.trial import DOORS, RESULTS, Result, read_rows
 
 ROWS: list[Result] = read_rows(RESULTS, Result)
 BY_PLACE: Mapping[tuple[str, str], Result] = {(row.network, row.door): row for row in ROWS}
@@ -25,6 +25,11 @@ def test_there_are_thirty_networks() -> None:
 def test_the_page_has_the_measured_figures() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert with_table(page, ROWS) == page
+
+
+def test_every_measured_network_runs() -> None:
+    assert [row for row in ROWS if not row.runs] == []
+    assert {(row.network, door) for row in ROWS for door in DOORS} == BY_PLACE.keys()
 
 
 @pytest.mark.parametrize("row", FOREIGN, ids=lambda row: f"{row.network}-{row.door}")
