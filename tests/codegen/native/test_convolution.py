@@ -320,7 +320,7 @@ def _further(program: NativeProgram, by: int) -> NativeMemory:
 
 def test_smaller_sections_need_less_memory_and_compute_the_same() -> None:
     kinds = ((12, (3, 3), (1, 1), 8), (9, (5, 5), (1, 1), 8), (10, (7, 7), (2, 2), 8), (7, (4, 4), (2, 1), 8))
-    # The last one has rows of so many bytes that a call computes one, which is less than a group.
+    # Rows of the last model are so large that a call computes one row, fewer than a group.
     kinds = (*kinds, (9, (5, 5), (1, 1), 400))
     trials, bands, groups, tiles = {}, [], [], []
     for width, taps, strides, channels in kinds:

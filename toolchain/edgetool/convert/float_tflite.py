@@ -339,7 +339,7 @@ class TfliteRunner:
             interpreter.set_tensor(index, _as_stored(values.numpy(), graph.tensors[index]))
         interpreter.invoke()
         results = [_as_reals(interpreter.get_tensor(index), graph.tensors[index]) for index in graph.outputs]
-        return [self._tf.constant(_with_batch(values)) for values in results]
+        return [self._tf.constant(with_batch(values)) for values in results]
 
 
 def _as_stored(values: Array, tensor: Tensor) -> Array:
@@ -353,7 +353,7 @@ def _as_reals(values: Array, tensor: Tensor) -> Array:
     return dequantized(values, tensor).astype(np.float32) if is_quantized(tensor) else values
 
 
-def _with_batch(values: Any) -> Any:
+def with_batch(values: Any) -> Any:
     """Return an output with a batch of 1, which is added if its first dimension is not 1."""
     return values if values.shape[:1] == (1,) else values[None]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgetool.convert.float_model import FloatModel
-from edgetool.convert.float_tflite import FloatTflite, TfliteRunner
+from edgetool.convert.float_tflite import FloatTflite, TfliteRunner, with_batch
 from edgetool.convert.samples import Array, InputSpec
 from edgetool.model.types import Model, Signature
 from edgetool.passes.float_forms import tidy_float
@@ -74,7 +74,7 @@ def original_model(tf: Any, imported: ImportedModel, tflite: FloatTflite, layout
             for values, order in zip(tensors, layout.inputs, strict=True)
         ]
         results = zip(imported.call(arrays), layout.outputs, strict=True)
-        return [tf.constant(_with_batch(np.transpose(values, order) if order else values)) for values, order in results]
+        return [tf.constant(with_batch(np.transpose(values, order) if order else values)) for values, order in results]
 
     return FloatModel(
         specs=specs,
@@ -91,10 +91,6 @@ def original_model(tf: Any, imported: ImportedModel, tflite: FloatTflite, layout
 def _with_axes(spec: InputSpec, order: Layout | None) -> InputSpec:
     """Return an input whose samples also come in the original's order of the axes; both are without batch."""
     return spec if order is None else replace(spec, axes=tuple(axis - 1 for axis in order[1:]))
-
-
-def _with_batch(values: Array) -> Array:
-    return values if values.shape[:1] == (1,) else values[None]
 
 
 def layout_notes(imported: ImportedModel, layout: TransposedEnds) -> tuple[str, ...]:
