@@ -185,6 +185,22 @@ def gelu(net: Graph, x: int) -> int:
     return fused(net, "MUL", [half, fused(net, "ADD", [gate, number(net, 1)])])
 
 
+def gelu_by_series(net: Graph, x: int) -> int:
+    """GELU with erf by formula 7.1.26 of Abramowitz and Stegun."""
+    scaled = fused(net, "DIV", [x, number(net, 2**0.5)])
+    distance = net.apply("ABS", [scaled])
+    below = fused(net, "ADD", [fused(net, "MUL", [distance, number(net, 0.3275911)]), number(net, 1)])
+    t = fused(net, "DIV", [number(net, 1), below], shape=net.shape(x))
+    series = fused(net, "MUL", [t, number(net, 1.061405429)])
+    for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        series = fused(net, "MUL", [fused(net, "ADD", [series, number(net, coefficient)]), t])
+    power = net.apply("EXP", [fused(net, "MUL", [net.apply("NEG", [distance]), distance])])
+    rest = fused(net, "SUB", [number(net, 1), fused(net, "MUL", [series, power])], shape=net.shape(x))
+    erf = fused(net, "MUL", [net.apply("SIGN", [scaled]), rest])
+    gate = fused(net, "ADD", [erf, number(net, 1)])
+    return fused(net, "MUL", [fused(net, "MUL", [x, gate]), number(net, 0.5)])
+
+
 def sigmoid(net: Graph, x: int) -> int:
     power = net.apply("EXP", [net.apply("NEG", [x])])
     return fused(net, "DIV", [number(net, 1), fused(net, "ADD", [power, number(net, 1)])], shape=net.shape(x))
@@ -200,6 +216,7 @@ def sigmoid(net: Graph, x: int) -> int:
         (leaky, "LEAKY_RELU"),
         (uniform_prelu, "LEAKY_RELU"),
         (gelu, "GELU"),
+        (gelu_by_series, "GELU"),
         (sigmoid, "LOGISTIC"),
     ],
 )

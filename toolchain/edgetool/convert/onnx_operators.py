@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetool.convert.lowering.activations import approximate_erf
 from edgetool.convert.onnx_graph import Constant, Handler, Node, Operand, Value, first, last
 
 # Elementwise
@@ -722,7 +723,7 @@ UNARY: Mapping[str, Callable[[Any, Node, Any], Any]] = {
         if node.attributes.get("alpha", 1.0) == 1.0
         else tf.nn.relu(x) + node.attributes["alpha"] * (tf.exp(tf.minimum(x, 0.0)) - 1.0)
     ),
-    "Erf": lambda tf, node, x: tf.math.erf(x),
+    "Erf": lambda tf, node, x: approximate_erf(tf, x),
     "Exp": lambda tf, node, x: tf.exp(x),
     "Floor": lambda tf, node, x: tf.floor(x),
     "Gelu": _gelu,

@@ -189,6 +189,8 @@ def channel_affine(draft: Draft, last: Operator) -> Affine | None:
             break
         values = np.broadcast_to(constant.reshape(-1).astype(np.float64), channels)
         first_factor, first_offset = _as_affine(operator, values, position)
+        if not np.isfinite(first_factor).all():
+            break
         factor, offset = first_factor * factor, first_offset * factor + offset
         chain.append(operator)
         tensor = computed

@@ -128,18 +128,16 @@ def _sparse_plus(context: FunctionContext) -> Callable[..., Any]:
     return sparse_plus
 
 
+def approximate_erf(tf: Any, x: Any) -> Any:
+    """Return erf, which TensorFlow Lite lacks, to 1.5e-7 by formula 7.1.26 of Abramowitz and Stegun."""
+    distance = tf.abs(x)
+    t = 1.0 / (1.0 + 0.3275911 * distance)
+    series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    return tf.sign(x) * (1.0 - series * tf.exp(-distance * distance))
+
+
 def _erf(context: FunctionContext) -> Callable[..., Any]:
-    """Approximate erf, which TensorFlow Lite lacks, to 1.5e-7 by formula 7.1.26 of Abramowitz and Stegun."""
-    tf = context.tf
-
-    def erf(x: Any) -> Any:
-        x = tf.convert_to_tensor(x)
-        distance = tf.abs(x)
-        t = 1.0 / (1.0 + 0.3275911 * distance)
-        series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-        return tf.sign(x) * (1.0 - series * tf.exp(-distance * distance))
-
-    return erf
+    return lambda x: approximate_erf(context.tf, context.tf.convert_to_tensor(x))
 
 
 def _erfc(context: FunctionContext) -> Callable[..., Any]:
