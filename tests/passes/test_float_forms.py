@@ -226,6 +226,64 @@ def test_activation_functions_are_recognized(build: Callable[[Graph, int], int],
     assert codes(tidied(net.model([x], [build(net, x)]))) == [code]
 
 
+def test_a_multiple_of_a_function_is_recognized() -> None:
+    """As converters leave it that have moved the factor 1 / 6 or 1 / 2 into the weights behind."""
+    net = Graph()
+    x = net.input((2, 3, 4), FLOAT)
+    gate = net.apply("RELU6", [fused(net, "ADD", [x, number(net, 3)])])
+    assert codes(tidied(net.model([x], [fused(net, "MUL", [gate, x])]))) == ["HARD_SWISH", "MUL"]
+
+
+def test_the_factor_of_a_function_joins_the_weights_behind() -> None:
+    net = Graph()
+    x = net.input((2, 4), FLOAT)
+    gate = net.apply("RELU6", [fused(net, "ADD", [x, number(net, 3)])])
+    y = net.dense(fused(net, "MUL", [gate, x]), 3)
+    assert codes(tidied(net.model([x], [y]))) == ["HARD_SWISH", "FULLY_CONNECTED"]
+
+
+@pytest.mark.parametrize("code", ["MUL", "DIV"])
+def test_a_factor_joins_the_softmax_behind_a_product(code: str) -> None:
+    net = Graph()
+    x, y = net.input((1, 4, 3), FLOAT), net.input((1, 3, 4), FLOAT)
+    scaled = [fused(net, code, [tensor, number(net, 0.5)]) for tensor in (x, y)]
+    scores = net.apply("BATCH_MATMUL", scaled, (1, 4, 4), adj_x=False, adj_y=False)
+    result = tidied(net.model([x, y], [net.apply("SOFTMAX", [net.reshape(scores, (4, 4))], beta=1.0)]))
+    assert codes(result) == ["BATCH_MATMUL", "RESHAPE", "SOFTMAX"]
+    options = result.main.operators[-1].options
+    assert options is not None
+    assert options["beta"] == {"MUL": 0.25, "DIV": 4.0}[code]
+
+
+def test_a_factor_that_is_read_elsewhere_or_negative_stays() -> None:
+    net = Graph()
+    x, y = net.input((1, 4, 4), FLOAT), net.input((1, 4, 4), FLOAT)
+    negative = net.apply("SOFTMAX", [fused(net, "MUL", [x, number(net, -0.5)])], beta=1.0)
+    shared = fused(net, "MUL", [y, number(net, 0.5)])
+    result = tidied(net.model([x, y], [negative, net.apply("SOFTMAX", [shared], beta=1.0), shared]))
+    assert codes(result).count("MUL") == 2
+
+
+@pytest.mark.parametrize("place", [1, -1])
+def test_a_slice_keeps_its_axes_before_a_reshape(place: int) -> None:
+    """The transposition in front of it then moves over it, and becomes part of the RESHAPE."""
+    net = Graph()
+    x = net.input((5, 3, 1, 4), FLOAT)
+    moved = net.transpose(x, (1, 0, 2, 3))
+    bounds = [net.constant([place, 0, 0, 0]), net.constant([place + 1, 0, 0, 0]), net.constant([1, 1, 1, 1])]
+    y = net.apply(
+        "STRIDED_SLICE",
+        [moved, *bounds],
+        (5, 1, 4),
+        begin_mask=14,
+        end_mask=14,
+        ellipsis_mask=0,
+        new_axis_mask=0,
+        shrink_axis_mask=1,
+    )
+    assert codes(tidied(net.model([x], [net.reshape(y, (1, 5, 2, 2))]))) == ["STRIDED_SLICE", "RESHAPE"]
+
+
 def test_a_softplus_does_not_select() -> None:
     net = Graph()
     x = net.input((2, 3, 4), FLOAT)

@@ -6,7 +6,8 @@ takes longer. Here
 - constants are computed, and arithmetic on the channels of a convolution becomes part of its weights and bias;
 - padding becomes that of the convolution, and clamps become fused activations;
 - a depthwise convolution of one channel becomes CONV_2D;
-- elementwise operators that compute a known activation function become that function;
+- elementwise operators that compute a known activation function, or a multiple of one, become that function;
+- factors become part of the weights or the SOFTMAX behind them;
 - reductions drop axes themselves, and read images before these are flattened;
 - products with a constant matrix become FULLY_CONNECTED.
 
@@ -39,6 +40,8 @@ WEIGHTED: Mapping[str, tuple[int, int, int]] = {
     "FULLY_CONNECTED": (1, 2, 0),
     "TRANSPOSE_CONV": (1, 3, 0),
 }
+# The position of the input that the weights multiply, if it is not the first.
+DATA: Mapping[str, int] = {"TRANSPOSE_CONV": 2}
 ARITHMETIC = frozenset({"ADD", "DIV", "MUL", "SUB"})
 
 
@@ -221,6 +224,56 @@ def _merge_affine(draft: Draft, operator: Operator) -> bool:
     return True
 
 
+# Operators whose result is multiplied by a factor if one of their inputs is.
+LINEAR = frozenset({"BATCH_MATMUL", "RESHAPE", "TRANSPOSE"})
+
+
+def _into_reader(draft: Draft, operator: Operator) -> bool:
+    """Let the weights or the SOFTMAX that read the product with one number multiply by it, over moves and products."""
+    position = 0 if draft.values(operator.inputs[0]) is not None else 1
+    constant, computed = draft.values(operator.inputs[position]), operator.inputs[1 - position]
+    tensor = operator.outputs[0]
+    if constant is None or constant.size == 0 or operator.code not in ("MUL", "DIV"):
+        return False
+    if fused_activation(operator) != "NONE" or not _is_float(draft, *operator.inputs):
+        return False
+    factors, _ = _as_affine(operator, constant.reshape(-1), position)
+    factor = float(factors[0])
+    if (factors != factor).any() or not np.isfinite(factor) or not factor:
+        return False
+    if draft.tensors[computed].shape != draft.tensors[tensor].shape:
+        return False
+    reader = _only_reader(draft, tensor)
+    while reader is not None and reader.code in LINEAR:
+        tensor = reader.outputs[0]
+        reader = _only_reader(draft, tensor)
+    if reader is None or reader.options is None or reader.inputs[DATA.get(reader.code, 0)] != tensor:
+        return False
+    if reader.code == "SOFTMAX" and factor > 0:
+        draft.replace(reader, _with_options(reader, beta=_option(reader, "beta") * factor))
+    elif reader.code in WEIGHTED:
+        place = WEIGHTED[reader.code][0]
+        weights, stored = draft.values(reader.inputs[place]), draft.tensors[reader.inputs[place]]
+        if weights is None or not _is_float(draft, stored.index) or not np.isfinite(weights * factor).all():
+            return False
+        inputs = list(reader.inputs)
+        inputs[place] = draft.constant(stored.name, (weights * np.float32(factor)).astype(np.float32))
+        draft.replace(reader, replace(reader, inputs=tuple(inputs)))
+    else:
+        return False
+    draft.redirect(operator.outputs[0], computed)
+    draft.replace(operator)
+    return True
+
+
+def _only_reader(draft: Draft, tensor: int) -> Operator | None:
+    """Return the operator that alone reads a tensor, once."""
+    readers = draft.consumers(tensor)
+    if tensor in draft.outputs or len(readers) != 1 or readers[0].inputs.count(tensor) != 1:
+        return None
+    return readers[0] if is_consistent(draft, readers[0]) else None
+
+
 def _as_dense(draft: Draft, operator: Operator) -> bool:
     """Replace the product with a constant matrix by FULLY_CONNECTED."""
     left, right = operator.inputs
@@ -308,7 +361,10 @@ def _known_functions(values: Reals) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _known(draft: Draft, operator: Operator) -> bool:
-    """Replace the longest chain of elementwise operators that computes a known activation function by its operator."""
+    """Replace the longest chain of elementwise operators that computes a known activation function by its operator.
+
+    If it computes a multiple of the function, followed by MUL: converters move factors into the weights behind.
+    """
     for region in closed_regions(draft, operator):
         source, result = draft.tensors[region.source], draft.tensors[region.result]
         if not _is_float(draft, region.source, region.result) or source.shape != result.shape:
@@ -316,12 +372,31 @@ def _known(draft: Draft, operator: Operator) -> bool:
         values = evaluate(draft, region, POINTS)
         for code, options in _known_functions(values):
             candidate = draft.make(code, [region.source], [region.result], **options)
-            is_same = [one.code for one in region.operators] == [code]
-            if not is_same and np.allclose(apply(candidate, POINTS), values, rtol=TOLERANCE, atol=TOLERANCE):
+            function = apply(candidate, POINTS)
+            codes = [one.code for one in region.operators]
+            if codes != [code] and np.allclose(function, values, rtol=TOLERANCE, atol=TOLERANCE):
                 draft.replace(operator, candidate)
                 remove_unread(draft, region)
                 return True
+            factor = _factor(function, values)
+            if factor is not None and len(codes) > 1 and codes != [code, "MUL"]:
+                builder = OperatorBuilder(draft, operator)
+                plain = builder.add(code, [region.source], source.shape, like=region.source, **options)
+                inputs = [plain, builder.constant(np.float32(factor))]
+                builder.finish("known-function", builder.add("MUL", inputs, source.shape, like=region.source))
+                remove_unread(draft, region)
+                return True
     return False
+
+
+def _factor(function: Reals, values: Reals) -> float | None:
+    """Return the factor that makes the values of a function these values; None if there is none."""
+    largest = int(np.argmax(np.abs(function)))
+    factor = float(values[largest] / function[largest])
+    if not 0 < abs(factor) <= np.finfo(np.float32).max:
+        return None
+    tolerance = TOLERANCE * abs(factor)
+    return factor if np.allclose(function * factor, values, rtol=TOLERANCE, atol=tolerance) else None
 
 
 def _softplus(draft: Draft, operator: Operator) -> bool:
@@ -390,8 +465,36 @@ def _reduce_image(draft: Draft, operator: Operator) -> bool:
     return True
 
 
+# Slices
+
+
+def _keep_axes(draft: Draft, operator: Operator) -> bool:
+    """Let a slice keep the axes that it drops before a RESHAPE, so that transposes move over it."""
+    reader = _only_reader(draft, operator.outputs[0])
+    dropped = _option(operator, "shrink_axis_mask")
+    if reader is None or reader.code != "RESHAPE" or not dropped or _option(operator, "new_axis_mask"):
+        return False
+    begin, end = draft.values(operator.inputs[1]), draft.values(operator.inputs[2])
+    source, output = draft.tensors[operator.inputs[0]], draft.tensors[operator.outputs[0]]
+    if begin is None or end is None or len(begin) != len(source.shape) or _option(operator, "ellipsis_mask"):
+        return False
+    begin, end, shape = begin.copy(), end.copy(), list(output.shape)
+    for axis, size in enumerate(source.shape):
+        if dropped >> axis & 1:
+            begin[axis] %= size
+            end[axis] = begin[axis] + 1
+            shape.insert(axis, 1)
+    masks = {name: _option(operator, name) & ~dropped for name in ("begin_mask", "end_mask", "shrink_axis_mask")}
+    bounds = [draft.constant(f"{output.name}/{name}", values) for name, values in (("begin", begin), ("end", end))]
+    kept = draft.tensor(f"{output.name}/strided_slice", shape, output.dtype, output.quantization)
+    inputs = (source.index, *bounds, *operator.inputs[3:])
+    draft.replace(operator, replace(_with_options(operator, **masks), inputs=inputs, outputs=(kept,)))
+    draft.redirect(output.index, kept)
+    return True
+
+
 RULES: Mapping[str, tuple[FloatRule, ...]] = {
-    **dict.fromkeys(ARITHMETIC, (_into_weights, _known, _merge_affine)),
+    **dict.fromkeys(ARITHMETIC, (_into_weights, _known, _into_reader, _merge_affine)),
     **dict.fromkeys(["MAXIMUM", "MINIMUM", "PRELU", "RELU", "RELU6"], (_known,)),
     **dict.fromkeys(["SELECT", "SELECT_V2"], (_known, _softplus)),
     **dict.fromkeys(REDUCTIONS, (_reduce_image,)),
@@ -399,6 +502,7 @@ RULES: Mapping[str, tuple[FloatRule, ...]] = {
     "DEPTHWISE_CONV_2D": (_pad_same, _from_one_channel),
     "BATCH_MATMUL": (_as_dense,),
     "RESHAPE": (_drop_axes,),
+    "STRIDED_SLICE": (_keep_axes,),
 }
 FOLDED = frozenset({*MOVES, *COMPUTES, "SHAPE"})
 FUSED = frozenset({"RELU", "RELU6"})
