@@ -17,7 +17,7 @@ from edgetool import child
 from edgetool.convert.calibration import read_evaluation, read_samples
 from edgetool.convert.exported_program import pickled_error
 from edgetool.convert.float_model import FloatModel, check_traced, output_shape, run_float_model
-from edgetool.convert.float_tflite import float_tflite, loaded_tflite, quantize_tflite
+from edgetool.convert.float_tflite import float_tflite, loaded_tflite
 from edgetool.convert.imported import ImportedModel, for_device, layout_notes, original_model
 from edgetool.convert.keras_model import float_model
 from edgetool.convert.load_keras import (
@@ -53,6 +53,7 @@ from edgetool.convert.request import (
 from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store, synthetic_samples
 from edgetool.convert.source import ModelFile, read_model_file
 from edgetool.convert.tflite import ConversionResult, ConverterOptions, Order, convert, order_of
+from edgetool.convert.unrolled_lstms import quantize_with_lstms
 from edgetool.errors import ConversionError, UnsupportedModelError, UsageError
 from edgetool.model.reader import read_model
 
@@ -286,7 +287,7 @@ def _tflite(
     order = Order(tuple(range(len(tflite.specs))), tuple(range(len(loaded.model.output_names))))
 
     def convert(samples: Sequence[Array]) -> ConvertedModel:
-        converted = quantize_tflite(tf, tflite, samples, options, workdir, progress)
+        converted = quantize_with_lstms(tf, tflite, samples, options, workdir, progress)
         return ConvertedModel(converted.content, loaded, order, tflite.layers, (), converted.debug, converted.notes)
 
     return _PreparedModel(tf, loaded.model, convert)
@@ -342,7 +343,7 @@ def _imported(
 
     def convert(samples: Sequence[Array]) -> ConvertedModel:
         if options.quantize in INTEGER:
-            converted = quantize_tflite(tf, tflite, samples, options, workdir, progress)
+            converted = quantize_with_lstms(tf, tflite, samples, options, workdir, progress)
         else:
             converted = ConversionResult(tflite.content)
         return ConvertedModel(converted.content, loaded, order, layers, (), converted.debug, converted.notes)
