@@ -242,6 +242,25 @@ def test_the_factor_of_a_function_joins_the_weights_behind() -> None:
     assert codes(tidied(net.model([x], [y]))) == ["HARD_SWISH", "FULLY_CONNECTED"]
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_arithmetic_before_a_dense_layer_is_part_of_it(bias: bool) -> None:
+    net = Graph()
+    x = net.input((1, 4, 5), FLOAT)
+    shifted = fused(net, "ADD", [fused(net, "MUL", [x, net.noise(5)]), net.noise(5)])
+    inputs = [shifted, net.noise(3, 5), *([net.noise(3)] if bias else [])]
+    y = net.apply("FULLY_CONNECTED", inputs, (1, 4, 3), keep_num_dims=True)
+    assert codes(tidied(net.model([x], [y]), 1e-4)) == ["FULLY_CONNECTED"]
+
+
+def test_arithmetic_with_an_activation_or_another_reader_stays_before_a_dense_layer() -> None:
+    net = Graph()
+    x = net.input((4, 5), FLOAT)
+    clamped = fused(net, "ADD", [x, net.noise(5)], "RELU")
+    shared = fused(net, "MUL", [x, net.noise(5)])
+    result = tidied(net.model([x], [net.dense(clamped, 3), net.dense(shared, 3), shared]))
+    assert sorted(codes(result)) == ["ADD", "FULLY_CONNECTED", "FULLY_CONNECTED", "MUL"]
+
+
 @pytest.mark.parametrize("code", ["MUL", "DIV"])
 def test_a_factor_joins_the_softmax_behind_a_product(code: str) -> None:
     net = Graph()

@@ -224,6 +224,36 @@ def _merge_affine(draft: Draft, operator: Operator) -> bool:
     return True
 
 
+def _from_before(draft: Draft, operator: Operator) -> bool:
+    """Apply arithmetic with a constant for each input of a dense layer, before it, to its weights and its bias."""
+    before = _only_producer(draft, operator, operator.inputs[0])
+    weights = draft.values(operator.inputs[1])
+    if before is None or weights is None or not _is_float(draft, *(index for index in operator.inputs if index >= 0)):
+        return False
+    if before.code not in ARITHMETIC or fused_activation(before) != "NONE":
+        return False
+    affine = channel_affine(draft, before)
+    bias_index = operator.inputs[2] if len(operator.inputs) > 2 else -1
+    bias = draft.values(bias_index) if bias_index >= 0 else np.zeros(len(weights), np.float32)
+    if affine is None or bias is None or draft.tensors[affine.source].shape[-1:] != weights.shape[1:]:
+        return False
+    scaled, shifted = weights * affine.factor, bias + weights @ affine.offset
+    if not (np.isfinite(scaled).all() and np.isfinite(shifted).all()):
+        return False
+    name = draft.tensors[operator.outputs[0]].name
+    inputs = (
+        affine.source,
+        draft.constant(draft.tensors[operator.inputs[1]].name, scaled.astype(np.float32)),
+        draft.constant(
+            f"{name}/bias" if bias_index < 0 else draft.tensors[bias_index].name, shifted.astype(np.float32)
+        ),
+    )
+    draft.replace(operator, replace(operator, inputs=(*inputs, *operator.inputs[3:])))
+    for old in affine.operators:
+        draft.replace(old)
+    return True
+
+
 # Operators whose result is multiplied by a factor if one of their inputs is.
 LINEAR = frozenset({"BATCH_MATMUL", "RESHAPE", "TRANSPOSE"})
 
@@ -393,7 +423,7 @@ def _factor(function: Reals, values: Reals) -> float | None:
     """Return the factor that makes the values of a function these values; None if there is none."""
     largest = int(np.argmax(np.abs(function)))
     factor = float(values[largest] / function[largest])
-    if not 0 < abs(factor) <= np.finfo(np.float32).max:
+    if not 0 < abs(factor) <= float(np.finfo(np.float32).max):
         return None
     tolerance = TOLERANCE * abs(factor)
     return factor if np.allclose(function * factor, values, rtol=TOLERANCE, atol=tolerance) else None
@@ -501,6 +531,7 @@ RULES: Mapping[str, tuple[FloatRule, ...]] = {
     "CONV_2D": (_pad_same,),
     "DEPTHWISE_CONV_2D": (_pad_same, _from_one_channel),
     "BATCH_MATMUL": (_as_dense,),
+    "FULLY_CONNECTED": (_from_before,),
     "RESHAPE": (_drop_axes,),
     "STRIDED_SLICE": (_keep_axes,),
 }
