@@ -1,4 +1,4 @@
-"""Writes a network as NAME.keras, NAME.pt2 and NAME.onnx with the same weights, and samples in the order of each.
+"""Writes a network as NAME.keras, .tflite (float32), .pt2 and .onnx with the same weights, and samples in their orders.
 
 python -m benchmarks.foreign.build FOLDER [NAME...]
 """
@@ -18,6 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import numpy as np
 import onnxruntime
+import tensorflow as tf
 import torch
 from benchmarks.foreign.keras_layers import KerasLayers
 from benchmarks.foreign.networks import NETWORKS, Network
@@ -61,6 +62,7 @@ def write(network: Network, folder: Path) -> None:
     built = keras_twin(network)
     np.save(folder / f"{network.name}.keras.npy", built.samples[0])
     built.model.save(folder / f"{network.name}.keras")
+    (folder / f"{network.name}.tflite").write_bytes(tf.lite.TFLiteConverter.from_keras_model(built.model).convert())
     samples = channels_first(built.samples[0], network)
     np.save(folder / f"{network.name}.npy", samples)
     weights = {layer.name: layer.get_weights() for layer in built.model.layers if layer.get_weights()}

@@ -27,7 +27,7 @@ def with_table(page: str, results: Sequence[Result]) -> str:
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """Return the totals, and a row for each network with the figures of the three doors."""
+    """Return the totals, and a row for each network with the figures of the doors."""
     by_door = {door: [result for result in results if result.door == door] for door in DOORS}
     names = [name for name in NETWORKS if any(result.network == name for result in results)]
     counts = ", ".join(f"{sum(r.runs for r in rows)} of {len(rows)} from {door}" for door, rows in by_door.items())

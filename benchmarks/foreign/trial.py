@@ -25,7 +25,12 @@ TARGET = "cortex-m7"
 # Enough for an optimal plan of most networks on a busy machine; the others have the same time.
 PLAN_SECONDS = 60.0
 # How the model reaches edgetool, and the suffixes of the model and of its samples.
-DOORS = {"keras": (".keras", ".keras.npy"), "pytorch": (".pt2", ".npy"), "onnx": (".onnx", ".npy")}
+DOORS = {
+    "keras": (".keras", ".keras.npy"),
+    "pytorch": (".pt2", ".npy"),
+    "onnx": (".onnx", ".npy"),
+    "tflite": (".tflite", ".keras.npy"),
+}
 RESULTS = Path(__file__).with_name("results.csv")
 
 

@@ -220,9 +220,10 @@ def _last_hidden(draft: Draft, total: int, units: int) -> tuple[int, tuple[int, 
             if reader.code not in STEP:
                 continue
             if reader.code == "MUL" and (gates := _gates(draft, reader)) is not None:
-                parts = [_part(draft, gate, units) for gate in gates]
-                if all(part is not None and part[0] == _behind(draft, total) for part in parts):
-                    return reader.outputs[0], tuple(part[1] for part in parts if part is not None)
+                parts = [part for gate in gates if (part := _part(draft, gate, units)) is not None]
+                starts = [start for tensor, start in parts if tensor == _behind(draft, total)]
+                if sorted(starts) == [gate * units for gate in range(GATES)]:
+                    return reader.outputs[0], tuple(starts)
             waiting += [output for output in reader.outputs if output not in seen]
             seen.update(reader.outputs)
     return None
@@ -270,7 +271,8 @@ def _part(draft: Draft, tensor: int, units: int) -> tuple[int, int] | None:
     if begin is None or not begin.size:
         return None
     masks = dict(producer.options.fields).get("begin_mask", 0) if producer.options is not None else 0
-    start = 0 if isinstance(masks, int) and masks >> (begin.size - 1) & 1 else int(begin.reshape(-1)[-1])
+    begins_at_zero = isinstance(masks, int) and masks >> (begin.size - 1) & 1
+    start = 0 if begins_at_zero else int(begin.reshape(-1)[-1]) % (GATES * units)
     return _behind(draft, producer.inputs[0]), start
 
 
