@@ -242,6 +242,16 @@ def test_the_factor_of_a_function_joins_the_weights_behind() -> None:
     assert codes(tidied(net.model([x], [y]))) == ["HARD_SWISH", "FULLY_CONNECTED"]
 
 
+@pytest.mark.parametrize(("value", "code"), [(-3.4028235e38, "MIRROR_PAD"), (-np.inf, "MIRROR_PAD"), (0.5, "PADV2")])
+def test_the_smallest_number_around_maxima_becomes_a_mirror_image(value: float, code: str) -> None:
+    net = Graph()
+    x = net.input((1, 6, 5, 2), FLOAT)
+    padded = net.apply("PADV2", [x, net.constant([(0, 0), (1, 1), (1, 1), (0, 0)]), number(net, value)], (1, 8, 7, 2))
+    window = {"filter_height": 3, "filter_width": 3, "stride_h": 2, "stride_w": 2}
+    y = net.apply("MAX_POOL_2D", [padded], (1, 3, 3, 2), padding="VALID", **window)
+    assert codes(tidied(net.model([x], [y]))) == [code, "MAX_POOL_2D"]
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_arithmetic_before_a_dense_layer_is_part_of_it(bias: bool) -> None:
     net = Graph()

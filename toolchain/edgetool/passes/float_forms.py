@@ -366,6 +366,34 @@ def _from_one_channel(draft: Draft, operator: Operator) -> bool:
     return True
 
 
+LOWEST = -1e38  # PyTorch pads with the smallest float32, which has no scale
+
+
+def _repeat_edge(draft: Draft, operator: Operator) -> bool:
+    """Pad an image for its maxima with a mirror image, which repeats values of each window, not with the smallest."""
+    pad = _only_producer(draft, operator, operator.inputs[0])
+    if pad is None or pad.code != "PADV2" or _option(operator, "padding") != "VALID":
+        return False
+    paddings, value, shape = (
+        draft.values(pad.inputs[1]),
+        draft.values(pad.inputs[2]),
+        draft.tensors[pad.inputs[0]].shape,
+    )
+    if (
+        paddings is None
+        or value is None
+        or value.size != 1
+        or value.dtype != np.float32
+        or value.reshape(-1)[0] > LOWEST
+    ):
+        return False
+    limits = (0, _option(operator, "filter_height") // 2, _option(operator, "filter_width") // 2, 0)
+    if any(max(row) > min(limit, size) for row, limit, size in zip(paddings, limits, shape, strict=True)):
+        return False
+    draft.replace(pad, draft.make("MIRROR_PAD", pad.inputs[:2], pad.outputs, mode="SYMMETRIC"))
+    return True
+
+
 # Functions
 
 # Values at which two functions are compared, and the difference that rounding explains.
@@ -530,6 +558,7 @@ RULES: Mapping[str, tuple[FloatRule, ...]] = {
     **dict.fromkeys(REDUCTIONS, (_reduce_image,)),
     "CONV_2D": (_pad_same,),
     "DEPTHWISE_CONV_2D": (_pad_same, _from_one_channel),
+    "MAX_POOL_2D": (_repeat_edge,),
     "BATCH_MATMUL": (_as_dense,),
     "FULLY_CONNECTED": (_from_before,),
     "RESHAPE": (_drop_axes,),
