@@ -38,6 +38,7 @@ from edgetool.model.types import CONVERSIONS, DType, Graph, Model, Signature, Te
 from edgetool.model.writer import write_model
 from edgetool.passes.elementwise import dequantized, is_quantized, quantized
 from edgetool.passes.float_forms import tidy_float
+from edgetool.passes.given_scales import spread_scales
 from edgetool.passes.normalization import normalize_accurately
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
     for name in (PLAN, PLAN_RECORD, STABLEHLO_CONSTANTS):
         ready = without_metadata(ready, name)
     original = _with_signature(ready)
-    ready = normalize_accurately(tidy_float(original), use_l2=scheme == "int8")
+    ready = spread_scales(normalize_accurately(tidy_float(original), use_l2=scheme == "int8"))
     names = [name for name, _ in ready.signatures[0].inputs]
     tensors = [ready.main.tensors[index] for index in ready.main.inputs]
     specs = tuple(
