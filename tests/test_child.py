@@ -290,6 +290,12 @@ def test_variables_that_some_systems_need_are_passed_on(tmp_path: Path) -> None:
     assert (kept["LD_PRELOAD"], kept["USERPROFILE"], kept["APPDATA"]) == ("libgomp.so.1", str(tmp_path), str(tmp_path))
 
 
+def test_the_working_directory_is_not_passed_on_as_a_place_of_packages(tmp_path: Path) -> None:
+    path = os.pathsep.join(["", "/opt/tools", ".", "packages", "./", ""])
+    kept = environment({"PYTHONPATH": path}, tmp_path, trusted=False)
+    assert kept["PYTHONPATH"] == os.pathsep.join(["/opt/tools", "packages"])
+
+
 def test_limits_hold_in_the_child(tmp_path: Path) -> None:
     """The soft ones, and the hard ones to which native code could raise them."""
     names = {"RLIMIT_DATA": 2**30, "RLIMIT_FSIZE": 2**20, "RLIMIT_CORE": 0}

@@ -59,15 +59,13 @@ def _measure(tf: Any, keras: Any, keras_model: Any, folder: Path, name: str) -> 
     tflite._configure(tf, converter, tflite.ConverterOptions("int8", "int8", False))
     converter.representative_dataset = rows
     layers = LayerMap(lowering.layers, dict(zip(model.signature_outputs, lowering.output_layers, strict=True)))
-    made = convert_calibrated(tf, converter, layers, ())
+    made = convert_calibrated(converter, layers, ())
     content, calibrated = made.content, made.calibrated
     assert calibrated is not None
-    reported = debug_quantization(
-        tf, settings_of(converter), calibrated, lambda: list(rows()), layers, lambda step: None
-    )
-    kept = convert_calibrated(tf, converter, layers, reported["layers"][0]["kept_float"]).content
+    reported = debug_quantization(settings_of(converter), calibrated, lambda: list(rows()), layers, lambda step: None)
+    kept = convert_calibrated(converter, layers, reported["layers"][0]["kept_float"]).content
     try:
-        convert_calibrated(tf, converter, layers, ["nonesuch"])
+        convert_calibrated(converter, layers, ["nonesuch"])
     except UsageError as error:
         reported["unknown"] = str(error)
     if name == "sound":

@@ -38,14 +38,14 @@ def main(folder: Path) -> None:
     converter = tf.lite.TFLiteConverter.from_concrete_functions([unread.get_concrete_function()])
     tflite._configure(tf, converter, tflite.ConverterOptions("int8", "int8", False))
     converter.representative_dataset = lambda: ([row[None]] for row in samples)
-    calibrated = convert_calibrated(tf, converter, LayerMap({}), ()).calibrated
+    calibrated = convert_calibrated(converter, LayerMap({}), ()).calibrated
     assert calibrated is not None
     graph = read_model(calibrated).main
     readers = [graph.tensors[one.outputs[0]].name for one in graph.operators if one.code in ("MUL", "TANH")]
 
     made = {}
     for name, denied in {"unread": (), "float readers": readers}.items():
-        contents = [quantize(tf, settings_of(converter), calibrated, denied=denied).content for _ in range(RUNS)]
+        contents = [quantize(settings_of(converter), calibrated, denied=denied).content for _ in range(RUNS)]
         made[name] = sorted({hashlib.sha256(content).hexdigest() for content in contents})
         (folder / f"{name}.tflite").write_bytes(contents[0])
     (folder / "made.json").write_text(json.dumps(made))

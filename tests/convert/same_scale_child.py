@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
             converter.convert()
         except RuntimeError:
             refused = True
-        made = convert_calibrated(tf, converter, LayerMap({}), ())
+        made = convert_calibrated(converter, LayerMap({}), ())
         (folder / f"{name}.tflite").write_bytes(made.content)
         rows = [function(x=tf.constant(row[None])) for row in samples]
         expected = [np.stack([row[f"out_{i}"].numpy() for row in rows]).tolist() for i in range(len(rows[0]))]

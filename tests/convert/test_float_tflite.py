@@ -324,7 +324,7 @@ def test_tensorflow_never_sees_what_our_reader_refuses(tmp_path: Path, monkeypat
     def started(*arguments: Any, **named: Any) -> Any:
         raise AssertionError("was started")
 
-    monkeypatch.setattr(worker, "start_keras", started)
+    monkeypatch.setattr(worker, "start_lite", started)
     monkeypatch.setattr(child, "run", started)
     message = {"quantize": "int8", "io_type": "int8", "dense_per_tensor": False, "keep_float": []}
     refused = 0

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from edgetool.convert.convert import convert_model
 from edgetool.convert.exported_program import pickled_error
+from edgetool.convert.load_torch import check_quantization
 from edgetool.convert.request import Conversion, ConvertRequest
 from edgetool.convert.samples import InputSpec, prepare_sample
 from edgetool.errors import CalibrationError, UnsupportedModelError
@@ -18,7 +20,8 @@ from edgetool.model.reader import read_model
 from edgetool.pipeline.quality import measure_quality
 
 MODELS = Path(__file__).parent / "foreign"
-SHAPES = {"images": (3, 16, 16), "sequences": (6, 8)}
+SHAPES = {"images": (3, 16, 16), "images_int8": (3, 16, 16), "sequences": (6, 8)}
+CONVOLUTIONAL = ("images.pt2", "images.onnx")
 CHANNELS_LAST = InputSpec("x", (16, 8, 3), "float32", axes=(1, 2, 0))
 
 
@@ -63,13 +66,13 @@ def converted(name: str, workdir: Path, **options: object) -> Conversion:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["images.pt2", "images.onnx", "sequences.pt2", "sequences.onnx"])
+@pytest.mark.parametrize("name", ["images.pt2", "images.onnx", "sequences.pt2", "sequences.onnx", "images_int8.pt2"])
 def test_a_model_is_close_to_the_original(name: str, tmp_path: Path) -> None:
     conversion = converted(name, tmp_path)
     model = read_model(conversion.tflite)
     graph = model.main
     assert {graph.tensors[index].dtype.name for index in (*graph.inputs, *graph.outputs)} == {"INT8"}
-    assert "TRANSPOSE" not in {operator.code for operator in graph.operators} or name.startswith("sequences")
+    assert "TRANSPOSE" not in {operator.code for operator in graph.operators} or name not in CONVOLUTIONAL
     quality, _ = measure_quality(conversion, model, scheme="int8", workdir=tmp_path)
     assert quality.outputs[0].sqnr_db is not None
     assert quality.outputs[0].sqnr_db > 30
@@ -82,6 +85,46 @@ def test_the_layout_can_be_kept(name: str, tmp_path: Path) -> None:
     graph = read_model(conversion.tflite).main
     assert graph.tensors[graph.inputs[0]].shape == (1, *SHAPES["images"])
     assert not any("channels last" in note for note in conversion.notes)
+
+
+@pytest.mark.slow
+def test_a_program_in_int8_keeps_its_scales(tmp_path: Path) -> None:
+    graph = read_model(converted("images_int8.pt2", tmp_path).tflite).main
+    import torch
+    import torch.ao.quantization.fx._decomposed  # defines the operators of quantized programs
+
+    program = torch.export.load(MODELS / "images_int8.pt2")
+    nodes = [node for node in program.graph.nodes if "dequantize_per" in str(node.target)]
+    single = {(np.float32(node.args[1]), node.args[2]) for node in nodes if "per_tensor" in str(node.target)}
+    tables = {node.args[1].name: node for node in nodes if "per_channel" in str(node.target)}
+    targets = program.graph_signature.inputs_to_buffers
+    weights = {tuple(program.state_dict[targets[name]].tolist()) for name in tables}
+    constants = [tensor.quantization for tensor in graph.tensors if tensor.data and tensor.dtype.name == "INT8"]
+    assert {quantization.scales for quantization in constants if quantization} == weights
+    computed = [tensor for tensor in graph.tensors if tensor.data is None]
+    assert {tensor.dtype.name for tensor in computed} == {"INT8"}
+    assert "QUANTIZE" not in {operator.code for operator in graph.operators}
+    for tensor in computed:
+        assert tensor.per_tensor is not None
+        assert (np.float32(tensor.per_tensor[0]), tensor.per_tensor[1]) in single
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "message"),
+    [
+        ("quantize_per_tensor.default", (0.1, 0, 0, 255, "torch.uint8"), "to torch.uint8 from 0 to 255 at node 'node'"),
+        ("dequantize_per_channel.default", (0, -8, 7, "torch.int8"), "to torch.int8 from -8 to 7 at node 'node'"),
+        ("choose_qparams.tensor", (-128, 127, "torch.int8"), r"scales are not constant \(choose_qparams.tensor\)"),
+    ],
+)
+def test_other_quantizations_of_a_program_are_refused(target: str, arguments: tuple[object, ...], message: str) -> None:
+    node = SimpleNamespace(name="node", target=f"quantized_decomposed.{target}", args=(None, *arguments))
+    program = SimpleNamespace(graph=SimpleNamespace(nodes=[node]))
+    with pytest.raises(UnsupportedModelError, match=message):
+        check_quantization(program, Path("model.pt2"))
+    node.args = (None, *arguments[:-3], -127, 127, "torch.int8")
+    if not target.startswith("choose"):
+        check_quantization(program, Path("model.pt2"))
 
 
 @pytest.mark.slow

@@ -59,6 +59,13 @@ def test_results_are_those_of_onnx_runtime(kind: str, constants: list[Any], attr
 
 
 @pytest.mark.slow
+def test_a_quantized_model_is_refused_with_its_node_and_what_to_do() -> None:
+    model = one_node("QuantizeLinear", [np.float32(0.1), np.int8(3)], {})
+    with pytest.raises(UnsupportedModelError, match=r"QuantizeLinear.*quantized values.*before its quantization"):
+        computed(model, constant(*IMAGE))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("constants", "attributes", "text"),
     [

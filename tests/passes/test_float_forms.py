@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from edgetool.execute.quantize import random_inputs
 from edgetool.model.draft import Draft
-from edgetool.model.types import DType, Model
+from edgetool.model.types import DType, Model, Quantization
 from edgetool.passes.float_forms import tidy_float
 from tests.passes.cleaned import interface
 from tests.passes.layers import FLOAT, TO_NCHW, TO_NHWC, Graph, image, networks
@@ -416,3 +416,30 @@ def test_longer_chains_of_constants_are_merged() -> None:
     assert codes(tidied(net.model([x], [fused(net, "ADD", [fused(net, "SUB", [x, net.noise(4)]), net.noise(4)])]))) == [
         "ADD"
     ]
+
+
+# Weights that are quantized and dequantized
+
+
+@pytest.mark.parametrize(
+    ("code", "operand", "axis"),
+    [
+        ("TRANSPOSE", (1, 2, 3, 0), 3),
+        ("TRANSPOSE", (0, 2, 3, 1), 0),
+        ("RESHAPE", (6, 1, 2, 4), 0),
+        ("RESHAPE", (2, 3, 8), None),
+    ],
+)
+def test_weights_are_moved_before_they_are_quantized(code: str, operand: tuple[int, ...], axis: int | None) -> None:
+    net = Graph()
+    x = net.input((1,), FLOAT)
+    weights, scales = net.noise(6, 4, 1, 2), tuple(0.02 * channel for channel in range(1, 7))
+    (quantized,) = net.add_operator("QUANTIZE", [weights], net.shape(weights), dtype=DType.INT8)
+    net.tensors[quantized] = replace(net.tensors[quantized], quantization=Quantization(scales, (0,) * 6, 0))
+    (reals,) = net.add_operator("DEQUANTIZE", [quantized], net.shape(weights), dtype=FLOAT)
+    moved = net.transpose(reals, operand) if code == "TRANSPOSE" else net.reshape(reals, operand)
+    model = tidied(net.model([x], [net.apply("ADD", [moved, x])]))
+    unmoved = [] if axis is not None else [code]
+    assert codes(model) == ["QUANTIZE", "DEQUANTIZE", *unmoved, "ADD"]
+    (tensor,) = (tensor for tensor in model.main.tensors if tensor.dtype is DType.INT8)
+    assert tensor.quantization == Quantization(scales, (0,) * 6, axis or 0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
+from pathlib import Path
 from types import FrameType
 
 INTERRUPTED = 130
@@ -20,9 +22,28 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, leave)
     gc.set_threshold(GC_THRESHOLD)
+    _leave_out_working_directory()
     from edgetool.cli.main import main as run
 
     run()
+
+
+def _leave_out_working_directory() -> None:
+    """Import no libraries from the working directory, in which others may have put files with their names.
+
+    `python -m` and empty entries of PYTHONPATH add it. It stays if PYTHONPATH names it, or if edgetool is there.
+    """
+    try:
+        here = Path.cwd()
+    except OSError:  # it has been removed
+        return
+    if here not in (Path(entry).absolute() for entry in sys.path):
+        return
+    from edgetool.child.process import named_folders
+
+    named = [Path(entry).absolute() for entry in named_folders(os.environ.get("PYTHONPATH", ""))]
+    if here not in (*named, Path(__file__).resolve().parents[1]):
+        sys.path[:] = [entry for entry in sys.path if Path(entry).absolute() != here]
 
 
 if __name__ == "__main__":

@@ -56,9 +56,25 @@ def networks() -> dict[str, tuple[Any, tuple[int, ...]]]:
     return built
 
 
+def quantized(network: Any, shape: tuple[int, ...]) -> Any:
+    """Return the program of a network in int8, with scales that PyTorch calibrates."""
+    import torch
+    from litert_torch.quantize.pt2e_quantizer import PT2EQuantizer, get_symmetric_quantization_config
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    settings = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=False)
+    samples = torch.randn(16, *shape, generator=torch.Generator().manual_seed(3))
+    prepared = prepare_pt2e(torch.export.export(network, (samples[:1],)).module(), PT2EQuantizer().set_global(settings))
+    for sample in samples:
+        prepared(sample[None])
+    return torch.export.export(convert_pt2e(prepared), (samples[:1],))
+
+
 def write_all(directory: Path) -> None:
     import torch
 
+    network, shape = networks()["images"]
+    torch.export.save(quantized(network, shape), str(directory / "images_int8.pt2"))
     for name, (network, shape) in networks().items():
         example = torch.zeros(2, *shape)
         batch = torch.export.Dim("batch", min=1, max=64)

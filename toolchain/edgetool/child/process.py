@@ -55,8 +55,18 @@ def environment(inherited: Mapping[str, str], workdir: Path, *, trusted: bool) -
     if trusted:
         return {**inherited, **temporary}
     kept = {name: value for name, value in inherited.items() if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIX)}
+    if "PYTHONPATH" in kept:
+        kept["PYTHONPATH"] = os.pathsep.join(named_folders(kept["PYTHONPATH"]))
     # Python would look for the user's own packages in the home directory.
     return {"PYTHONUSERBASE": site.getuserbase(), **kept, **temporary, **dict.fromkeys(HOMES, str(workdir))}
+
+
+def named_folders(python_path: str) -> list[str]:
+    """Return the entries of a PYTHONPATH except those that mean the working directory, whichever it is: "" and ".".
+
+    A stranger's folder may contain a package with the name of a library.
+    """
+    return [entry for entry in python_path.split(os.pathsep) if entry and os.path.normpath(entry) != os.curdir]
 
 
 OnStart = Callable[[Callable[[], None]], None]

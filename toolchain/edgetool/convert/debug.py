@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetool import child
+from edgetool.convert.lite import interpreter
 from edgetool.convert.quantizer import LayerMap, QuantizerSettings, consumer_layers, layer_tensors, quantize
 from edgetool.errors import UsageError
 from edgetool.model.reader import read_model
@@ -115,7 +116,6 @@ class _TensorStatistics:
 
 
 def debug_quantization(
-    tf: Any,
     settings: QuantizerSettings,
     calibrated: bytes,
     rows: Callable[[], Sequence[Mapping[str, Any]]],
@@ -134,23 +134,23 @@ def debug_quantization(
     """
     progress("measuring each layer")
     samples = list(rows())[:MAX_SAMPLES]
-    verified = quantize(tf, settings, calibrated, verify=True).content
-    seen = _measure(tf, verified, samples, layers)
+    verified = quantize(settings, calibrated, verify=True).content
+    seen = _measure(verified, samples, layers)
     worst: dict[str, _TensorStatistics] = {}
     for item in sorted(seen, key=_sqnr_key):
         worst.setdefault(item.layer or f"operator {item.operator.index}", item)
     entries = [item.to_json(layers.classes) for item in worst.values()]
     fixed = {item.layer for item in seen if item.cut}
-    expected = _outputs(tf, calibrated, samples)
-    baseline = _worst_output(expected, _outputs(tf, quantize(tf, settings, calibrated).content, samples))
+    expected = _outputs(calibrated, samples)
+    baseline = _worst_output(expected, _outputs(quantize(settings, calibrated).content, samples))
 
     def sqnr_keeping(names: Sequence[str]) -> float | None:
         try:
             denied = layer_tensors(calibrated, layers, names)
         except UsageError:
             return None
-        content = quantize(tf, settings, calibrated, denied=denied).content
-        return _worst_output(expected, _outputs(tf, content, samples))
+        content = quantize(settings, calibrated, denied=denied).content
+        return _worst_output(expected, _outputs(content, samples))
 
     def best_kept(name: str) -> tuple[list[str], float | None]:
         alone = sqnr_keeping([name])
@@ -172,9 +172,7 @@ def _sqnr_key(item: _TensorStatistics) -> float:
     return math.inf if item.sqnr_db is None else item.sqnr_db
 
 
-def _measure(
-    tf: Any, verified: bytes, samples: Sequence[Mapping[str, Any]], layers: LayerMap
-) -> list[_TensorStatistics]:
+def _measure(verified: bytes, samples: Sequence[Mapping[str, Any]], layers: LayerMap) -> list[_TensorStatistics]:
     model = read_model(verified)
     graph = model.main
     producers = {index: operator for operator in graph.operators for index in operator.outputs}
@@ -192,7 +190,7 @@ def _measure(
         pairs.append((quantized, real, _TensorStatistics(producer, layer or end, end is not None, *baseline)))
     # The converter writes the verifiers of an operator with several results in random order: see quantizer.
     pairs.sort(key=lambda pair: (producers[pair[0]].index, producers[pair[0]].outputs.index(pair[0])))
-    runner = _Runner(tf, verified, keep=True)
+    runner = _Runner(verified, keep=True)
     for row in samples:
         runner.run(row)
         for quantized, real, item in pairs:
@@ -200,9 +198,9 @@ def _measure(
     return [item for _, _, item in pairs if item.count]
 
 
-def _outputs(tf: Any, content: bytes, samples: Sequence[Mapping[str, Any]]) -> list[Reals]:
+def _outputs(content: bytes, samples: Sequence[Mapping[str, Any]]) -> list[Reals]:
     """Return the real-valued outputs, (samples, ...) each, in the signature's order."""
-    runner = _Runner(tf, content)
+    runner = _Runner(content)
     rows = [runner.run(row) for row in samples]
     return [np.stack(values) for values in zip(*rows, strict=True)]
 
@@ -219,13 +217,8 @@ def _worst_output(expected: Sequence[Reals], actual: Sequence[Reals]) -> float |
 class _Runner:
     """A .tflite of one signature on TensorFlow Lite's interpreter, with inputs and outputs in real numbers."""
 
-    def __init__(self, tf: Any, content: bytes, *, keep: bool = False) -> None:
-        self._interpreter = tf.lite.Interpreter(
-            model_content=content,
-            experimental_preserve_all_tensors=keep,
-            experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        )
-        self._interpreter.allocate_tensors()
+    def __init__(self, content: bytes, *, keep: bool = False) -> None:
+        self._interpreter = interpreter(content, keep_tensors=keep)
         (signature,) = _signatures(read_model(content))
         self._inputs, self._outputs = signature
         self._details = {

@@ -43,7 +43,7 @@ class FloatModel:
     in the order of specs -> tensors in the order of output_names. chunk: the number of samples per call. tracked:
     objects with its variables and tables, for saving. traced: `call` with layers replaced by equivalent ones that
     convert better; None for `call` itself. notes: for the user, one sentence each. reset: resets the states of stateful
-    layers; None if there are none.
+    layers; None if there are none. as_tensor: makes of an array what `call` accepts.
     """
 
     specs: tuple[InputSpec, ...]
@@ -55,6 +55,7 @@ class FloatModel:
     traced: Callable[[Sequence[Any]], list[Any]] | None = None
     notes: tuple[str, ...] = ()
     reset: Callable[[], None] | None = None
+    as_tensor: Callable[[Array], Any] = np.array
 
     @property
     def signature_inputs(self) -> tuple[str, ...]:
@@ -130,13 +131,13 @@ def explain_keras_error(error: Exception) -> tuple[str, str]:
 TRACED_TOLERANCE = 1e-5
 
 
-def output_shape(tf: Any, model: FloatModel, samples: Sequence[Array], output: int, log: Path) -> tuple[int, ...]:
+def output_shape(model: FloatModel, samples: Sequence[Array], output: int, log: Path) -> tuple[int, ...]:
     """Run the first sample, and return the shape of one output without batch. Raises as run_float_model does."""
-    return tuple(_first(tf, model, samples, log)[output].shape[1:])
+    return tuple(_first(model, samples, log)[output].shape[1:])
 
 
 def run_float_model(
-    tf: Any, model: FloatModel, samples: Sequence[Array], files: Sequence[Path], progress: child.Progress
+    model: FloatModel, samples: Sequence[Array], files: Sequence[Path], progress: child.Progress
 ) -> None:
     """Write every output for all samples, (N, ...), to one .npy file per output of the float model.
 
@@ -149,7 +150,7 @@ def run_float_model(
     for start in range(0, count, model.chunk):
         progress(f"running the float model {start + 1}/{count}")
         stop = min(start + model.chunk, count)
-        for position, values in enumerate(_call(tf, model, samples, slice(start, stop), files[0].parent)):
+        for position, values in enumerate(_call(model, samples, slice(start, stop), files[0].parent)):
             if start == 0:
                 stored.append(
                     np.lib.format.open_memmap(
@@ -161,11 +162,11 @@ def run_float_model(
         array.flush()
 
 
-def check_traced(tf: Any, model: FloatModel, samples: Sequence[Array], log: Path) -> tuple[str, ...]:
+def check_traced(model: FloatModel, samples: Sequence[Array], log: Path) -> tuple[str, ...]:
     """Return a warning if the traced model's outputs for the first sample differ from those of the model."""
     if model.traced is None:
         return ()
-    original, traced = (_first(tf, replace(model, call=call), samples, log) for call in (model.call, model.traced))
+    original, traced = (_first(replace(model, call=call), samples, log) for call in (model.call, model.traced))
     notes = []
     for name, expected, actual in zip(model.output_names, original, traced, strict=True):
         is_finite = np.isfinite(expected)
@@ -181,17 +182,17 @@ def check_traced(tf: Any, model: FloatModel, samples: Sequence[Array], log: Path
     return tuple(notes)
 
 
-def _first(tf: Any, model: FloatModel, samples: Sequence[Array], log: Path) -> list[Any]:
+def _first(model: FloatModel, samples: Sequence[Array], log: Path) -> list[Any]:
     """Reset the model, and return its outputs for the first sample."""
     if model.reset is not None:
         model.reset()
-    return _call(tf, model, samples, slice(0, 1), log)
+    return _call(model, samples, slice(0, 1), log)
 
 
-def _call(tf: Any, model: FloatModel, samples: Sequence[Array], rows: slice, log: Path) -> list[Any]:
+def _call(model: FloatModel, samples: Sequence[Array], rows: slice, log: Path) -> list[Any]:
     """Return every output for some samples, as numpy arrays with batch."""
     try:
-        return [output.numpy() for output in model.call([tf.constant(array[rows]) for array in samples])]
+        return [np.asarray(output) for output in model.call([model.as_tensor(array[rows]) for array in samples])]
     except MemoryError:
         raise
     except Exception as error:

@@ -17,6 +17,7 @@ import numpy as np
 
 from edgetool.convert.debug import MAX_SAMPLES
 from edgetool.convert.float_model import FloatModel, signature_names, unique_names
+from edgetool.convert.lite import interpreter
 from edgetool.convert.quantizer import WEIGHTED_LAYERS, LayerMap, QuantizerSettings, quantize_calibrated
 from edgetool.convert.request import INTEGER
 from edgetool.convert.samples import Array, InputSpec, Range, default_range
@@ -37,6 +38,7 @@ from edgetool.model.types import CONVERSIONS, DType, Graph, Model, Signature, Te
 from edgetool.model.writer import write_model
 from edgetool.passes.elementwise import dequantized, is_quantized, quantized
 from edgetool.passes.float_forms import tidy_float
+from edgetool.passes.given_scales import spread_scales
 from edgetool.passes.normalization import normalize_accurately
 
 if TYPE_CHECKING:
@@ -173,7 +175,7 @@ def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
     for name in (PLAN, PLAN_RECORD, STABLEHLO_CONSTANTS):
         ready = without_metadata(ready, name)
     original = _with_signature(ready)
-    ready = normalize_accurately(tidy_float(original), use_l2=scheme == "int8")
+    ready = spread_scales(normalize_accurately(tidy_float(original), use_l2=scheme == "int8"))
     names = [name for name, _ in ready.signatures[0].inputs]
     tensors = [ready.main.tensors[index] for index in ready.main.inputs]
     specs = tuple(
@@ -289,10 +291,10 @@ def _scopes(model: Model) -> dict[str, str]:
     return scopes
 
 
-def loaded_tflite(tf: Any, tflite: FloatTflite) -> FloatModel:
+def loaded_tflite(tflite: FloatTflite) -> FloatModel:
     """Return the file as a float model that runs on TensorFlow Lite."""
-    reference = TfliteRunner(tf, tflite.original, write_model(tflite.original))
-    tidied = None if tflite.model is tflite.original else TfliteRunner(tf, tflite.model, tflite.content)
+    reference = TfliteRunner(tflite.original, write_model(tflite.original))
+    tidied = None if tflite.model is tflite.original else TfliteRunner(tflite.model, tflite.content)
 
     def reset() -> None:
         for runner in (reference, tidied):
@@ -315,31 +317,23 @@ def loaded_tflite(tf: Any, tflite: FloatTflite) -> FloatModel:
 class TfliteRunner:
     """Runs one sample at a time; as on a device, states persist between samples."""
 
-    def __init__(self, tf: Any, model: Model, content: bytes) -> None:
-        self._tf, self._graph, self._content = tf, model.main, content
+    def __init__(self, model: Model, content: bytes) -> None:
+        self._graph, self._content = model.main, content
         self._interpreter: Any = None
 
     def start(self) -> None:
         """Start with new states."""
-        lite = self._tf.lite
-        kinds = lite.experimental.OpResolverType
-        self._interpreter = lite.Interpreter(
-            model_content=self._content,
-            num_threads=1,
-            experimental_op_resolver_type=kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        )
-        self._interpreter.allocate_tensors()
+        self._interpreter = interpreter(self._content)
 
-    def __call__(self, tensors: Sequence[Any]) -> list[Any]:
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Return the outputs of one sample."""
         if self._interpreter is None:
             self.start()
-        graph, interpreter = self._graph, self._interpreter
-        for index, values in zip(graph.inputs, tensors, strict=True):
-            interpreter.set_tensor(index, _as_stored(values.numpy(), graph.tensors[index]))
-        interpreter.invoke()
-        results = [_as_reals(interpreter.get_tensor(index), graph.tensors[index]) for index in graph.outputs]
-        return [self._tf.constant(with_batch(values)) for values in results]
+        graph, runtime = self._graph, self._interpreter
+        for index, values in zip(graph.inputs, arrays, strict=True):
+            runtime.set_tensor(index, _as_stored(values, graph.tensors[index]))
+        runtime.invoke()
+        return [with_batch(_as_reals(runtime.get_tensor(index), graph.tensors[index])) for index in graph.outputs]
 
 
 def _as_stored(values: Array, tensor: Tensor) -> Array:
@@ -377,7 +371,6 @@ def with_given_scales(calibrated: bytes) -> bytes:
 
 
 def quantize_tflite(
-    tf: Any,
     tflite: FloatTflite,
     samples: Sequence[Any],
     options: ConverterOptions,
@@ -391,6 +384,7 @@ def quantize_tflite(
     if options.quantize not in INTEGER:
         raise UnsupportedModelError(f"a .tflite cannot be converted to {options.quantize}", fix="omit --quantize")
     from tensorflow.lite.python.optimize.calibrator import Calibrator, add_intermediate_tensors
+    from tensorflow.python.framework import dtypes
 
     tensors = {
         name: tflite.model.main.tensors[index]
@@ -409,19 +403,19 @@ def quantize_tflite(
 
     with explain_errors(tflite.layers, {}, workdir):
         calibrator = Calibrator(add_intermediate_tensors(tflite.content))
-        io_type = tf.dtypes.as_dtype(options.io_type)
         if options.quantize == "int16x8":
+            io_type = dtypes.as_dtype(options.io_type)
             content = calibrator.calibrate_and_quantize(
                 feed,
                 io_type,
                 io_type,
                 allow_float=True,
-                activations_type=tf.int16,
-                bias_type=tf.int64,
+                activations_type=dtypes.int16,
+                bias_type=dtypes.int64,
                 disable_per_channel_quantization_for_dense_layers=options.dense_per_tensor,
             )
             return ConversionResult(bytes(content))
-        settings = QuantizerSettings(io_type, io_type, options.dense_per_tensor)
+        settings = QuantizerSettings(options.io_type, options.io_type, options.dense_per_tensor)
         calibrated = with_given_scales(bytes(calibrator.calibrate(feed)))
-        quantized = quantize_calibrated(tf, settings, calibrated, tflite.layers, options.keep_float)
-        return with_layer_losses(tf, quantized, settings, tflite.layers, options, debug_rows, progress)
+        quantized = quantize_calibrated(settings, calibrated, tflite.layers, options.keep_float)
+        return with_layer_losses(quantized, settings, tflite.layers, options, debug_rows, progress)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -61,20 +60,20 @@ def for_device(imported: ImportedModel, *, keep_layout: bool) -> TransposedEnds:
     return images_last(transpose_ends(model))
 
 
-def original_model(tf: Any, imported: ImportedModel, tflite: FloatTflite, layout: TransposedEnds) -> FloatModel:
+def original_model(imported: ImportedModel, tflite: FloatTflite, layout: TransposedEnds) -> FloatModel:
     """Return the original as a float model with the inputs and outputs of the device."""
     specs = tuple(
         replace(_with_axes(spec, order), name=name)
         for spec, order, name in zip(tflite.specs, layout.inputs, imported.inputs, strict=True)
     )
 
-    def call(tensors: Sequence[Any]) -> list[Any]:
-        arrays = [
-            np.transpose(values.numpy(), np.argsort(order)) if order else values.numpy()
-            for values, order in zip(tensors, layout.inputs, strict=True)
+    def call(arrays: Sequence[Array]) -> list[Array]:
+        originals = [
+            np.transpose(values, np.argsort(order)) if order else values
+            for values, order in zip(arrays, layout.inputs, strict=True)
         ]
-        results = zip(imported.call(arrays), layout.outputs, strict=True)
-        return [tf.constant(with_batch(np.transpose(values, order) if order else values)) for values, order in results]
+        results = zip(imported.call(originals), layout.outputs, strict=True)
+        return [with_batch(np.transpose(values, order) if order else values) for values, order in results]
 
     return FloatModel(
         specs=specs,
@@ -83,7 +82,7 @@ def original_model(tf: Any, imported: ImportedModel, tflite: FloatTflite, layout
         call=call,
         chunk=1,
         tracked=(),
-        traced=TfliteRunner(tf, tflite.model, tflite.content),
+        traced=TfliteRunner(tflite.model, tflite.content),
         notes=tflite.notes,
     )
 

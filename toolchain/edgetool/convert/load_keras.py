@@ -42,11 +42,11 @@ from edgetool.convert.legacy import (
     for_tf_keras,
     modernise,
 )
+from edgetool.convert.lite import imported
 from edgetool.convert.source import CONVERT_EXTRA, ModelFile, link
 from edgetool.convert.tf_keras_layers import TF_KERAS, TFMOT, ConfigNode, needs_tf_keras, needs_tfmot
 from edgetool.convert.user_code import UserFiles, first_line_of, import_file, name_lines_in_errors, traceback_lines
 from edgetool.errors import (
-    ConversionError,
     EdgetoolError,
     InvalidModelError,
     MissingExtraError,
@@ -515,24 +515,13 @@ def import_libraries() -> tuple[Any, Any]:
 
     Raises MissingExtraError if one is missing or too old, ConversionError if one cannot be loaded.
     """
-    tf, keras = (_imported(name) for name in ("tensorflow", "keras"))
+    tf, keras = (imported(name) for name in ("tensorflow", "keras"))
     version = tuple(int(part) for part in re.findall(r"\d+", keras.__version__)[:2])
     if version < MINIMUM_KERAS:
         raise MissingExtraError(
             f"Keras {keras.__version__} is too old: it does not protect against malicious files", fix=CONVERT_EXTRA
         )
     return tf, keras
-
-
-def _imported(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"{error.name} is not installed", fix=CONVERT_EXTRA) from error
-    except Exception as error:  # a memory limit causes errors of several kinds
-        raise ConversionError(
-            f"{name} cannot be imported: {error}", fix="raise the memory limit, or reinstall it"
-        ) from error
 
 
 def load_keras_model(

@@ -277,6 +277,7 @@ def load_saved_model(
         call=call,
         chunk=1,
         tracked=_tracked_objects(function, loaded),
+        as_tensor=tf.constant,
     )
 
 

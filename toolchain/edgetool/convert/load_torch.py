@@ -31,6 +31,13 @@ LIBRARIES = ("torch", "litert-torch")
 # How LiteRT Torch reports an operator that it does not know.
 UNKNOWN_OPERATOR = re.compile(r"[Ll]owering not found: ([\w.:]+)|No lowering.*?([\w.:]+)")
 MAX_MESSAGE = 200
+# Operators of programs that prepare_pt2e and convert_pt2e have quantized, those with constant scales, and the limits
+# of int8; weights may leave out -128.
+QUANTIZED = "quantized_decomposed."
+STATIC = frozenset(
+    f"{kind}_per_{what}.default" for kind in ("quantize", "dequantize") for what in ("tensor", "channel")
+)
+INT8_LIMITS = ((-128, 127), (-127, 127))
 
 
 def import_program(path: Path, shapes: RequestedShapes, workdir: Path, progress: child.Progress) -> ImportedModel:
@@ -48,13 +55,14 @@ def import_program(path: Path, shapes: RequestedShapes, workdir: Path, progress:
     torch.set_num_threads(1)
     progress("loading the program")
     program = _loaded(torch, archive, path)
+    check_quantization(program, path)
     inputs = [node for node in program.graph.nodes if node.name in set(program.graph_signature.user_inputs)]
     if len(inputs) != len(program.graph_signature.user_inputs):
         raise UnsupportedModelError(
             "has an input that is not a tensor", where=str(path), fix="make it a constant of the module"
         )
     examples = _examples(torch, inputs, shapes, path)
-    module = program.module(check_guards=False)
+    module = _with_float_weights(torch, program.module(check_guards=False))
 
     def run(tensors: Sequence[Any]) -> Any:
         arguments, options = pytree.tree_unflatten(list(tensors), program.call_spec.in_spec)
@@ -127,6 +135,48 @@ def _examples(torch: Any, nodes: Sequence[Any], shapes: RequestedShapes, path: P
         torch.zeros((*((sizes[0] or 1,) if sizes else ()), *require_fixed(name, shape, str(path))), dtype=dtype)
         for name, (dtype, sizes), shape in zip(names, declared, resolved, strict=True)
     )
+
+
+def check_quantization(program: Any, path: Path) -> None:
+    """Raise UnsupportedModelError for a quantization that is not static, or not to int8."""
+    for node in program.graph.nodes:
+        if not str(node.target).startswith(QUANTIZED):
+            continue
+        kind, limits = str(node.target).removeprefix(QUANTIZED), node.args[-3:]
+        what = None
+        if kind not in STATIC:
+            what = f"scales are not constant ({kind})"
+        elif str(limits[2]) != "torch.int8" or tuple(limits[:2]) not in INT8_LIMITS:
+            what = f"quantization is to {limits[2]} from {limits[0]} to {limits[1]}"
+        if what is not None:
+            raise UnsupportedModelError(
+                f"the {what} at node {node.name!r}, and only static int8 is supported",
+                where=str(path),
+                fix="prepare it with PT2EQuantizer of litert_torch, not dynamic, or export it in float",
+            )
+
+
+def _with_float_weights(torch: Any, module: Any) -> Any:
+    """Return the module with its int8 weights as float32 weights that it quantizes, with the same result.
+
+    LiteRT Torch supports only those. PyTorch folds quantizations of weights by default.
+    """
+    library = torch.ops.quantized_decomposed
+    quantize = {
+        library.dequantize_per_channel.default: library.quantize_per_channel.default,
+        library.dequantize_per_tensor.default: library.quantize_per_tensor.default,
+    }
+    graph = module.graph
+    constants = dict((*module.named_parameters(), *module.named_buffers()))
+    for node in [node for node in graph.nodes if node.target in quantize and node.args[0].op == "get_attr"]:
+        arguments = [constants[arg.target] if isinstance(arg, torch.fx.Node) else arg for arg in node.args]
+        name = f"_float_{node.name}"
+        module.register_buffer(name, node.target(*arguments, **node.kwargs))
+        with graph.inserting_before(node):
+            quantized = graph.call_function(quantize[node.target], (graph.get_attr(name), *node.args[1:]))
+            node.replace_input_with(node.args[0], quantized)
+    module.recompile()
+    return module
 
 
 def _outputs(torch: Any, results: Any, path: Path) -> tuple[str, ...]:

@@ -21,6 +21,10 @@ from edgetool.errors import EdgetoolError, UnsupportedModelError
 from edgetool.model.scopes import sanitised
 
 Constant: TypeAlias = npt.NDArray[Any]
+# Operators of models that ONNX Runtime or another framework has quantized.
+QUANTIZED = frozenset(
+    "ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv QLinearMatMul QuantizeLinear".split()
+)
 # Nodes whose results are random, or are needed although all their inputs are known.
 RANDOM = frozenset(
     ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
@@ -141,6 +145,12 @@ class OnnxGraph:
             return [self._size(node, operands[0])]
         if node.op_type not in RANDOM and not any(isinstance(operand, Value) for operand in operands):
             return self._folded(node, operands, where)
+        if node.op_type in QUANTIZED:
+            raise UnsupportedModelError(
+                "computes with quantized values, and ONNX models are imported in float only",
+                where=where,
+                fix="export the model as it was before its quantization; edgetool quantizes it with --calibration",
+            )
         handler = HANDLERS.get(node.op_type)
         if handler is None:
             raise UnsupportedModelError(

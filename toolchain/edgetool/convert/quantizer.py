@@ -36,6 +36,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetool.convert.lite import mlir_quantize
 from edgetool.errors import UsageError
 from edgetool.model.draft import Draft
 from edgetool.model.edit import renumbered
@@ -411,39 +412,39 @@ class Int8Model:
 
 @dataclass(frozen=True, slots=True)
 class QuantizerSettings:
-    """Settings of TensorFlow's quantizer: the types of the graph's inputs and outputs.
+    """Settings of TensorFlow's quantizer: numpy's names of the types of the graph's inputs and outputs.
 
     dense_per_tensor: one scale for all weights of a dense layer.
     """
 
-    input_type: Any
-    output_type: Any
+    input_type: str
+    output_type: str
     dense_per_tensor: bool = False
 
 
 def settings_of(converter: Any) -> QuantizerSettings:
     """Return the settings of a configured TFLiteConverter."""
     return QuantizerSettings(
-        converter.inference_input_type,
-        converter.inference_output_type,
+        converter.inference_input_type.name,
+        converter.inference_output_type.name,
         converter._experimental_disable_per_channel_quantization_for_dense_layers,
     )
 
 
 def quantize_calibrated(
-    tf: Any, settings: QuantizerSettings, calibrated: bytes, layers: LayerMap, keep_float: Sequence[str]
+    settings: QuantizerSettings, calibrated: bytes, layers: LayerMap, keep_float: Sequence[str]
 ) -> Int8Model:
     """Quantize a calibrated .tflite.
 
     keep_float: layers whose operators stay in float. Raises UsageError for a layer without operators.
     """
-    output = quantize(tf, settings, calibrated, denied=layer_tensors(calibrated, layers, keep_float))
+    output = quantize(settings, calibrated, denied=layer_tensors(calibrated, layers, keep_float))
     model = read_model(calibrated)
     requantized = tuple((operator.label, layers.layer_of(operator, model) or "") for operator in output.requantized)
     return Int8Model(output.content, calibrated, requantized)
 
 
-def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Sequence[str]) -> Int8Model:
+def convert_calibrated(converter: Any, layers: LayerMap, keep_float: Sequence[str]) -> Int8Model:
     """Run a converter that is configured for int8.
 
     keep_float: layers whose operators stay in float. Raises UsageError for a layer without operators.
@@ -457,7 +458,7 @@ def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Se
             captured = bytes(calibrate(*arguments, **named))
         finally:
             converter._experimental_calibrate_only = False
-        int8_model = quantize_calibrated(tf, settings_of(converter), captured, layers, keep_float)
+        int8_model = quantize_calibrated(settings_of(converter), captured, layers, keep_float)
         return int8_model.content
 
     converter._quantize = quantized
@@ -469,7 +470,7 @@ def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Se
 
 
 def quantize(
-    tf: Any, settings: QuantizerSettings, calibrated: bytes, *, denied: Sequence[str] = (), verify: bool = False
+    settings: QuantizerSettings, calibrated: bytes, *, denied: Sequence[str] = (), verify: bool = False
 ) -> QuantizerOutput:
     """Quantize a calibrated model as TensorFlow's converter does, and work around cases that its quantizer rejects.
 
@@ -477,19 +478,16 @@ def quantize(
     NumericVerify(quantized, float) for each one that was quantized, as in TensorFlow's QuantizationDebugger; inputs
     and outputs are then float.
     """
-    from tensorflow.lite.python.convert import mlir_quantize
 
     def quantized(float_model: bytes) -> bytes:
-        content = mlir_quantize(
+        return mlir_quantize(
             float_model,
-            False,
-            input_data_type=tf.float32 if verify else settings.input_type,
-            output_data_type=tf.float32 if verify else settings.output_type,
-            enable_numeric_verify=verify,
-            denylisted_nodes=list(denied),
-            disable_per_channel_for_dense_layers=settings.dense_per_tensor,
+            "float32" if verify else settings.input_type,
+            "float32" if verify else settings.output_type,
+            denied=denied,
+            verify=verify,
+            dense_per_tensor=settings.dense_per_tensor,
         )
-        return bytes(content)
 
     return quantize_with_hidden_operators(lambda float_model: quantize_in_order(quantized, float_model), calibrated)
 

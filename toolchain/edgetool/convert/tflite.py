@@ -252,9 +252,9 @@ def convert(
             converter.representative_dataset = lambda: sample_rows(model.signature_inputs, samples, progress)
         if options.quantize != "int8":
             return ConversionResult(bytes(converter.convert()))
-        int8_model = convert_calibrated(tf, converter, layers, options.keep_float)
+        int8_model = convert_calibrated(converter, layers, options.keep_float)
         debug_rows = lambda: list(islice(sample_rows(model.signature_inputs, samples, progress), MAX_SAMPLES))  # noqa: E731
-        return with_layer_losses(tf, int8_model, settings_of(converter), layers, options, debug_rows, progress)
+        return with_layer_losses(int8_model, settings_of(converter), layers, options, debug_rows, progress)
 
 
 @contextlib.contextmanager
@@ -279,7 +279,6 @@ def explain_errors(layers: LayerMap, outputs: Mapping[str, str], workdir: Path) 
 
 
 def with_layer_losses(
-    tf: Any,
     converted: Int8Model,
     settings: QuantizerSettings,
     layers: LayerMap,
@@ -299,7 +298,7 @@ def with_layer_losses(
         )
     losses = None
     if options.debug and converted.calibrated is not None:
-        losses = debug_quantization(tf, settings, converted.calibrated, debug_rows, layers, progress)
+        losses = debug_quantization(settings, converted.calibrated, debug_rows, layers, progress)
     notes = _requantized_notes(converted.requantized)
     if losses is not None and not losses["layers"]:
         notes += ("--debug-quantization found nothing to measure: the ranges were not set by calibration",)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -59,7 +58,6 @@ class UnrolledLstm:
 
 
 def quantize_with_lstms(
-    tf: Any,
     tflite: FloatTflite,
     samples: Sequence[Array],
     options: ConverterOptions,
@@ -72,15 +70,15 @@ def quantize_with_lstms(
     """
     applies = options.quantize == "int8" and not options.keep_float
     lstms = [lstm for lstm in unrolled_lstms(tflite.model) if is_closed(tflite.model, lstm)] if applies else []
-    values = _recorded(tf, tflite, lstms, samples, progress)
+    values = _recorded(tflite, lstms, samples, progress)
     chosen = [(lstm, *outputs) for lstm, outputs in zip(lstms, map(_outputs, lstms, values), strict=True) if outputs]
     if not chosen:
-        return quantize_tflite(tf, tflite, samples, options, workdir, progress)
+        return quantize_tflite(tflite, samples, options, workdir, progress)
     opened = tidy_float(open_at(tflite.model, [lstm for lstm, _, _ in chosen]))
     specs = [InputSpec(_port(lstm, "given"), outputs.shape[1:], "float32") for lstm, outputs, _ in chosen]
     cut = replace(tflite, model=opened, content=write_model(opened), specs=(*tflite.specs, *specs))
     arrays = [*samples, *(outputs for _, outputs, _ in chosen)]
-    converted = quantize_tflite(tf, cut, arrays, options, workdir, progress)
+    converted = quantize_tflite(cut, arrays, options, workdir, progress)
     model = read_model(converted.content)
     for lstm, _, largest in chosen:
         model = join_lstm(model, lstm.cut, _port(lstm, "given"), _port(lstm, "taken"), largest)
@@ -89,7 +87,7 @@ def quantize_with_lstms(
 
 
 def _recorded(
-    tf: Any, tflite: FloatTflite, lstms: Sequence[UnrolledLstm], samples: Sequence[Array], progress: child.Progress
+    tflite: FloatTflite, lstms: Sequence[UnrolledLstm], samples: Sequence[Array], progress: child.Progress
 ) -> list[tuple[Floats, Floats]]:
     """Return the sequences (N, steps, features) and the hidden states (N, steps, units) of each LSTM."""
     if not lstms:
@@ -98,11 +96,11 @@ def _recorded(
     read = [index for lstm in lstms for index in (lstm.source, *lstm.hidden)]
     model = replace(tflite.model, subgraphs=(replace(graph, outputs=tuple(read)), *tflite.model.subgraphs[1:]))
     model = replace(model, signatures=())
-    runner = TfliteRunner(tf, model, write_model(model))
+    runner = TfliteRunner(model, write_model(model))
     progress("running the float model for its recurrent layers")
     rows: list[list[Array]] = []
     for place in range(len(samples[0])):
-        rows.append([value.numpy() for value in runner([tf.constant(array[place : place + 1]) for array in samples])])
+        rows.append(runner([array[place : place + 1] for array in samples]))
     columns = (np.stack([values.reshape(-1) for values in column]) for column in zip(*rows, strict=True))
     return [
         (

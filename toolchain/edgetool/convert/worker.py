@@ -7,7 +7,7 @@ recurrent layers fused or unrolled, and writes bytes and arrays to the work dire
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from edgetool.convert.float_model import FloatModel, check_traced, output_shape,
 from edgetool.convert.float_tflite import float_tflite, loaded_tflite
 from edgetool.convert.imported import ImportedModel, for_device, layout_notes, original_model
 from edgetool.convert.keras_model import float_model
+from edgetool.convert.lite import start_lite
 from edgetool.convert.load_keras import (
     checked_config,
     library_versions,
@@ -68,7 +69,6 @@ class LoadedModel:
     model: FloatModel
     keras: Any
     lowering: Lowering
-    notes: tuple[str, ...]
     unrolled: Callable[[], LoadedModel] | None = None
 
 
@@ -90,7 +90,7 @@ def load(
         if request["rnn"] != "auto":
             raise UsageError("a SavedModel stores its layers as graphs", where="--rnn", fix="omit the option")
         model = load_saved_model(tf, source.path, trust_model_code=trust, signature=signature, input_shapes=shapes)
-        return LoadedModel(model, keras, Lowering({}, (), (), ()), model.notes)
+        return LoadedModel(model, keras, Lowering({}, (), (), ()))
     if signature is not None:
         raise UsageError("a Keras file has no signatures", where="--signature", fix="omit it, or use a SavedModel")
     loaded = load_keras_file(
@@ -114,7 +114,8 @@ def load(
             with lowering.active():
                 return model.call(tensors)
 
-        return LoadedModel(replace(model, traced=traced), loaded.keras, lowering, (*notes, *lowering.notes))
+        ready = replace(model, traced=traced, notes=(*notes, *lowering.notes), as_tensor=tf.constant)
+        return LoadedModel(ready, loaded.keras, lowering)
 
     if request["rnn"] != "auto":
         return in_form(request["rnn"])
@@ -123,13 +124,13 @@ def load(
 
 @dataclass(frozen=True, slots=True)
 class ConvertedModel:
-    """A .tflite and the loaded model in the form that was converted.
+    """A .tflite and the float model in the form that was converted.
 
     layers: by scope, and the layer of each output. fused: the scopes of recurrent layers that became one operator.
     """
 
     content: bytes
-    loaded: LoadedModel
+    model: FloatModel
     order: Order
     layers: LayerMap
     fused: tuple[str, ...]
@@ -181,9 +182,8 @@ def _convert_form(
         converted = convert(tf, opened.model, opened.samples, options, workdir, progress, layers)
         content = opened.join(converted.content)
     order = order_of(content, model)
-    return ConvertedModel(
-        content, loaded, order, layers, opened.fused, converted.debug, (*opened.notes, *converted.notes)
-    )
+    notes = (*opened.notes, *converted.notes)
+    return ConvertedModel(content, model, order, layers, opened.fused, converted.debug, notes)
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     progress(READING_STEP)
     prepare = _PREPARE.get(path.suffix.lower(), _keras) if path.is_file() else _keras
     opened = prepare(path, request, options, workdir, progress)
-    tf, model = opened.tf, opened.model
+    model = opened.model
     integer = options.quantize in INTEGER
     progress("reading the samples")
     normalisation = Normalisation.of(*(request[name] for name in NORMALISATION))
@@ -210,18 +210,18 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     if integer:
         check_varied(arrays, model.specs, *_origin(request))
     # Before the long work, so that an error in the data is reported immediately.
-    labelled, labelled_output = _evaluation_samples(tf, request["evaluate"], model, normalisation, workdir)
+    labelled, labelled_output = _evaluation_samples(request["evaluate"], model, normalisation, workdir)
     with name_file_in_errors(path):
         converted = opened.convert(arrays)
-    model, order = converted.loaded.model, converted.order
-    traced = check_traced(tf, model, arrays, workdir)
+    model, order = converted.model, converted.order
+    traced = check_traced(model, arrays, workdir)
     (workdir / TFLITE_FILE).write_bytes(converted.content)
     outputs = len(model.output_names)
     if request["compare"]:
-        run_float_model(tf, model, arrays, array_files(workdir, CALIBRATION_OUTPUTS, outputs), progress)
+        run_float_model(model, arrays, array_files(workdir, CALIBRATION_OUTPUTS, outputs), progress)
     if labelled:
         stored = array_files(workdir, EVALUATION_OUTPUTS, outputs)
-        run_float_model(tf, model, labelled, stored, progress)
+        run_float_model(model, labelled, stored, progress)
     return {
         "samples": samples.count,
         "inputs": order.inputs,
@@ -233,11 +233,11 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         "output_layers": [converted.layers.outputs.get(model.signature_outputs[index], "") for index in order.outputs],
         "fused": converted.fused,
         "debug": converted.debug,
-        "versions": {**library_versions(tf, converted.loaded.keras), **opened.versions},
+        "versions": opened.versions,
         "layout_notes": opened.layout_notes,
         "notes": [
             *opened.notes,
-            *converted.loaded.notes,
+            *model.notes,
             *converted.notes,
             *traced,
             *samples.notes,
@@ -249,13 +249,15 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
 
 @dataclass(frozen=True, slots=True)
 class _PreparedModel:
-    """A model to convert: TensorFlow, the float model, and a function that converts it with stored samples."""
+    """A model to convert: the float model, and a function that converts it with stored samples.
 
-    tf: Any
+    versions: those of Python and of the libraries that take part.
+    """
+
     model: FloatModel
     convert: Callable[[Sequence[Array]], ConvertedModel]
+    versions: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
     layout_notes: tuple[str, ...] = ()
 
 
@@ -273,7 +275,7 @@ def _keras(
     def convert(samples: Sequence[Array]) -> ConvertedModel:
         return convert_loaded(tf, loaded, samples, options, workdir, progress)
 
-    return _PreparedModel(tf, loaded.model, convert, notes)
+    return _PreparedModel(loaded.model, convert, library_versions(tf, loaded.keras), notes)
 
 
 def _tflite(
@@ -281,16 +283,16 @@ def _tflite(
 ) -> _PreparedModel:
     """Prepare a float .tflite; TensorFlow receives it as our writer wrote it, after our reader accepted it."""
     tflite = float_tflite(read_model(path.read_bytes(), name=str(path)), options.quantize, str(path))
-    progress("loading TensorFlow")
-    tf, keras = start_keras(workdir)
-    loaded = LoadedModel(loaded_tflite(tf, tflite), keras, Lowering({}, (), (), ()), tflite.notes)
-    order = Order(tuple(range(len(tflite.specs))), tuple(range(len(loaded.model.output_names))))
+    progress("loading TensorFlow Lite")
+    versions = start_lite()
+    model = loaded_tflite(tflite)
+    order = Order(tuple(range(len(tflite.specs))), tuple(range(len(model.output_names))))
 
     def convert(samples: Sequence[Array]) -> ConvertedModel:
-        converted = quantize_with_lstms(tf, tflite, samples, options, workdir, progress)
-        return ConvertedModel(converted.content, loaded, order, tflite.layers, (), converted.debug, converted.notes)
+        converted = quantize_with_lstms(tflite, samples, options, workdir, progress)
+        return ConvertedModel(converted.content, model, order, tflite.layers, (), converted.debug, converted.notes)
 
-    return _PreparedModel(tf, loaded.model, convert)
+    return _PreparedModel(model, convert, versions)
 
 
 def _program(
@@ -298,7 +300,8 @@ def _program(
 ) -> _PreparedModel:
     """Prepare a PyTorch program."""
     imported = import_program(path, request["input_shapes"], workdir, progress)
-    return _imported(path, imported, request, options, workdir, progress)
+    progress("loading TensorFlow Lite")
+    return _imported(path, imported, start_lite(), request, options, workdir, progress)
 
 
 def _pickled(
@@ -313,15 +316,16 @@ def _onnx(
 ) -> _PreparedModel:
     """Prepare an ONNX model."""
     progress("loading TensorFlow")
-    tf, _ = start_keras(workdir)
+    tf, keras = start_keras(workdir)
     progress("importing the model")
     imported = import_onnx(tf, path, request["input_shapes"], workdir, progress)
-    return _imported(path, imported, request, options, workdir, progress)
+    return _imported(path, imported, library_versions(tf, keras), request, options, workdir, progress)
 
 
 def _imported(
     path: Path,
     imported: ImportedModel,
+    versions: Mapping[str, str],
     request: dict[str, Any],
     options: ConverterOptions,
     workdir: Path,
@@ -331,10 +335,7 @@ def _imported(
     layout = for_device(imported, keep_layout=bool(request["keep_layout"]))
     scheme = options.quantize if options.quantize in INTEGER else "int8"
     tflite = float_tflite(layout.model, scheme, str(path))
-    progress("loading TensorFlow")
-    tf, keras = start_keras(workdir)
-    original = original_model(tf, imported, tflite, layout)
-    loaded = LoadedModel(original, keras, Lowering({}, (), (), ()), tflite.notes)
+    original = original_model(imported, tflite, layout)
     names = tflite.model.signatures[0].outputs
     outputs = {name: layer for (name, _), layer in zip(names, imported.output_layers, strict=False)}
     layers = LayerMap(imported.layers, outputs)
@@ -343,12 +344,13 @@ def _imported(
 
     def convert(samples: Sequence[Array]) -> ConvertedModel:
         if options.quantize in INTEGER:
-            converted = quantize_with_lstms(tf, tflite, samples, options, workdir, progress)
+            converted = quantize_with_lstms(tflite, samples, options, workdir, progress)
         else:
             converted = ConversionResult(tflite.content)
-        return ConvertedModel(converted.content, loaded, order, layers, (), converted.debug, converted.notes)
+        return ConvertedModel(converted.content, original, order, layers, (), converted.debug, converted.notes)
 
-    return _PreparedModel(tf, original, convert, imported.notes, imported.versions, layout_notes(imported, layout))
+    versions = {**versions, **imported.versions}
+    return _PreparedModel(original, convert, versions, imported.notes, layout_notes(imported, layout))
 
 
 # Suffix of a file -> how it is prepared; all others are Keras files and SavedModels.
@@ -376,7 +378,7 @@ def _calibration_samples(request: dict[str, Any], model: FloatModel) -> SampleSe
 
 
 def _evaluation_samples(
-    tf: Any, file: str | None, model: FloatModel, normalisation: Normalisation | None, workdir: Path
+    file: str | None, model: FloatModel, normalisation: Normalisation | None, workdir: Path
 ) -> tuple[tuple[Array, ...], int]:
     """Return the evaluation samples, (N, ...) per input, and the output of their labels; labels go to a file."""
     if file is None:
@@ -384,7 +386,7 @@ def _evaluation_samples(
     evaluation = read_evaluation(Path(file), model.specs, model.output_names)
     stored = array_files(workdir, EVALUATION_INPUTS, len(model.specs))
     arrays = store(evaluation.samples, model.specs, normalisation, stored)
-    shape = output_shape(tf, model, arrays, evaluation.output, workdir)
+    shape = output_shape(model, arrays, evaluation.output, workdir)
     class_indices(evaluation.labels, shape, where=file)
     np.save(workdir / LABELS_FILE, evaluation.labels, allow_pickle=False)
     return arrays, evaluation.output

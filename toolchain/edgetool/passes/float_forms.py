@@ -8,6 +8,7 @@ takes longer. Here
 - a depthwise convolution of one channel becomes CONV_2D;
 - elementwise operators that compute a known activation function, or a multiple of one, become that function;
 - factors become part of the weights or the SOFTMAX behind them;
+- weights that are quantized and dequantized are constants in the order of the operator that reads them;
 - reductions drop axes themselves, and read images before these are flattened;
 - products with a constant matrix become FULLY_CONNECTED.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -551,6 +553,47 @@ def _keep_axes(draft: Draft, operator: Operator) -> bool:
     return True
 
 
+def _move_quantized(draft: Draft, operator: Operator) -> bool:
+    """Move a constant before it is quantized and dequantized, instead of the result; its scales stay.
+
+    The quantizer then finds constant weights.
+    """
+    dequantize = draft.producer(operator.inputs[0])
+    quantize = draft.producer(dequantize.inputs[0]) if dequantize and dequantize.code == "DEQUANTIZE" else None
+    if dequantize is None or quantize is None or quantize.code != "QUANTIZE" or operator.outputs[0] in draft.outputs:
+        return False
+    values = draft.values(quantize.inputs[0])
+    quantized, moved = draft.tensors[quantize.outputs[0]], draft.tensors[operator.outputs[0]]
+    order = draft.values(operator.inputs[1]) if operator.code == "TRANSPOSE" else None
+    scales = quantized.quantization
+    if values is None or scales is None or (operator.code == "TRANSPOSE" and order is None):
+        return False
+    if scales.per_channel:
+        axis = _moved_axis(quantized.shape, moved.shape, scales.axis, None if order is None else order.tolist())
+        if axis is None:
+            return False
+        scales = replace(scales, axis=axis)
+    reals = values.reshape(moved.shape) if order is None else values.transpose(order)
+    constant = draft.constant(draft.tensors[quantize.inputs[0]].name, reals)
+    codes = draft.tensor(quantized.name, moved.shape, quantized.dtype, scales)
+    draft.replace(
+        operator, draft.copy(quantize, [constant], [codes]), draft.copy(dequantize, [codes], operator.outputs)
+    )
+    for old in (dequantize, quantize):
+        if not draft.consumers(old.outputs[0]) and old.outputs[0] not in draft.outputs:
+            draft.replace(old)
+    return True
+
+
+def _moved_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int, order: list[int] | None) -> int | None:
+    """Return where an axis is after a TRANSPOSE in this order, or after a RESHAPE; None if it is split or merged."""
+    if order is not None:
+        return order.index(axis)
+    outer = prod(before[:axis])
+    places = (place for place, size in enumerate(after) if size == before[axis] and prod(after[:place]) == outer)
+    return next(places, None)
+
+
 RULES: Mapping[str, tuple[FloatRule, ...]] = {
     **dict.fromkeys(ARITHMETIC, (_into_weights, _known, _into_reader, _merge_affine)),
     **dict.fromkeys(["MAXIMUM", "MINIMUM", "PRELU", "RELU", "RELU6"], (_known,)),
@@ -561,8 +604,9 @@ RULES: Mapping[str, tuple[FloatRule, ...]] = {
     "MAX_POOL_2D": (_repeat_edge,),
     "BATCH_MATMUL": (_as_dense,),
     "FULLY_CONNECTED": (_from_before,),
-    "RESHAPE": (_drop_axes,),
+    "RESHAPE": (_move_quantized, _drop_axes),
     "STRIDED_SLICE": (_keep_axes,),
+    "TRANSPOSE": (_move_quantized,),
 }
 FOLDED = frozenset({*MOVES, *COMPUTES, "SHAPE"})
 FUSED = frozenset({"RELU", "RELU6"})
