@@ -1,18 +1,15 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.memory.streaming.checker import row_plan_problems
 from edgetool.memory.streaming.packing import (
-    FAR_BELOW,
     Packing,
     pack_again,
     pack_more,
     pack_rows,
-    sorted_numbers,
     with_few_places,
 )
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, RowTensor
@@ -63,13 +60,6 @@ def test_blocks_with_many_conflicts_have_the_same_places(problem: RowProblem, da
             patch.setattr("edgetool.memory.streaming.packing.FEW", few)
             packings.append(pack_rows(problem, steps, 0, unit=unit, passes=6))
     assert packings[0] == packings[1]
-
-
-@given(st.lists(st.integers(0, 2**31) | st.just(FAR_BELOW), max_size=40))
-def test_equal_numbers_are_sorted_by_their_positions(numbers: list[int]) -> None:
-    ascending, positions = sorted_numbers(np.array(numbers, np.int64))
-    assert ascending.tolist() == sorted(numbers)
-    assert positions.tolist() == sorted(range(len(numbers)), key=numbers.__getitem__)
 
 
 def test_a_chain_takes_its_live_bytes() -> None:

@@ -50,7 +50,8 @@ FAR_BELOW = -(1 << 40)  # what lies there conflicts with nothing
 
 Numbers = npt.NDArray[np.int64]
 SmallNumbers = npt.NDArray[np.int32]
-FEW = 100  # conflicts of a block, for which lists are faster than arrays, and which are kept in several forms
+FEW = 100  # conflicts of a block, for which lists are faster than arrays
+KNOWN_EDGES = 2_000_000  # where conflicts begin or end, which are kept as the second search needs them
 KNOWN_BLOCKS = 2  # of the problems that one search after the other packs
 
 
@@ -125,7 +126,7 @@ def pack_again(
         search.place_one()
     if search.waiting:
         return None
-    offsets = search.offsets.tolist()
+    offsets = search.offsets
     if blocks.top(offsets) > target and not stopped():
         offsets = _by_displacing(blocks, [offsets], target, passes, stopped)
     return blocks.packing(offsets)
@@ -177,7 +178,7 @@ def pack_more(
             moves -= search.moves
         else:
             absent.discard(block)
-            offsets = [UNPLACED if place == FAR_BELOW else place for place in search.offsets.tolist()]
+            offsets = [UNPLACED if place == FAR_BELOW else place for place in search.offsets]
         if moves <= 0 or stopped():
             break
     return blocks.packing(offsets)
@@ -253,7 +254,7 @@ def _by_displacing(
                     moves -= search.moves
                     vain += 1
                     continue
-                best = result = search.offsets.tolist()
+                best = result = search.offsets
                 top, vain = blocks.top(best), 0
             start = best
     return best
@@ -274,9 +275,8 @@ class _Generator:
 class _Displacing:
     """A search for offsets below a limit.
 
-    offsets: those of blocks, FAR_BELOW for blocks without a place. waiting: these, behind their sizes and the order in
-    which they lost their places; sorted if the largest comes first. moves: how many blocks have been placed. absent:
-    blocks that need no place.
+    waiting: the blocks without a place, behind their sizes and the order in which they lost their places; sorted if the
+    largest comes first. moves: how many blocks have been placed. absent: blocks that need no place.
     """
 
     def __init__(
@@ -292,15 +292,21 @@ class _Displacing:
         self._blocks, self._generator, self._largest_first = blocks, generator, largest_first
         there, sizes = np.array(offsets, np.int64), np.array(blocks.sizes, np.int64)
         has_place = (there != UNPLACED) & (there + sizes <= limit)
-        self.offsets: Numbers = np.where(has_place, there, FAR_BELOW)
+        self._places: Numbers = np.where(has_place, there, FAR_BELOW) << blocks.key_bits  # as keys
         self.waiting: list[tuple[int, int, int]] = []
         self._waited = 0
         self.moves = 0
-        # The first offset of each block and the last one.
-        self._range: Numbers = np.stack([np.zeros_like(sizes), limit - sizes], axis=1)
+        # The first keys behind the first offset of each block and behind the last one.
+        self._range: Numbers = np.stack([np.ones_like(sizes), limit - sizes + 1], axis=1) << blocks.key_bits
         # What changes where conflicts with each block begin, and where they end.
         self._weights: Numbers = np.repeat([1, -1], len(sizes))
         self._wait([block for block in np.flatnonzero(~has_place).tolist() if block not in absent])
+
+    @property
+    def offsets(self) -> list[int]:
+        """The offset of each block, FAR_BELOW for those without a place."""
+        offsets: list[int] = (self._places >> self._blocks.key_bits).tolist()
+        return offsets
 
     def _wait(self, displaced: Sequence[int]) -> None:
         """Add blocks that have no place to those that wait."""
@@ -318,44 +324,34 @@ class _Displacing:
         number = -1 if self._largest_first else self._generator.below(len(self.waiting))
         block = self.waiting.pop(number)[-1]
         self.moves += 1
-        others, distances, ends_apart = self._blocks.edges(block)
+        bits = self._blocks.key_bits
+        others, distances = self._blocks.edges(block)
         # Where the weight changes: at the first offset that conflicts with another block, and at the first one behind.
-        edges = self.offsets.take(others)
+        edges = self._places.take(others)
         edges += distances
-        edges = self._blocks.aligned_up(block, edges)
+        edges += self._blocks.padding(block, edges)
         # Conflicts that begin come before those that end there, so that no sum on the way is as small as the last one.
-        in_order, order = sorted_numbers(edges)
-        count, end = in_order.searchsorted(self._range[block], "right").tolist()
+        in_order = np.sort(edges)
+        count, end = in_order.searchsorted(self._range[block]).tolist()
         if not count:
-            self.offsets[block] = 0
+            self._places[block] = 0
             return
-        weights = self._weights.take(ends_apart.take(order)).cumsum()[count - 1 : end]
+        weights = self._weights.take(in_order[:end] & (1 << bits) - 1).cumsum()[count - 1 :]
         first = int(weights.argmin())
-        if weights[first]:
-            lightest = (weights == weights[first]).nonzero()[0]
+        weight = weights[first]
+        if weight:
+            lightest = (weights == weight).nonzero()[0]
             first = int(lightest[self._generator.below(len(lightest))])
-        place = max(0, int(in_order[count - 1 + first]))
-        if weights[first]:
+        place = max(0, int(in_order[count - 1 + first]) >> bits)
+        if weight:
             self._weights[block] += 1
-            self._weights[block + len(self.offsets)] -= 1
+            self._weights[block + len(self._places)] -= 1
             half = len(others) // 2
-            is_begun = edges <= place
+            is_begun = edges < place + 1 << bits
             displaced = others[:half][is_begun[:half] > is_begun[half:]]
-            self.offsets[displaced] = FAR_BELOW
+            self._places[displaced] = FAR_BELOW << bits
             self._wait(list(dict.fromkeys(displaced.tolist())))
-        self.offsets[block] = place
-
-
-def sorted_numbers(numbers: Numbers) -> tuple[Numbers, Numbers]:
-    """Return numbers in ascending order, and the position of each, ascending for equal ones.
-
-    Numbers are offsets, or FAR_BELOW: one that has its position in its lowest bits is sorted many times faster than
-    positions are by their numbers.
-    """
-    bits = len(numbers).bit_length()
-    keys = (numbers << bits) + np.arange(len(numbers))
-    keys.sort()
-    return keys >> bits, keys & ((1 << bits) - 1)
+        self._places[block] = place << bits
 
 
 def _lie_together(problem: RowProblem, tensor_of: Sequence[int], rows: Sequence[int]) -> bool:
@@ -447,7 +443,9 @@ class _Blocks:
             len(self.sizes), parts, distances, self._unit
         )
         self._bounds = [0, *ends_of_blocks.tolist()]
-        self._edges: list[tuple[Numbers, Numbers, Numbers] | None] = [None] * len(self.sizes)
+        self.key_bits = (2 * len(self.sizes)).bit_length()
+        self._room = KNOWN_EDGES
+        self._edges: list[tuple[Numbers, Numbers] | None] = [None] * len(self.sizes)
         self._listed: list[list[tuple[int, int, int]] | None] = [None] * len(self.sizes)
 
     @property
@@ -455,19 +453,29 @@ class _Blocks:
         """The number of conflicts of all blocks."""
         return len(self._others)
 
-    def edges(self, block: int) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the blocks that conflict with a block, twice, and the distances from them where conflicts begin, and
-        where they end; the blocks again, with the number of all added where conflicts end.
+    def edges(self, block: int) -> tuple[Numbers, Numbers]:
+        """Return the blocks that conflict with a block, twice, and what to add to the keys of their offsets.
+
+        A key is an offset shifted by `key_bits`, so that it can state what is there: where a conflict begins, the
+        number of the other block, and where it ends, that number behind those of all blocks. Keys are sorted many times
+        faster than the positions of offsets.
         """
         edges = self._edges[block]
         if edges is None:
             others, starts, ends = self._conflicts_of(block)
             twice = np.concatenate([others, others], dtype=np.int64)
-            ends_apart = np.concatenate([others, others + len(self.sizes)], dtype=np.int64)
-            edges = twice, np.concatenate([starts, ends], dtype=np.int64), ends_apart
-            if len(others) <= FEW:
+            distances = (np.concatenate([starts, ends], dtype=np.int64) << self.key_bits) + twice
+            distances[len(others) :] += len(self.sizes)
+            edges = twice, distances
+            if self._room >= len(twice):
+                self._room -= len(twice)
                 self._edges[block] = edges
         return edges
+
+    def padding(self, block: int, keys: Numbers) -> Numbers | int:
+        """Return what to add to keys of offsets, multiples of the unit, so that a block's alignment divides these."""
+        alignment = self.alignments[block]
+        return 0 if alignment == self._unit else -(keys >> self.key_bits) % alignment << self.key_bits
 
     def _conflicts_of(self, block: int) -> tuple[SmallNumbers, SmallNumbers, SmallNumbers]:
         """Return the conflicts of a block: the other block of each, where it starts, and where it ends."""
@@ -608,12 +616,11 @@ class _Blocks:
             return False
         starts, ends = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
         for block, distance in zip(blocks, inside, strict=False):
-            others, distances, _ = self.edges(block)
-            half = len(others) // 2
-            apart = (others[:half] < blocks.start) | (others[:half] >= blocks.stop)
-            edges = there.take(others) + distances - distance
-            starts.append(edges[:half][apart])
-            ends.append(edges[half:][apart])
+            others, begin, end = self._conflicts_of(block)
+            apart = (others < blocks.start) | (others >= blocks.stop)
+            at = there.take(others[apart]) - distance
+            starts.append(at + begin[apart])
+            ends.append(at + end[apart])
         all_starts, all_ends = np.concatenate(starts), np.concatenate(ends)
         order = all_starts.argsort()
         free = self.aligned_up(blocks.start, np.maximum(np.maximum.accumulate(all_ends.take(order)), 0))
@@ -631,8 +638,9 @@ class _Blocks:
         usual = [i for i, times in places.most_common() if times >= places[here] and i != here and i <= highest]
         if not usual:
             return
-        others, distances, _ = self.edges(block)
-        starts, ends = np.split(there.take(others) + distances, 2)
+        others, begin, end = self._conflicts_of(block)
+        at = there.take(others)
+        starts, ends = at + begin, at + end
         candidates = np.array(usual)[:, None]
         has_room = ~((starts <= candidates) & (candidates < ends)).any(axis=1)
         if has_room.any():
