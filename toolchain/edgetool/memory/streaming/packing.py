@@ -566,16 +566,9 @@ class _Blocks:
 
     def _lowest_of_many(self, block: int, offsets: Numbers) -> int:
         """Return the same as `lowest`, for a block with many conflicts."""
-        others, starts, ends = self._conflicts_of(block)
-        there = offsets.take(others)
-        first_excluded, first_behind = there + starts, there + ends
-        in_order = first_excluded.argsort()
-        # The first offset behind each conflict and all that begin before it, if the next one begins further on.
-        places = np.zeros(len(others) + 1, np.int64)
-        np.maximum.accumulate(first_behind.take(in_order), out=places[1:])
-        np.maximum(places, 0, out=places)
-        free = self.aligned_up(block, places)
-        is_free = free[:-1] < first_excluded.take(in_order)
+        behind, starts = self._gaps(block, offsets)
+        free = self.aligned_up(block, behind)
+        is_free = free[:-1] < starts
         first = int(is_free.argmax())
         return int(free[first if is_free[first] else -1])
 
@@ -634,20 +627,35 @@ class _Blocks:
     def _move(self, block: int, there: Numbers, top: int, places: Counter[int]) -> None:
         """Move a block to the place with the most rows, at least as many as at its own, that has room for it."""
         here = int(there[block])
-        highest = top - self.sizes[block]
-        usual = [i for i, times in places.most_common() if times >= places[here] and i != here and i <= highest]
+        highest, least = top - self.sizes[block], places[here]
+        usual = [item for item in places.items() if item[1] >= least and item[0] != here and item[0] <= highest]
         if not usual:
             return
-        others, begin, end = self._conflicts_of(block)
-        at = there.take(others)
-        starts, ends = at + begin, at + end
-        candidates = np.array(usual)[:, None]
-        has_room = ~((starts <= candidates) & (candidates < ends)).any(axis=1)
+        usual.sort(key=lambda item: -item[1])
+        candidates = np.array([place for place, _ in usual])
+        free, following = self._gaps(block, there)
+        has_room = free.take(following.searchsorted(candidates, "right")) <= candidates
         if has_room.any():
-            place = usual[int(has_room.argmax())]
+            place = usual[int(has_room.argmax())][0]
             there[block] = place
             places[place] += 1
             places[here] -= 1
+
+    def _gaps(self, block: int, there: Numbers) -> tuple[Numbers, Numbers]:
+        """Return where conflicts of a block begin, in ascending order, and in front of these the first offset behind
+        all conflicts that begin before each, and behind all.
+
+        there: the offset of each block, FAR_BELOW for those without a place.
+        """
+        others, starts, ends = self._conflicts_of(block)
+        at = there.take(others)
+        bits = len(others).bit_length()
+        # Keys with positions in their lowest bits are sorted many times faster than positions.
+        keys = (at + starts << bits) + np.arange(len(others))
+        keys.sort()
+        behind = np.zeros(len(others) + 1, np.int64)
+        np.maximum.accumulate((at + ends).take(keys & (1 << bits) - 1), out=behind[1:])
+        return np.maximum(behind, 0, out=behind), keys >> bits
 
     def top(self, offsets: Sequence[int]) -> int:
         """Return the end of the highest block that has a place."""

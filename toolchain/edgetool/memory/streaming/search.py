@@ -30,6 +30,7 @@ MAX_WINDOW = 160  # operators
 # The peaks that are allowed from the start, as shares of the distance from the present one to the bound. With the first
 # one the search is exact; the others are easier to stay below.
 SHARES = (1.0, 0.5, 0.2)
+GIVEN, KEPT = -1, 1 << 60  # numbers of operators that precede and follow all others
 
 
 def improved_schedule(
@@ -57,10 +58,11 @@ def improved_schedule(
     if nodes is None:
         nodes = min(max(NODES, NODES_PER_OPERATOR * len(problem.operators)), MOST_NODES)
     needs = live_bytes(problem, schedule.steps)
+    rows = _Rows.of(problem)
     known: dict[tuple[int, int], _Window] = {}
     while (peak := max(needs)) > bound and nodes > 0 and not stopped():
         windows = _windows(problem, schedule, schedule.steps[needs.index(peak)], most_weights)
-        window, steps, used = _lower(problem, windows, bound, peak, nodes, stopped, known)
+        window, steps, used = _lower(problem, rows, windows, bound, peak, nodes, stopped, known)
         nodes -= used
         if not steps:
             break
@@ -92,6 +94,7 @@ def _windows(
 
 def _lower(
     problem: RowProblem,
+    rows: _Rows,
     windows: Sequence[tuple[int, int]],
     bound: int,
     peak: int,
@@ -110,7 +113,7 @@ def _lower(
         unknown = []
         for window in waiting:
             if window not in known:
-                known[window] = _Window(problem, *window)
+                known[window] = _Window(problem, rows, *window)
             network = known[window]
             for share in SHARES:
                 floor = peak - max(1, int(share * (peak - bound)))
@@ -189,13 +192,43 @@ class _Move:
     overlaps: tuple[tuple[int, _Ends], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The size of each row; the first operator that writes it, and the last one that reads or writes it.
+
+    GIVEN precedes all operators, and KEPT follows them.
+    """
+
+    sizes: list[int]
+    first: list[int]
+    last: list[int]
+
+    @classmethod
+    def of(cls, problem: RowProblem) -> _Rows:
+        """Return the rows of a problem."""
+        first, last = [KEPT] * problem.row_count, [GIVEN] * problem.row_count
+        for number, operator in enumerate(problem.operators):
+            for firing in operator.firings:
+                for row in firing.writes:
+                    first[row] = min(first[row], number)
+                for row in (*firing.reads, *firing.writes):
+                    last[row] = number
+        for row in problem.given_rows():
+            first[row] = GIVEN
+        for index, tensor in enumerate(problem.tensors):
+            if tensor.kept:
+                for row in problem.rows_of(index):
+                    last[row] = KEPT
+        return cls(problem.row_sizes(), first, last)
+
+
 class _Window:
     """The operators from `start` up to `end`, before which all earlier ones are complete."""
 
-    def __init__(self, problem: RowProblem, start: int, end: int) -> None:
+    def __init__(self, problem: RowProblem, rows: _Rows, start: int, end: int) -> None:
         self._start = start
         operators = problem.operators[start:end]
-        sizes = problem.row_sizes()
+        sizes = rows.sizes
         writers: dict[int, list[tuple[int, int, int]]] = {}  # by row: operator, the first firing and the last
         users: dict[int, dict[int, int]] = {}  # by row: the last firing of each operator
         for number, operator in enumerate(operators):
@@ -208,13 +241,9 @@ class _Window:
                         items.append((number, count, count))
                 for row in (*firing.reads, *firing.writes):
                     users.setdefault(row, {})[number] = count
-        given = set(problem.given_rows())
-        there = set(given)
-        there.update(row for item in problem.operators[:start] for firing in item.firings for row in firing.writes)
-        stays = {row for item in problem.operators[end:] for firing in item.firings for row in firing.reads}
-        stays.update(row for item in problem.operators[end:] for firing in item.firings for row in firing.writes)
-        stays.update(row for i, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(i))
-        self._live = sum(sizes[row] for row in there if row in stays or row in users)
+        self._live = sum(
+            size for size, first, last in zip(sizes, rows.first, rows.last, strict=True) if first < start <= last
+        )
         self._full = tuple(len(operator.firings) for operator in operators)
         self._taking = {i for i, item in enumerate(operators) if not any(firing.writes for firing in item.firings)}
         self._affected: list[set[int]] = [{number} for number in range(len(operators))]
@@ -228,11 +257,11 @@ class _Window:
                 needs: dict[int, int] = {}
                 for row in firing.reads:
                     for other, _, last in writers.get(row, ()):
-                        if other != number and row not in given:
+                        if other != number and rows.first[row] != GIVEN:
                             needs[other] = max(last, needs.get(other, 0))
                 created, shared = 0, []
                 for row in firing.writes:
-                    if row in there or not any(item[:2] == (number, count) for item in writers[row]):
+                    if rows.first[row] < start or not any(item[:2] == (number, count) for item in writers[row]):
                         continue
                     others = tuple((other, first) for other, first, _ in writers[row] if other != number)
                     if others:
@@ -241,7 +270,7 @@ class _Window:
                         created += sizes[row]
                 dying, last_of = 0, {}
                 for row in {*firing.reads, *firing.writes}:
-                    if row not in stays and users[row][number] == count:
+                    if rows.last[row] < end and users[row][number] == count:
                         ends = tuple((other, at) for other, at in users[row].items() if other != number)
                         last_of[row] = ends
                         dying += 0 if ends else sizes[row]
