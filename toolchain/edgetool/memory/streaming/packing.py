@@ -39,6 +39,7 @@ BLOCK_MOVES = 0.6
 ATTEMPTS = 6
 # The share of the memory that scratch with an offset for each firing must save, because tables are larger with it.
 APART_GAIN = 0.02
+APART_SHARE = 0.25  # of the passes, to find such a packing
 # The moves to make room for more scratch: for that of one firing, and in vain for all.
 MOVES_AT_ONCE, MORE_MOVES = 60, 2_000
 # How far below the best top it tries the next one, as parts of the distance to the target: one after the other in vain.
@@ -89,14 +90,12 @@ def pack_rows(
     if blocks.top(offsets) > target and not stopped():
         offsets = _by_displacing(blocks, starts, target, passes, stopped)
     packing = blocks.packing(offsets)
-    enough = (1 - APART_GAIN) * packing.memory_bytes
+    enough = int((1 - APART_GAIN) * packing.memory_bytes)
     if target <= enough and len(blocks.scratch) < sum(map(len, packing.scratch)) and not stopped():
         # The scratch of each firing alone: a search with more blocks, for which there is a good packing to start from.
-        blocks = _blocks(problem, tuple(schedule), unit)
-        starts = [blocks.offsets_in(packing), *_by_order(blocks, target, passes, stopped)]
-        starts.sort(key=blocks.top)
-        apart = blocks.packing(_by_displacing(blocks, starts, target, passes, stopped))
-        packing = apart if apart.memory_bytes <= enough else packing
+        few = int(APART_SHARE * passes)
+        apart = pack_again(problem, schedule, packing, enough, target, unit=unit, passes=few, stopped=stopped)
+        packing = apart or packing
     return packing
 
 
@@ -215,15 +214,19 @@ def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], b
     count = len(found)
     for top, offsets, order in found:
         idle = 0
+        first = [i for i in order if offsets[i] + blocks.sizes[i] == top]
         while best > target and idle < PATIENCE and count < placements and not stopped():
-            order = sorted(order, key=lambda i: offsets[i] + blocks.sizes[i] != top)
-            offsets = blocks.place(order)
-            top = blocks.top(offsets)
+            is_first = set(first)
+            order = [*first, *(i for i in order if i not in is_first)]
+            offsets = blocks.place(order, best)
             count += 1
             idle += 1
-            if top < best:
-                best, idle = top, 0
-                results.insert(0, offsets)
+            if UNPLACED in offsets:
+                first = [next(i for i in order if offsets[i] == UNPLACED)]
+                continue
+            best, idle = blocks.top(offsets), 0
+            results.insert(0, offsets)
+            first = [i for i in order if offsets[i] + blocks.sizes[i] == best]
     return results
 
 
@@ -538,11 +541,17 @@ class _Blocks:
             sorted(blocks, key=lambda i: (lives[i][0] - lives[i][1]) * sizes[i]),
         ]
 
-    def place(self, order: Sequence[int]) -> list[int]:
-        """Place blocks in an order, each at the lowest offset that is free; return the offset of each."""
+    def place(self, order: Sequence[int], below: int | None = None) -> list[int]:
+        """Place blocks in an order, each at the lowest offset that is free; return the offset of each.
+
+        below: if a block does not end below, it has no place, nor do all that follow; None for any end.
+        """
         offsets = _Places([UNPLACED] * len(self.sizes))
         for i in order:
-            offsets.put(i, self.lowest(i, offsets))
+            place = self.lowest(i, offsets)
+            if below is not None and place + self.sizes[i] >= below:
+                break
+            offsets.put(i, place)
         return offsets.listed
 
     def lowest(self, block: int, offsets: _Places) -> int:

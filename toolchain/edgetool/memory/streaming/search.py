@@ -301,15 +301,15 @@ class _Window:
         first = tuple(0 for _ in self._full)
         fired: list[int] = []
         ready = [number for number in range(len(first)) if self._is_ready(first, number)]
-        state, live, ready = self._eager(first, self._live, floor, ready, fired)
+        state, live, steps = self._eager(first, self._live, floor, ready, fired)
         # How each state was reached with the lowest peak: from which one, and by which firings.
         origins: dict[_State, tuple[_State | None, list[int]]] = {state: (None, fired)}
         peaks = {state: floor}
-        waiting = [(floor, -sum(state), state, live, ready)]
+        waiting = [(floor, -sum(state), state, live, steps)]
         base = live
         count = 0
         while waiting:
-            peak, _, state, live, ready = heappop(waiting)
+            peak, _, state, live, steps = heappop(waiting)
             if state == self._full:
                 return _Result(self._path(origins, state), count, False)
             if peak > peaks[state]:
@@ -323,18 +323,18 @@ class _Window:
                     peaks.pop(item[2], None)
                 waiting.clear()
             base = min(base, live)
-            for number in ready:
-                need, after = self._step(state, live, number)
-                if max(peak, need) >= limit:
+            ready = [number for number, _, _ in steps]
+            for number, need, after in steps:
+                highest = max(peak, need)
+                if highest >= limit:
                     continue
                 fired = [number]
                 then = (*state[:number], state[number] + 1, *state[number + 1 :])
                 following = self._following(then, ready, number)
-                highest = max(peak, need)
-                then, after, following = self._eager(then, after, highest, following, fired)
+                then, after, following_steps = self._eager(then, after, highest, following, fired)
                 if then not in peaks or highest < peaks[then]:
                     origins[then], peaks[then] = (state, fired), highest
-                    heappush(waiting, (highest, -sum(then), then, after, following))
+                    heappush(waiting, (highest, -sum(then), then, after, following_steps))
         return _Result([], count, True)
 
     def _path(self, origins: dict[_State, tuple[_State | None, list[int]]], state: _State) -> list[int]:
@@ -345,21 +345,19 @@ class _Window:
             parts.append(fired)
         return [self._start + number for fired in reversed(parts) for number in fired]
 
-    def _is_ready(self, state: _State, number: int) -> bool:
+    def _is_ready(self, state: Sequence[int], number: int) -> bool:
         done = state[number]
-        return done < self._full[number] and all(
-            state[other] >= count for other, count in self._moves[number][done].needs
-        )
+        return done < self._full[number] and _are_done(state, self._moves[number][done].needs)
 
-    def _following(self, state: _State, ready: Sequence[int], number: int) -> list[int]:
+    def _following(self, state: Sequence[int], ready: Sequence[int], number: int) -> list[int]:
         """Return the operators that can fire after one has."""
         affected = self._affected[number]
         able = [item for item in affected if self._is_ready(state, item)]
         # What the application takes, it takes at once.
-        taking = [item for item in able if item in self._taking]
+        taking = [item for item in able if item in self._taking] if self._taking else []
         return [*taking, *(item for item in ready if item not in affected), *(i for i in able if i not in taking)]
 
-    def _step(self, state: _State, live: int, number: int) -> tuple[int, int]:
+    def _step(self, state: Sequence[int], live: int, number: int) -> tuple[int, int]:
         """Return the bytes that a firing needs, and those that are live after it."""
         move = self._moves[number][state[number]]
         new = move.created
@@ -369,30 +367,43 @@ class _Window:
         saved = 0
         if new:
             for size, ends in move.overlaps:
-                if all(state[other] >= count for other, count in ends):
+                if _are_done(state, ends):
                     saved = min(size, new)
                     break
         dying = move.dying
         for size, ends in move.last:
-            if all(state[other] >= count for other, count in ends):
+            if _are_done(state, ends):
                 dying += size
         return live + new + move.scratch - saved, live + new - dying
 
     def _eager(
-        self, state: _State, live: int, peak: int, ready: list[int], fired: list[int]
-    ) -> tuple[_State, int, list[int]]:
-        """Fire, within a peak, all that does not raise the live bytes; return the state, these, and what is ready."""
-        vain = 0
-        waiting = list(ready)
-        while vain < len(waiting):
-            number = waiting[vain]
+        self, start: _State, live: int, peak: int, ready: list[int], fired: list[int]
+    ) -> tuple[_State, int, list[tuple[int, int, int]]]:
+        """Fire, within a peak, all that does not raise the live bytes.
+
+        Returns:
+            The state, its live bytes, and what can fire then: the operator, the bytes that its firing needs, and those
+            that are live after it.
+        """
+        state, waiting = list(start), ready
+        steps: list[tuple[int, int, int]] = []
+        while len(steps) < len(waiting):
+            number = waiting[len(steps)]
             need, after = self._step(state, live, number)
             if after > live or need > peak:
-                vain += 1
+                steps.append((number, need, after))
                 continue
-            state = (*state[:number], state[number] + 1, *state[number + 1 :])
+            state[number] += 1
             live = after
             fired.append(number)
             waiting = self._following(state, waiting, number)
-            vain = 0
-        return state, live, waiting
+            steps.clear()
+        return tuple(state), live, steps
+
+
+def _are_done(state: Sequence[int], ends: _Ends) -> bool:
+    """Return whether as many firings of operators are done in a state."""
+    for other, count in ends:  # noqa: SIM110  # a generator takes several times as long as most of these loops
+        if state[other] < count:
+            return False
+    return True
