@@ -84,14 +84,15 @@ def pack_rows(
         passes: The effort; see PASSES.
         stopped: Whether to stop after the current pass.
     """
-    blocks = _blocks(problem, tuple(schedule), unit, apart=False)
+    shares = any(sum(firing.scratch_bytes > 0 for firing in item.firings) > 1 for item in problem.operators)
+    blocks = _blocks(problem, tuple(schedule), unit, apart=not shares)
     starts = _by_order(blocks, target, passes, stopped)
     offsets = starts[0]
     if blocks.top(offsets) > target and not stopped():
         offsets = _by_displacing(blocks, starts, target, passes, stopped)
     packing = blocks.packing(offsets)
     enough = int((1 - APART_GAIN) * packing.memory_bytes)
-    if target <= enough and len(blocks.scratch) < sum(map(len, packing.scratch)) and not stopped():
+    if target <= enough and shares and not stopped():
         # The scratch of each firing alone: a search with more blocks, for which there is a good packing to start from.
         few = int(APART_SHARE * passes)
         apart = pack_again(problem, schedule, packing, enough, target, unit=unit, passes=few, stopped=stopped)
@@ -332,9 +333,11 @@ class _Displacing:
         # Where the weight changes: at the first offset that conflicts with another block, and at the first one behind.
         edges = self._places.take(others)
         edges += distances
-        edges += self._blocks.padding(block, edges)
+        if self._blocks.alignments[block] != self._blocks.unit:
+            edges += self._blocks.padding(block, edges)
         # Conflicts that begin come before those that end there, so that no sum on the way is as small as the last one.
-        in_order = np.sort(edges)
+        in_order = edges.copy()
+        in_order.sort()
         count, end = in_order.searchsorted(self._range[block]).tolist()
         if not count:
             self._places[block] = 0
@@ -441,9 +444,9 @@ class _Blocks:
                 self.scratch.append((number, together))
         parts.sort(key=lambda part: part.first)
         self._parts = parts
-        self._unit = gcd(*self.alignments)  # of all offsets at which conflicts begin or end
+        self.unit = gcd(*self.alignments)  # of all offsets at which conflicts begin or end
         self._others, self._starts, self._ends, ends_of_blocks = _conflicts(
-            len(self.sizes), parts, distances, self._unit
+            len(self.sizes), parts, distances, self.unit
         )
         self._bounds = [0, *ends_of_blocks.tolist()]
         self.key_bits = (2 * len(self.sizes)).bit_length()
@@ -475,10 +478,9 @@ class _Blocks:
                 self._edges[block] = edges
         return edges
 
-    def padding(self, block: int, keys: Numbers) -> Numbers | int:
-        """Return what to add to keys of offsets, multiples of the unit, so that a block's alignment divides these."""
-        alignment = self.alignments[block]
-        return 0 if alignment == self._unit else -(keys >> self.key_bits) % alignment << self.key_bits
+    def padding(self, block: int, keys: Numbers) -> Numbers:
+        """Return what to add to keys of offsets so that a block's alignment divides these."""
+        return -(keys >> self.key_bits) % self.alignments[block] << self.key_bits
 
     def _conflicts_of(self, block: int) -> tuple[SmallNumbers, SmallNumbers, SmallNumbers]:
         """Return the conflicts of a block: the other block of each, where it starts, and where it ends."""
@@ -496,7 +498,7 @@ class _Blocks:
     def aligned_up(self, block: int, offsets: Numbers) -> Numbers:
         """Return the first offsets from some on, multiples of the unit, that are multiples of a block's alignment."""
         alignment = self.alignments[block]
-        return offsets if alignment == self._unit else -(-offsets // alignment) * alignment
+        return offsets if alignment == self.unit else -(-offsets // alignment) * alignment
 
     def offsets_in(self, packing: Packing) -> list[int]:
         """Return the offset of each block in a packing of the same rows; UNPLACED if its rows do not lie together."""
@@ -659,7 +661,6 @@ class _Blocks:
         others, starts, ends = self._conflicts_of(block)
         at = there.take(others)
         bits = len(others).bit_length()
-        # Keys with positions in their lowest bits are sorted many times faster than positions.
         keys = (at + starts << bits) + np.arange(len(others))
         keys.sort()
         behind = np.zeros(len(others) + 1, np.int64)
@@ -691,6 +692,19 @@ class _Blocks:
 @lru_cache(maxsize=KNOWN_BLOCKS)
 def _blocks(problem: RowProblem, schedule: tuple[int, ...], unit: int, *, apart: bool = True) -> _Blocks:
     return _Blocks(problem, schedule, unit, apart=apart)
+
+
+def _positions_in_order(numbers: Numbers) -> Numbers:
+    """Return the positions of numbers from 0 on in ascending order of these, and of the positions of equal ones.
+
+    Numbers that have their positions in their lowest bits, if there is room, are sorted many times faster.
+    """
+    bits = len(numbers).bit_length()
+    if int(numbers.max(initial=0)) >> 63 - bits:
+        return numbers.argsort(stable=True)
+    in_order = (numbers << bits) + np.arange(len(numbers))
+    in_order.sort()
+    return in_order & (1 << bits) - 1
 
 
 def _conflicts(
@@ -738,7 +752,7 @@ def _conflicts(
     starts, ends = np.concatenate([starts, unit - ends]), np.concatenate([ends, unit - starts])
     reach = int(max(np.abs(starts).max(initial=0), np.abs(ends).max(initial=0))) * 2 + 1
     keys = whose.astype(np.int64) * blocks + other
-    order = (keys * reach + starts).argsort()
+    order = _positions_in_order(keys * (reach // unit + 1) + starts // unit + reach // (2 * unit))
     whose, other, starts, ends, keys = whose[order], other[order], starts[order], ends[order], keys[order]
     del order
     # Conflicts of the same blocks that touch become one.
