@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from edgetool.memory.streaming.packing import (
     pack_again,
     pack_more,
     pack_rows,
+    positions_in_order,
     with_few_places,
 )
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, RowTensor
@@ -60,6 +62,12 @@ def test_blocks_with_many_conflicts_have_the_same_places(problem: RowProblem, da
             patch.setattr("edgetool.memory.streaming.packing.FEW", few)
             packings.append(pack_rows(problem, steps, 0, unit=unit, passes=6))
     assert packings[0] == packings[1]
+
+
+@given(st.lists(st.integers(0, 20) | st.sampled_from([2**40, 2**62]), max_size=40))
+def test_equal_numbers_are_sorted_by_their_positions(numbers: list[int]) -> None:
+    positions = positions_in_order(np.array(numbers, np.int64))
+    assert positions.tolist() == sorted(range(len(numbers)), key=numbers.__getitem__)
 
 
 def test_a_chain_takes_its_live_bytes() -> None:

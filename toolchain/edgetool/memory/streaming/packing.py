@@ -694,7 +694,7 @@ def _blocks(problem: RowProblem, schedule: tuple[int, ...], unit: int, *, apart:
     return _Blocks(problem, schedule, unit, apart=apart)
 
 
-def _positions_in_order(numbers: Numbers) -> Numbers:
+def positions_in_order(numbers: Numbers) -> Numbers:
     """Return the positions of numbers from 0 on in ascending order of these, and of the positions of equal ones.
 
     Numbers that have their positions in their lowest bits, if there is room, are sorted many times faster.
@@ -752,7 +752,7 @@ def _conflicts(
     starts, ends = np.concatenate([starts, unit - ends]), np.concatenate([ends, unit - starts])
     reach = int(max(np.abs(starts).max(initial=0), np.abs(ends).max(initial=0))) * 2 + 1
     keys = whose.astype(np.int64) * blocks + other
-    order = _positions_in_order(keys * (reach // unit + 1) + starts // unit + reach // (2 * unit))
+    order = positions_in_order(keys * (reach // unit + 1) + starts // unit + reach // (2 * unit))
     whose, other, starts, ends, keys = whose[order], other[order], starts[order], ends[order], keys[order]
     del order
     # Conflicts of the same blocks that touch become one.
