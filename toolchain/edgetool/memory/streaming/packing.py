@@ -39,6 +39,7 @@ BLOCK_MOVES = 0.6
 ATTEMPTS = 6
 # The share of the memory that scratch with an offset for each firing must save, because tables are larger with it.
 APART_GAIN = 0.02
+APART_SHARE = 0.25  # of the passes, to find such a packing
 # The moves to make room for more scratch: for that of one firing, and in vain for all.
 MOVES_AT_ONCE, MORE_MOVES = 60, 2_000
 # How far below the best top it tries the next one, as parts of the distance to the target: one after the other in vain.
@@ -50,7 +51,8 @@ FAR_BELOW = -(1 << 40)  # what lies there conflicts with nothing
 
 Numbers = npt.NDArray[np.int64]
 SmallNumbers = npt.NDArray[np.int32]
-FEW = 100  # conflicts of a block, for which lists are faster than arrays, and which are kept in several forms
+FEW = 100  # conflicts of a block, for which lists are faster than arrays
+KNOWN_EDGES = 2_000_000  # where conflicts begin or end, which are kept as the second search needs them
 KNOWN_BLOCKS = 2  # of the problems that one search after the other packs
 
 
@@ -82,20 +84,19 @@ def pack_rows(
         passes: The effort; see PASSES.
         stopped: Whether to stop after the current pass.
     """
-    blocks = _blocks(problem, tuple(schedule), unit, apart=False)
+    shares = any(sum(firing.scratch_bytes > 0 for firing in item.firings) > 1 for item in problem.operators)
+    blocks = _blocks(problem, tuple(schedule), unit, apart=not shares)
     starts = _by_order(blocks, target, passes, stopped)
     offsets = starts[0]
     if blocks.top(offsets) > target and not stopped():
         offsets = _by_displacing(blocks, starts, target, passes, stopped)
     packing = blocks.packing(offsets)
-    enough = (1 - APART_GAIN) * packing.memory_bytes
-    if target <= enough and len(blocks.scratch) < sum(map(len, packing.scratch)) and not stopped():
+    enough = int((1 - APART_GAIN) * packing.memory_bytes)
+    if target <= enough and shares and not stopped():
         # The scratch of each firing alone: a search with more blocks, for which there is a good packing to start from.
-        blocks = _blocks(problem, tuple(schedule), unit)
-        starts = [blocks.offsets_in(packing), *_by_order(blocks, target, passes, stopped)]
-        starts.sort(key=blocks.top)
-        apart = blocks.packing(_by_displacing(blocks, starts, target, passes, stopped))
-        packing = apart if apart.memory_bytes <= enough else packing
+        few = int(APART_SHARE * passes)
+        apart = pack_again(problem, schedule, packing, enough, target, unit=unit, passes=few, stopped=stopped)
+        packing = apart or packing
     return packing
 
 
@@ -125,7 +126,7 @@ def pack_again(
         search.place_one()
     if search.waiting:
         return None
-    offsets = search.offsets.tolist()
+    offsets = search.offsets
     if blocks.top(offsets) > target and not stopped():
         offsets = _by_displacing(blocks, [offsets], target, passes, stopped)
     return blocks.packing(offsets)
@@ -177,7 +178,7 @@ def pack_more(
             moves -= search.moves
         else:
             absent.discard(block)
-            offsets = [UNPLACED if place == FAR_BELOW else place for place in search.offsets.tolist()]
+            offsets = [UNPLACED if place == FAR_BELOW else place for place in search.offsets]
         if moves <= 0 or stopped():
             break
     return blocks.packing(offsets)
@@ -214,15 +215,19 @@ def _by_order(blocks: _Blocks, target: int, passes: int, stopped: Callable[[], b
     count = len(found)
     for top, offsets, order in found:
         idle = 0
+        first = [i for i in order if offsets[i] + blocks.sizes[i] == top]
         while best > target and idle < PATIENCE and count < placements and not stopped():
-            order = sorted(order, key=lambda i: offsets[i] + blocks.sizes[i] != top)
-            offsets = blocks.place(order)
-            top = blocks.top(offsets)
+            is_first = set(first)
+            order = [*first, *(i for i in order if i not in is_first)]
+            offsets = blocks.place(order, best)
             count += 1
             idle += 1
-            if top < best:
-                best, idle = top, 0
-                results.insert(0, offsets)
+            if UNPLACED in offsets:
+                first = [next(i for i in order if offsets[i] == UNPLACED)]
+                continue
+            best, idle = blocks.top(offsets), 0
+            results.insert(0, offsets)
+            first = [i for i in order if offsets[i] + blocks.sizes[i] == best]
     return results
 
 
@@ -253,7 +258,7 @@ def _by_displacing(
                     moves -= search.moves
                     vain += 1
                     continue
-                best = result = search.offsets.tolist()
+                best = result = search.offsets
                 top, vain = blocks.top(best), 0
             start = best
     return best
@@ -274,9 +279,8 @@ class _Generator:
 class _Displacing:
     """A search for offsets below a limit.
 
-    offsets: those of blocks, FAR_BELOW for blocks without a place. waiting: these, behind their sizes and the order in
-    which they lost their places; sorted if the largest comes first. moves: how many blocks have been placed. absent:
-    blocks that need no place.
+    waiting: the blocks without a place, behind their sizes and the order in which they lost their places; sorted if the
+    largest comes first. moves: how many blocks have been placed. absent: blocks that need no place.
     """
 
     def __init__(
@@ -292,15 +296,21 @@ class _Displacing:
         self._blocks, self._generator, self._largest_first = blocks, generator, largest_first
         there, sizes = np.array(offsets, np.int64), np.array(blocks.sizes, np.int64)
         has_place = (there != UNPLACED) & (there + sizes <= limit)
-        self.offsets: Numbers = np.where(has_place, there, FAR_BELOW)
+        self._places: Numbers = np.where(has_place, there, FAR_BELOW) << blocks.key_bits  # as keys
         self.waiting: list[tuple[int, int, int]] = []
         self._waited = 0
         self.moves = 0
-        # The first offset of each block and the last one.
-        self._range: Numbers = np.stack([np.zeros_like(sizes), limit - sizes], axis=1)
+        # The first keys behind the first offset of each block and behind the last one.
+        self._range: Numbers = np.stack([np.ones_like(sizes), limit - sizes + 1], axis=1) << blocks.key_bits
         # What changes where conflicts with each block begin, and where they end.
         self._weights: Numbers = np.repeat([1, -1], len(sizes))
         self._wait([block for block in np.flatnonzero(~has_place).tolist() if block not in absent])
+
+    @property
+    def offsets(self) -> list[int]:
+        """The offset of each block, FAR_BELOW for those without a place."""
+        offsets: list[int] = (self._places >> self._blocks.key_bits).tolist()
+        return offsets
 
     def _wait(self, displaced: Sequence[int]) -> None:
         """Add blocks that have no place to those that wait."""
@@ -318,44 +328,36 @@ class _Displacing:
         number = -1 if self._largest_first else self._generator.below(len(self.waiting))
         block = self.waiting.pop(number)[-1]
         self.moves += 1
-        others, distances, ends_apart = self._blocks.edges(block)
+        bits = self._blocks.key_bits
+        others, distances = self._blocks.edges(block)
         # Where the weight changes: at the first offset that conflicts with another block, and at the first one behind.
-        edges = self.offsets.take(others)
+        edges = self._places.take(others)
         edges += distances
-        edges = self._blocks.aligned_up(block, edges)
+        if self._blocks.alignments[block] != self._blocks.unit:
+            edges += self._blocks.padding(block, edges)
         # Conflicts that begin come before those that end there, so that no sum on the way is as small as the last one.
-        in_order, order = sorted_numbers(edges)
-        count, end = in_order.searchsorted(self._range[block], "right").tolist()
+        in_order = edges.copy()
+        in_order.sort()
+        count, end = in_order.searchsorted(self._range[block]).tolist()
         if not count:
-            self.offsets[block] = 0
+            self._places[block] = 0
             return
-        weights = self._weights.take(ends_apart.take(order)).cumsum()[count - 1 : end]
+        weights = self._weights.take(in_order[:end] & (1 << bits) - 1).cumsum()[count - 1 :]
         first = int(weights.argmin())
-        if weights[first]:
-            lightest = (weights == weights[first]).nonzero()[0]
+        weight = weights[first]
+        if weight:
+            lightest = (weights == weight).nonzero()[0]
             first = int(lightest[self._generator.below(len(lightest))])
-        place = max(0, int(in_order[count - 1 + first]))
-        if weights[first]:
+        place = max(0, int(in_order[count - 1 + first]) >> bits)
+        if weight:
             self._weights[block] += 1
-            self._weights[block + len(self.offsets)] -= 1
+            self._weights[block + len(self._places)] -= 1
             half = len(others) // 2
-            is_begun = edges <= place
+            is_begun = edges < place + 1 << bits
             displaced = others[:half][is_begun[:half] > is_begun[half:]]
-            self.offsets[displaced] = FAR_BELOW
+            self._places[displaced] = FAR_BELOW << bits
             self._wait(list(dict.fromkeys(displaced.tolist())))
-        self.offsets[block] = place
-
-
-def sorted_numbers(numbers: Numbers) -> tuple[Numbers, Numbers]:
-    """Return numbers in ascending order, and the position of each, ascending for equal ones.
-
-    Numbers are offsets, or FAR_BELOW: one that has its position in its lowest bits is sorted many times faster than
-    positions are by their numbers.
-    """
-    bits = len(numbers).bit_length()
-    keys = (numbers << bits) + np.arange(len(numbers))
-    keys.sort()
-    return keys >> bits, keys & ((1 << bits) - 1)
+        self._places[block] = place << bits
 
 
 def _lie_together(problem: RowProblem, tensor_of: Sequence[int], rows: Sequence[int]) -> bool:
@@ -442,12 +444,14 @@ class _Blocks:
                 self.scratch.append((number, together))
         parts.sort(key=lambda part: part.first)
         self._parts = parts
-        self._unit = gcd(*self.alignments)  # of all offsets at which conflicts begin or end
+        self.unit = gcd(*self.alignments)  # of all offsets at which conflicts begin or end
         self._others, self._starts, self._ends, ends_of_blocks = _conflicts(
-            len(self.sizes), parts, distances, self._unit
+            len(self.sizes), parts, distances, self.unit
         )
         self._bounds = [0, *ends_of_blocks.tolist()]
-        self._edges: list[tuple[Numbers, Numbers, Numbers] | None] = [None] * len(self.sizes)
+        self.key_bits = (2 * len(self.sizes)).bit_length()
+        self._room = KNOWN_EDGES
+        self._edges: list[tuple[Numbers, Numbers] | None] = [None] * len(self.sizes)
         self._listed: list[list[tuple[int, int, int]] | None] = [None] * len(self.sizes)
 
     @property
@@ -455,19 +459,28 @@ class _Blocks:
         """The number of conflicts of all blocks."""
         return len(self._others)
 
-    def edges(self, block: int) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the blocks that conflict with a block, twice, and the distances from them where conflicts begin, and
-        where they end; the blocks again, with the number of all added where conflicts end.
+    def edges(self, block: int) -> tuple[Numbers, Numbers]:
+        """Return the blocks that conflict with a block, twice, and what to add to the keys of their offsets.
+
+        A key is an offset shifted by `key_bits`, so that it can state what is there: where a conflict begins, the
+        number of the other block, and where it ends, that number behind those of all blocks. Keys are sorted many times
+        faster than the positions of offsets.
         """
         edges = self._edges[block]
         if edges is None:
             others, starts, ends = self._conflicts_of(block)
             twice = np.concatenate([others, others], dtype=np.int64)
-            ends_apart = np.concatenate([others, others + len(self.sizes)], dtype=np.int64)
-            edges = twice, np.concatenate([starts, ends], dtype=np.int64), ends_apart
-            if len(others) <= FEW:
+            distances = (np.concatenate([starts, ends], dtype=np.int64) << self.key_bits) + twice
+            distances[len(others) :] += len(self.sizes)
+            edges = twice, distances
+            if self._room >= len(twice):
+                self._room -= len(twice)
                 self._edges[block] = edges
         return edges
+
+    def padding(self, block: int, keys: Numbers) -> Numbers:
+        """Return what to add to keys of offsets so that a block's alignment divides these."""
+        return -(keys >> self.key_bits) % self.alignments[block] << self.key_bits
 
     def _conflicts_of(self, block: int) -> tuple[SmallNumbers, SmallNumbers, SmallNumbers]:
         """Return the conflicts of a block: the other block of each, where it starts, and where it ends."""
@@ -485,7 +498,7 @@ class _Blocks:
     def aligned_up(self, block: int, offsets: Numbers) -> Numbers:
         """Return the first offsets from some on, multiples of the unit, that are multiples of a block's alignment."""
         alignment = self.alignments[block]
-        return offsets if alignment == self._unit else -(-offsets // alignment) * alignment
+        return offsets if alignment == self.unit else -(-offsets // alignment) * alignment
 
     def offsets_in(self, packing: Packing) -> list[int]:
         """Return the offset of each block in a packing of the same rows; UNPLACED if its rows do not lie together."""
@@ -530,11 +543,17 @@ class _Blocks:
             sorted(blocks, key=lambda i: (lives[i][0] - lives[i][1]) * sizes[i]),
         ]
 
-    def place(self, order: Sequence[int]) -> list[int]:
-        """Place blocks in an order, each at the lowest offset that is free; return the offset of each."""
+    def place(self, order: Sequence[int], below: int | None = None) -> list[int]:
+        """Place blocks in an order, each at the lowest offset that is free; return the offset of each.
+
+        below: if a block does not end below, it has no place, nor do all that follow; None for any end.
+        """
         offsets = _Places([UNPLACED] * len(self.sizes))
         for i in order:
-            offsets.put(i, self.lowest(i, offsets))
+            place = self.lowest(i, offsets)
+            if below is not None and place + self.sizes[i] >= below:
+                break
+            offsets.put(i, place)
         return offsets.listed
 
     def lowest(self, block: int, offsets: _Places) -> int:
@@ -558,16 +577,9 @@ class _Blocks:
 
     def _lowest_of_many(self, block: int, offsets: Numbers) -> int:
         """Return the same as `lowest`, for a block with many conflicts."""
-        others, starts, ends = self._conflicts_of(block)
-        there = offsets.take(others)
-        first_excluded, first_behind = there + starts, there + ends
-        in_order = first_excluded.argsort()
-        # The first offset behind each conflict and all that begin before it, if the next one begins further on.
-        places = np.zeros(len(others) + 1, np.int64)
-        np.maximum.accumulate(first_behind.take(in_order), out=places[1:])
-        np.maximum(places, 0, out=places)
-        free = self.aligned_up(block, places)
-        is_free = free[:-1] < first_excluded.take(in_order)
+        behind, starts = self._gaps(block, offsets)
+        free = self.aligned_up(block, behind)
+        is_free = free[:-1] < starts
         first = int(is_free.argmax())
         return int(free[first if is_free[first] else -1])
 
@@ -608,12 +620,11 @@ class _Blocks:
             return False
         starts, ends = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
         for block, distance in zip(blocks, inside, strict=False):
-            others, distances, _ = self.edges(block)
-            half = len(others) // 2
-            apart = (others[:half] < blocks.start) | (others[:half] >= blocks.stop)
-            edges = there.take(others) + distances - distance
-            starts.append(edges[:half][apart])
-            ends.append(edges[half:][apart])
+            others, begin, end = self._conflicts_of(block)
+            apart = (others < blocks.start) | (others >= blocks.stop)
+            at = there.take(others[apart]) - distance
+            starts.append(at + begin[apart])
+            ends.append(at + end[apart])
         all_starts, all_ends = np.concatenate(starts), np.concatenate(ends)
         order = all_starts.argsort()
         free = self.aligned_up(blocks.start, np.maximum(np.maximum.accumulate(all_ends.take(order)), 0))
@@ -627,19 +638,34 @@ class _Blocks:
     def _move(self, block: int, there: Numbers, top: int, places: Counter[int]) -> None:
         """Move a block to the place with the most rows, at least as many as at its own, that has room for it."""
         here = int(there[block])
-        highest = top - self.sizes[block]
-        usual = [i for i, times in places.most_common() if times >= places[here] and i != here and i <= highest]
+        highest, least = top - self.sizes[block], places[here]
+        usual = [item for item in places.items() if item[1] >= least and item[0] != here and item[0] <= highest]
         if not usual:
             return
-        others, distances, _ = self.edges(block)
-        starts, ends = np.split(there.take(others) + distances, 2)
-        candidates = np.array(usual)[:, None]
-        has_room = ~((starts <= candidates) & (candidates < ends)).any(axis=1)
+        usual.sort(key=lambda item: -item[1])
+        candidates = np.array([place for place, _ in usual])
+        free, following = self._gaps(block, there)
+        has_room = free.take(following.searchsorted(candidates, "right")) <= candidates
         if has_room.any():
-            place = usual[int(has_room.argmax())]
+            place = usual[int(has_room.argmax())][0]
             there[block] = place
             places[place] += 1
             places[here] -= 1
+
+    def _gaps(self, block: int, there: Numbers) -> tuple[Numbers, Numbers]:
+        """Return where conflicts of a block begin, in ascending order, and in front of these the first offset behind
+        all conflicts that begin before each, and behind all.
+
+        there: the offset of each block, FAR_BELOW for those without a place.
+        """
+        others, starts, ends = self._conflicts_of(block)
+        at = there.take(others)
+        bits = len(others).bit_length()
+        keys = (at + starts << bits) + np.arange(len(others))
+        keys.sort()
+        behind = np.zeros(len(others) + 1, np.int64)
+        np.maximum.accumulate((at + ends).take(keys & (1 << bits) - 1), out=behind[1:])
+        return np.maximum(behind, 0, out=behind), keys >> bits
 
     def top(self, offsets: Sequence[int]) -> int:
         """Return the end of the highest block that has a place."""
@@ -666,6 +692,19 @@ class _Blocks:
 @lru_cache(maxsize=KNOWN_BLOCKS)
 def _blocks(problem: RowProblem, schedule: tuple[int, ...], unit: int, *, apart: bool = True) -> _Blocks:
     return _Blocks(problem, schedule, unit, apart=apart)
+
+
+def positions_in_order(numbers: Numbers) -> Numbers:
+    """Return the positions of numbers from 0 on in ascending order of these, and of the positions of equal ones.
+
+    Numbers that have their positions in their lowest bits, if there is room, are sorted many times faster.
+    """
+    bits = len(numbers).bit_length()
+    if int(numbers.max(initial=0)) >> 63 - bits:
+        return numbers.argsort(stable=True)
+    in_order = (numbers << bits) + np.arange(len(numbers))
+    in_order.sort()
+    return in_order & (1 << bits) - 1
 
 
 def _conflicts(
@@ -713,7 +752,7 @@ def _conflicts(
     starts, ends = np.concatenate([starts, unit - ends]), np.concatenate([ends, unit - starts])
     reach = int(max(np.abs(starts).max(initial=0), np.abs(ends).max(initial=0))) * 2 + 1
     keys = whose.astype(np.int64) * blocks + other
-    order = (keys * reach + starts).argsort()
+    order = positions_in_order(keys * (reach // unit + 1) + starts // unit + reach // (2 * unit))
     whose, other, starts, ends, keys = whose[order], other[order], starts[order], ends[order], keys[order]
     del order
     # Conflicts of the same blocks that touch become one.

@@ -11,7 +11,6 @@ that is read for the last time may share bytes with the row that is written, as 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -209,12 +208,18 @@ class _Network:
             [self._move(position, number) for number in range(len(item.firings))]
             for position, item in enumerate(self.operators)
         ]
+        self._reads = [len(readers) for readers in self.readers]
         self._left: dict[int, list[int]] = {}
 
     def reads_from(self, start: int) -> list[int]:
         """Return how many firings from a position on read each row."""
         if start not in self._left:
-            self._left[start] = [len(readers) - bisect_left(readers, start) for readers in self.readers]
+            left = self._left.get(start - 1, self._reads).copy()
+            for position in range(start - 1 if start - 1 in self._left else 0, start):
+                for move in self.moves[position]:
+                    for row in move.reads:
+                        left[row] -= 1
+            self._left[start] = left
         return self._left[start]
 
     def _move(self, position: int, number: int) -> _Move:

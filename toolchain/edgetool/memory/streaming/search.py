@@ -30,6 +30,7 @@ MAX_WINDOW = 160  # operators
 # The peaks that are allowed from the start, as shares of the distance from the present one to the bound. With the first
 # one the search is exact; the others are easier to stay below.
 SHARES = (1.0, 0.5, 0.2)
+GIVEN, KEPT = -1, 1 << 60  # numbers of operators that precede and follow all others
 
 
 def improved_schedule(
@@ -57,10 +58,11 @@ def improved_schedule(
     if nodes is None:
         nodes = min(max(NODES, NODES_PER_OPERATOR * len(problem.operators)), MOST_NODES)
     needs = live_bytes(problem, schedule.steps)
+    rows = _Rows.of(problem)
     known: dict[tuple[int, int], _Window] = {}
     while (peak := max(needs)) > bound and nodes > 0 and not stopped():
         windows = _windows(problem, schedule, schedule.steps[needs.index(peak)], most_weights)
-        window, steps, used = _lower(problem, windows, bound, peak, nodes, stopped, known)
+        window, steps, used = _lower(problem, rows, windows, bound, peak, nodes, stopped, known)
         nodes -= used
         if not steps:
             break
@@ -92,6 +94,7 @@ def _windows(
 
 def _lower(
     problem: RowProblem,
+    rows: _Rows,
     windows: Sequence[tuple[int, int]],
     bound: int,
     peak: int,
@@ -110,7 +113,7 @@ def _lower(
         unknown = []
         for window in waiting:
             if window not in known:
-                known[window] = _Window(problem, *window)
+                known[window] = _Window(problem, rows, *window)
             network = known[window]
             for share in SHARES:
                 floor = peak - max(1, int(share * (peak - bound)))
@@ -189,13 +192,43 @@ class _Move:
     overlaps: tuple[tuple[int, _Ends], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The size of each row; the first operator that writes it, and the last one that reads or writes it.
+
+    GIVEN precedes all operators, and KEPT follows them.
+    """
+
+    sizes: list[int]
+    first: list[int]
+    last: list[int]
+
+    @classmethod
+    def of(cls, problem: RowProblem) -> _Rows:
+        """Return the rows of a problem."""
+        first, last = [KEPT] * problem.row_count, [GIVEN] * problem.row_count
+        for number, operator in enumerate(problem.operators):
+            for firing in operator.firings:
+                for row in firing.writes:
+                    first[row] = min(first[row], number)
+                for row in (*firing.reads, *firing.writes):
+                    last[row] = number
+        for row in problem.given_rows():
+            first[row] = GIVEN
+        for index, tensor in enumerate(problem.tensors):
+            if tensor.kept:
+                for row in problem.rows_of(index):
+                    last[row] = KEPT
+        return cls(problem.row_sizes(), first, last)
+
+
 class _Window:
     """The operators from `start` up to `end`, before which all earlier ones are complete."""
 
-    def __init__(self, problem: RowProblem, start: int, end: int) -> None:
+    def __init__(self, problem: RowProblem, rows: _Rows, start: int, end: int) -> None:
         self._start = start
         operators = problem.operators[start:end]
-        sizes = problem.row_sizes()
+        sizes = rows.sizes
         writers: dict[int, list[tuple[int, int, int]]] = {}  # by row: operator, the first firing and the last
         users: dict[int, dict[int, int]] = {}  # by row: the last firing of each operator
         for number, operator in enumerate(operators):
@@ -208,13 +241,9 @@ class _Window:
                         items.append((number, count, count))
                 for row in (*firing.reads, *firing.writes):
                     users.setdefault(row, {})[number] = count
-        given = set(problem.given_rows())
-        there = set(given)
-        there.update(row for item in problem.operators[:start] for firing in item.firings for row in firing.writes)
-        stays = {row for item in problem.operators[end:] for firing in item.firings for row in firing.reads}
-        stays.update(row for item in problem.operators[end:] for firing in item.firings for row in firing.writes)
-        stays.update(row for i, tensor in enumerate(problem.tensors) if tensor.kept for row in problem.rows_of(i))
-        self._live = sum(sizes[row] for row in there if row in stays or row in users)
+        self._live = sum(
+            size for size, first, last in zip(sizes, rows.first, rows.last, strict=True) if first < start <= last
+        )
         self._full = tuple(len(operator.firings) for operator in operators)
         self._taking = {i for i, item in enumerate(operators) if not any(firing.writes for firing in item.firings)}
         self._affected: list[set[int]] = [{number} for number in range(len(operators))]
@@ -228,11 +257,11 @@ class _Window:
                 needs: dict[int, int] = {}
                 for row in firing.reads:
                     for other, _, last in writers.get(row, ()):
-                        if other != number and row not in given:
+                        if other != number and rows.first[row] != GIVEN:
                             needs[other] = max(last, needs.get(other, 0))
                 created, shared = 0, []
                 for row in firing.writes:
-                    if row in there or not any(item[:2] == (number, count) for item in writers[row]):
+                    if rows.first[row] < start or not any(item[:2] == (number, count) for item in writers[row]):
                         continue
                     others = tuple((other, first) for other, first, _ in writers[row] if other != number)
                     if others:
@@ -241,7 +270,7 @@ class _Window:
                         created += sizes[row]
                 dying, last_of = 0, {}
                 for row in {*firing.reads, *firing.writes}:
-                    if row not in stays and users[row][number] == count:
+                    if rows.last[row] < end and users[row][number] == count:
                         ends = tuple((other, at) for other, at in users[row].items() if other != number)
                         last_of[row] = ends
                         dying += 0 if ends else sizes[row]
@@ -272,15 +301,15 @@ class _Window:
         first = tuple(0 for _ in self._full)
         fired: list[int] = []
         ready = [number for number in range(len(first)) if self._is_ready(first, number)]
-        state, live, ready = self._eager(first, self._live, floor, ready, fired)
+        state, live, steps = self._eager(first, self._live, floor, ready, fired)
         # How each state was reached with the lowest peak: from which one, and by which firings.
         origins: dict[_State, tuple[_State | None, list[int]]] = {state: (None, fired)}
         peaks = {state: floor}
-        waiting = [(floor, -sum(state), state, live, ready)]
+        waiting = [(floor, -sum(state), state, live, steps)]
         base = live
         count = 0
         while waiting:
-            peak, _, state, live, ready = heappop(waiting)
+            peak, _, state, live, steps = heappop(waiting)
             if state == self._full:
                 return _Result(self._path(origins, state), count, False)
             if peak > peaks[state]:
@@ -294,18 +323,18 @@ class _Window:
                     peaks.pop(item[2], None)
                 waiting.clear()
             base = min(base, live)
-            for number in ready:
-                need, after = self._step(state, live, number)
-                if max(peak, need) >= limit:
+            ready = [number for number, _, _ in steps]
+            for number, need, after in steps:
+                highest = max(peak, need)
+                if highest >= limit:
                     continue
                 fired = [number]
                 then = (*state[:number], state[number] + 1, *state[number + 1 :])
                 following = self._following(then, ready, number)
-                highest = max(peak, need)
-                then, after, following = self._eager(then, after, highest, following, fired)
+                then, after, following_steps = self._eager(then, after, highest, following, fired)
                 if then not in peaks or highest < peaks[then]:
                     origins[then], peaks[then] = (state, fired), highest
-                    heappush(waiting, (highest, -sum(then), then, after, following))
+                    heappush(waiting, (highest, -sum(then), then, after, following_steps))
         return _Result([], count, True)
 
     def _path(self, origins: dict[_State, tuple[_State | None, list[int]]], state: _State) -> list[int]:
@@ -316,21 +345,19 @@ class _Window:
             parts.append(fired)
         return [self._start + number for fired in reversed(parts) for number in fired]
 
-    def _is_ready(self, state: _State, number: int) -> bool:
+    def _is_ready(self, state: Sequence[int], number: int) -> bool:
         done = state[number]
-        return done < self._full[number] and all(
-            state[other] >= count for other, count in self._moves[number][done].needs
-        )
+        return done < self._full[number] and _are_done(state, self._moves[number][done].needs)
 
-    def _following(self, state: _State, ready: Sequence[int], number: int) -> list[int]:
+    def _following(self, state: Sequence[int], ready: Sequence[int], number: int) -> list[int]:
         """Return the operators that can fire after one has."""
         affected = self._affected[number]
         able = [item for item in affected if self._is_ready(state, item)]
         # What the application takes, it takes at once.
-        taking = [item for item in able if item in self._taking]
+        taking = [item for item in able if item in self._taking] if self._taking else []
         return [*taking, *(item for item in ready if item not in affected), *(i for i in able if i not in taking)]
 
-    def _step(self, state: _State, live: int, number: int) -> tuple[int, int]:
+    def _step(self, state: Sequence[int], live: int, number: int) -> tuple[int, int]:
         """Return the bytes that a firing needs, and those that are live after it."""
         move = self._moves[number][state[number]]
         new = move.created
@@ -340,30 +367,43 @@ class _Window:
         saved = 0
         if new:
             for size, ends in move.overlaps:
-                if all(state[other] >= count for other, count in ends):
+                if _are_done(state, ends):
                     saved = min(size, new)
                     break
         dying = move.dying
         for size, ends in move.last:
-            if all(state[other] >= count for other, count in ends):
+            if _are_done(state, ends):
                 dying += size
         return live + new + move.scratch - saved, live + new - dying
 
     def _eager(
-        self, state: _State, live: int, peak: int, ready: list[int], fired: list[int]
-    ) -> tuple[_State, int, list[int]]:
-        """Fire, within a peak, all that does not raise the live bytes; return the state, these, and what is ready."""
-        vain = 0
-        waiting = list(ready)
-        while vain < len(waiting):
-            number = waiting[vain]
+        self, start: _State, live: int, peak: int, ready: list[int], fired: list[int]
+    ) -> tuple[_State, int, list[tuple[int, int, int]]]:
+        """Fire, within a peak, all that does not raise the live bytes.
+
+        Returns:
+            The state, its live bytes, and what can fire then: the operator, the bytes that its firing needs, and those
+            that are live after it.
+        """
+        state, waiting = list(start), ready
+        steps: list[tuple[int, int, int]] = []
+        while len(steps) < len(waiting):
+            number = waiting[len(steps)]
             need, after = self._step(state, live, number)
             if after > live or need > peak:
-                vain += 1
+                steps.append((number, need, after))
                 continue
-            state = (*state[:number], state[number] + 1, *state[number + 1 :])
+            state[number] += 1
             live = after
             fired.append(number)
             waiting = self._following(state, waiting, number)
-            vain = 0
-        return state, live, waiting
+            steps.clear()
+        return tuple(state), live, steps
+
+
+def _are_done(state: Sequence[int], ends: _Ends) -> bool:
+    """Return whether as many firings of operators are done in a state."""
+    for other, count in ends:  # noqa: SIM110  # a generator takes several times as long as most of these loops
+        if state[other] < count:
+            return False
+    return True

@@ -20,7 +20,7 @@ def _tiled_s8(call: StepCall) -> LoopCounts:
     check_steps(call.step.rows * call["output_width"])
     # Bands differ in what the alignments of their rows are.
     bands: dict[tuple[object, ...], tuple[range, int]] = {}
-    columns = [_column(call, x) for x in range(call["output_width"])]
+    columns = _columns(call)
     for band in call.bands():
         address = (call.output_start + band[0] * call.step.row_bytes) % WORD
         key = (address, *(_alignments(call, y) for y in band))
@@ -42,10 +42,10 @@ def _tiled_band(
     new ones are added.
     """
     loops: Counter[str] = Counter()
-    width, groups, filters = call["output_width"], call["groups"], call["filters"]
+    width, groups, filters, depth = (call[name] for name in ("output_width", "groups", "filters", "depth"))
     channels, pixels = groups * filters, 2 if call.code.thumb1 else 4
-    turns = -(-call["taps_y"] * call["taps_x"] * call["depth"] // TAPS) * 2
-    is_line = _is_line(call, pixels)
+    turns = -(-call["taps_y"] * call["taps_x"] * depth // TAPS) * 2
+    is_line, inside = _is_line(call, pixels), _groups_inside(call, pixels)
     count = len(band) * width
     alignments = {y: _alignments(call, y) for y in band}
     times: Counter[tuple[object, ...]] = Counter()
@@ -55,8 +55,8 @@ def _tiled_band(
         group = [(band[place // width], place % width) for place in range(first, first + size)]
         rows = tuple(alignments[y] for y, _ in group)
         places = tuple(columns[x] for _, x in group)
-        is_inside = _are_inside(call, group[0][1], pixels)
-        for channel in range(0, groups * call["depth"], call["depth"]):
+        is_inside = group[0][1] in inside
+        for channel in range(0, groups * depth, depth):
             key = (*rows, *places, is_inside, channel % WORD)
             times[key] += 1
             if key not in copied:
@@ -106,18 +106,22 @@ def _is_line(call: StepCall, pixels: int) -> bool:
     return is_point and is_plain and is_long and call["depth"] % WORD == 0
 
 
-def _column(call: StepCall, x: int) -> tuple[bool, int]:
-    """Return what the copies of a pixel depend on: whether all its columns are inside, and their alignment or x."""
-    start = x * call["stride_x"] - call["pad_x"]
-    is_inside = start >= 0 and start + (call["taps_x"] - 1) * call["dilation_x"] < call["input_width"]
-    return is_inside, start * call["groups"] * call["depth"] % WORD if is_inside else x
+def _columns(call: StepCall) -> list[tuple[bool, int]]:
+    """Return what the copies of each pixel of a row depend on: whether all its columns are inside, and their alignment
+    or its place.
+    """
+    stride, pad, pixel = call["stride_x"], call["pad_x"], call["groups"] * call["depth"]
+    last = call["input_width"] - (call["taps_x"] - 1) * call["dilation_x"] - 1
+    starts = range(-pad, call["output_width"] * stride - pad, stride)
+    return [(True, start * pixel % WORD) if 0 <= start <= last else (False, x) for x, start in enumerate(starts)]
 
 
-def _are_inside(call: StepCall, x: int, pixels: int) -> bool:
-    """Return whether pixels from one on are in its row, and all columns of their taps inside, without dilation."""
-    start = x * call["stride_x"] - call["pad_x"]
-    reach = (pixels - 1) * call["stride_x"] + call["taps_x"]
-    return call["output_width"] - x >= pixels and start >= 0 and reach <= call["input_width"] - start
+def _groups_inside(call: StepCall, pixels: int) -> range:
+    """Return the pixels from which on a group is in one row, and all columns of its taps inside, without dilation."""
+    stride, pad = call["stride_x"], call["pad_x"]
+    reach = (pixels - 1) * stride + call["taps_x"]
+    last = min((call["input_width"] - reach + pad) // stride, call["output_width"] - pixels)
+    return range(-(-pad // stride), last + 1)
 
 
 def _copies(call: StepCall, group: list[tuple[int, int]], channel: int, pixels: int) -> Counter[str]:
@@ -126,7 +130,7 @@ def _copies(call: StepCall, group: list[tuple[int, int]], channel: int, pixels: 
     stride, dilation, run, channels = call["stride_x"], call["dilation_x"], taps * depth, call["groups"] * depth
     start = x * stride - call["pad_x"]
     is_apart = dilation != 1 or call["groups"] != 1
-    is_one_row = _are_inside(call, x, pixels) and (not is_apart or taps == call["groups"] == 1)
+    is_one_row = x in _groups_inside(call, pixels) and (not is_apart or taps == call["groups"] == 1)
     loops: Counter[str] = Counter()
     inside = [row for row in call.tap_rows(y) if row is not None]
     if len(group) == pixels and is_one_row and len(inside) == call["taps_y"]:
