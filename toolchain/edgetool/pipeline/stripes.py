@@ -20,6 +20,7 @@ from edgetool.model.metadata import (
     keeps_own_plan,
     with_changes,
 )
+from edgetool.model.rules import counted
 from edgetool.model.types import Model
 from edgetool.model.views import views_of
 from edgetool.model.writer import write_model
@@ -163,7 +164,7 @@ class Unstriped:
         if regions:
             parts.append(f"the operators {regions} stripes with {percent:.1f} % extra multiply-accumulates")
         if ordered:
-            parts.append(f"1x1 convolutions in pixel order ({ordered} operators, which take more time)")
+            parts.append(f"1x1 convolutions in pixel order ({counted(ordered, 'operator')} with slower kernels)")
         return " and ".join(parts)
 
     def latency(self, source: Source, plan: Plan) -> Figure | None:
