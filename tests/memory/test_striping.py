@@ -37,8 +37,8 @@ LIMITS = {
 }
 # QEMU takes too long for this one.
 NOT_RUN = ("mobilenet_v2_100_224", "cortex-m55", "cmsis-nn")
-# The share by which the arenas of most models may exceed these with CMSIS-NN.
-MOST = 0.12
+# The shares by which the arenas of most models, and of all, may exceed these with CMSIS-NN.
+MOST, ALL = 0.12, 0.3
 
 
 def rows() -> Iterator[dict[str, str]]:
@@ -73,6 +73,7 @@ def test_the_arenas_are_small() -> None:
             if (row["core"], row["kernels"]) == (core, "cmsis-nn")
         ]
         assert sum(share <= MOST for share in excess) >= 5, (core, excess)
+        assert max(excess) <= ALL, (core, excess)
 
 
 def test_more_extra_work_needs_fewer_live_bytes() -> None:

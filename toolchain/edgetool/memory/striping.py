@@ -17,7 +17,7 @@ from itertools import chain, islice, pairwise, takewhile
 from math import inf
 
 from edgetool.errors import UnsupportedModelError
-from edgetool.memory.account import Prepared, account_plan, head_problem, prepare
+from edgetool.memory.account import ArenaAccount, Prepared, account_plan, head_problem, prepare
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.layout.solve import quick_offsets
 from edgetool.memory.overlaps import operator_overlaps
@@ -163,7 +163,7 @@ class StripePlanner:
         self._ordered = self._gaining(model) if budget >= 0 and request.overlap else frozenset()
         self._model = with_pixel_order(model, self._ordered)
         if self._ordered:
-            effort = Effort(node_limit=FINALIST_NODES)
+            effort = Effort(node_limit=TRIAL_NODES)
             base = plan_memory(self._model, platform, self._request, effort, custom=custom)
         self._search = None if budget < 0 else _Search(self._model, base, budget, custom)
 
@@ -298,11 +298,17 @@ class StripePlanner:
     def _tried(self, regions: tuple[Region, ...], nodes: int) -> _Trial:
         """Return the arena with the best layout that is found in a number of search nodes."""
         striped = stripe(self._model, regions)
-        prepared, problem = self._problem(striped.model, striped.views)
-        offsets = tensor_offsets(striped.model, problem, quick_offsets(problem, nodes))
-        # Bounds of the whole problem, in which nothing overlaps, are quick, and have no effect.
-        account = account_plan(prepared, view_offsets(striped.views, offsets))
+        account, _ = self._quick(striped.model, striped.views, nodes)
         return _Trial(regions, account.bytes, striped.extra_macs)
+
+    def _quick(
+        self, model: Model, views: Sequence[View], nodes: int
+    ) -> tuple[ArenaAccount, Mapping[tuple[int, int], int]]:
+        """Return the arena and the offsets of the best layout that is found in a number of search nodes."""
+        prepared, problem = self._problem(model, views)
+        offsets = view_offsets(views, tensor_offsets(model, problem, quick_offsets(problem, nodes)))
+        # Bounds of the whole problem, in which nothing overlaps, are quick, and have no effect.
+        return account_plan(prepared, offsets), offsets
 
     def _problem(self, model: Model, views: Sequence[View]) -> tuple[Prepared, LayoutProblem]:
         """Return what the kernels of a model in stripes request, and what of it may overlap."""
@@ -317,36 +323,30 @@ class StripePlanner:
         nodes = FINAL_NODES if effort.node_limit is None else effort.node_limit
         effort = replace(effort, node_limit=nodes, stop=effort.stops_rows)
         striped = stripe(self._model, regions)
-        made = with_views(striped.model, striped.views) if regions else striped.model
-        plan = self._plan(made, effort)
-        if plan is None:
-            return None
-        planned = StripedPlan(striped, made, regions, plan)
-        return self._faster(planned, effort) if self._ordered else planned
-
-    def _plan(self, model: Model, effort: Effort) -> Plan | None:
-        """Return the plan of a model in stripes, None if TFLM would place scratch buffers in tensors with views."""
+        model = self._faster(striped) if self._ordered else striped.model
+        made = with_views(model, striped.views) if regions else model
         try:
-            return plan_memory(model, self._platform, self._request, effort, custom=self._custom)
+            plan = plan_memory(made, self._platform, self._request, effort, custom=self._custom)
         except UnsupportedModelError:
             return None
+        return StripedPlan(striped, made, regions, plan)
 
-    def _faster(self, planned: StripedPlan, effort: Effort) -> StripedPlan:
-        """Return the plan with only those 1x1 convolutions in pixel order that its arena needs, by two rules: those
-        that would otherwise need more live bytes, and of the others, those whose output shares bytes with their input.
+    def _faster(self, striped: Striped) -> Model:
+        """Return the model with only those 1x1 convolutions in pixel order that its arena needs: those that would
+        otherwise need more live bytes, or if that is not enough, also those whose output shares bytes with their input.
         """
-        graph, plan = planned.model.main, planned.plan
+        model, views, graph = striped.model, striped.views, striped.model.main
         ordered = in_pixel_order(graph)
-        fast = with_pixel_order(planned.model, ordered, enabled=False)
-        live = _live_per_operator(self._problem(fast, planned.striped.views)[1], len(graph.operators))
-        needed = {index for index in ordered if live[index] > plan.layout.height}
-        sharing = {index for index in ordered if _shares_bytes(graph, graph.operators[index], plan.offsets or {})}
-        for kept in (needed, needed | sharing):
-            made = with_pixel_order(planned.model, ordered - kept, enabled=False)
-            found = self._plan(made, effort)
-            if found is not None and found.account is not None and found.account.bytes <= planned.arena_bytes:
-                return replace(planned, model=made, plan=found)
-        return planned
+        account, offsets = self._quick(model, views, FINALIST_NODES)
+        _, problem = self._problem(with_pixel_order(model, ordered, enabled=False), views)
+        live = _live_per_operator(problem, len(graph.operators))
+        needed = {index for index in ordered if live[index] > account.head_bytes}
+        made = with_pixel_order(model, ordered - needed, enabled=False)
+        if self._quick(made, views, FINALIST_NODES)[0].bytes <= account.bytes:
+            return made
+        # These permit the same offsets.
+        sharing = {index for index in ordered if _shares_bytes(graph, graph.operators[index], offsets)}
+        return with_pixel_order(model, ordered - needed - sharing, enabled=False)
 
 
 class _Search:
