@@ -33,7 +33,7 @@ from edgetool.execute.run import run_model
 from edgetool.memory.account import ArenaAccount
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.memory.problem import Effort
-from edgetool.memory.striping import least_live_bytes, plan_stripes
+from edgetool.memory.striping import StripePlanner
 from edgetool.model.edit import in_order, renumbered, with_metadata, without_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
@@ -138,7 +138,8 @@ def row(path: Path, platform: Platform, percent: float, samples: int) -> Row:
     ordered = renumbered(in_order(model, first.order))
     base = plan_memory(ordered, platform, replace(request, order="original"), effort)
     start = time.process_time()
-    found = plan_stripes(ordered, base, platform, request, Effort(), max_extra_macs=percent / 100)
+    planner = StripePlanner(ordered, base, platform, request, max_extra_macs=percent / 100)
+    found = planner.smallest(Effort())
     seconds = time.process_time() - start
     best, file, extra_macs = (
         (base, ordered, 0) if found is None else (found.plan, found.model, found.striped.extra_macs)
@@ -154,7 +155,7 @@ def row(path: Path, platform: Platform, percent: float, samples: int) -> Row:
         stock=first.stock,
         overlapping=base.account,
         striped=best.account,
-        least_bytes=least_live_bytes(ordered, base, max_extra_macs=percent / 100),
+        least_bytes=planner.least_live_bytes,
         extra_macs_percent=100 * extra_macs / sum(cost.macs for cost in operator_costs(model)),
         regions=() if found is None else found.regions,
         is_equal=outputs_equal(model, file, samples) if samples else None,

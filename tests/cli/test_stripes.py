@@ -67,6 +67,22 @@ def test_without_extra_work_nothing_changes_that_costs_any(tflite: Path) -> None
     assert "no stripes" in note["message"] or "0.0 %" in note["message"]
 
 
+def test_products_in_pixel_order_take_no_extra_work(tflite: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    target, planned = ("--target", "cortex-m7", "--kernels", "cmsis-nn"), tmp_path / "ordered.tflite"
+    whole = arena(captured("plan", tflite, *target, "--json").stdout)
+    done = captured("plan", tflite, *target, "--max-extra-macs", "0", "--json", "-o", planned)
+    assert arena(done.stdout) < 0.8 * whole
+    (note,) = [item["message"] for item in json.loads(done.stdout)["findings"] if item["rule"] == "stripes"]
+    assert note.startswith("1x1 convolutions in pixel order (1 operator with slower kernels) lower the arena from")
+    assert "memory plan" not in note
+    assert json.loads(captured("verify", planned, "--target", "x86-64", "--json").stdout)["verify"]["passed"]
+    shrunk = captured("plan", tflite, *target, "--sram", str(arena(done.stdout)), "--shrink", "--json")
+    assert json.loads(shrunk.stdout)["shrink"]["step"] == "pixel-order"
+    front = captured("plan", tflite, *target, "--front", "--max-extra-macs", "0")
+    assert "none: 1x1 convolutions in pixel order" in words(front.stdout)
+
+
 def test_shrinking_does_what_the_target_requires(tflite: Path) -> None:
     whole = arena(captured("plan", tflite, *TARGET, "--json").stdout)
     easy = captured("plan", tflite, *TARGET, "--sram", str(whole), "--shrink")

@@ -235,7 +235,7 @@ RULES: Mapping[str, FindingRule] = {
     "shared-buffers": FindingRule(_NOTE, "The number and the size of the buffers that the tensors share."),
     "shared-names": FindingRule(_NOTE, "Tensors have the same name as another tensor."),
     "shrunk": FindingRule(_NOTE, "What makes the arena fit the target, and what it costs."),
-    "stripes": FindingRule(_NOTE, "Which operators run in stripes, what that costs, and what it saves."),
+    "stripes": FindingRule(_NOTE, "Which operators run in stripes or in pixel order, the cost, and what it saves."),
     "tail-in-external-ram": FindingRule(
         _EITHER, "The tail is in external RAM; a warning if the estimate does not include the time that this costs."
     ),

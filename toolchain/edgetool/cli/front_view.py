@@ -10,7 +10,11 @@ from edgetool.cli.view import finding_lines, heading
 if TYPE_CHECKING:
     from edgetool.report.document import FrontPoint, Report
 
-STEPS = {"layout": "order and layout", "overlap": "order, layout and overlap"}
+STEPS = {
+    "layout": "order and layout",
+    "overlap": "order, layout and overlap",
+    "pixel-order": "1x1 convolutions in pixel order",
+}
 VERIFIED = {None: "", True: "equal", False: "DIFFER"}
 
 

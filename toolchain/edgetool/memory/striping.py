@@ -17,20 +17,21 @@ from itertools import chain, islice, pairwise, takewhile
 from math import inf
 
 from edgetool.errors import UnsupportedModelError
-from edgetool.memory.account import account_plan, head_problem, prepare
+from edgetool.memory.account import ArenaAccount, Prepared, account_plan, head_problem, prepare
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.layout.solve import quick_offsets
 from edgetool.memory.overlaps import operator_overlaps
 from edgetool.memory.planner import Plan, PlanRequest, plan_memory, tensor_offsets
-from edgetool.memory.problem import Effort, aligned
+from edgetool.memory.problem import Effort, LayoutProblem, aligned
 from edgetool.memory.views import view_offsets, view_problem
-from edgetool.model.types import Graph, Model
-from edgetool.model.views import with_views
+from edgetool.model.types import Graph, Model, Operator
+from edgetool.model.views import View, with_views
 from edgetool.operators.call import arena_bytes
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.overlap import InputOverlap
 from edgetool.operators.registry import operator_costs
 from edgetool.operators.rows import ROWS
+from edgetool.passes.pixel_order import in_pixel_order, pointwise, with_pixel_order
 from edgetool.passes.stripes import Copy, Interface, Region, RowGraph, Striped, row_bytes, stripe
 from edgetool.target.platform import Platform
 
@@ -82,12 +83,17 @@ class _Label:
 
 @dataclass(frozen=True, slots=True)
 class StripedPlan:
-    """A model in stripes, the regions, and its memory plan."""
+    """A model in stripes, or only with 1x1 convolutions in pixel order, the regions, and its memory plan."""
 
     striped: Striped
     model: Model
     regions: tuple[Region, ...]
     plan: Plan
+
+    @property
+    def step(self) -> str:
+        """What makes the arena smaller, as in reports."""
+        return "stripes" if self.regions else "pixel-order"
 
     @property
     def arena_bytes(self) -> int:
@@ -146,14 +152,33 @@ class StripePlanner:
         max_extra_macs: float,
         custom: Mapping[str, OperatorEntry] | None = None,
     ) -> None:
-        self._model, self._platform, self._custom = model, platform, custom
+        self._platform, self._custom = platform, custom
         self._base_bytes = 0 if base.account is None else base.account.bytes
         self._request = replace(request, order="original", file_plan="replace", shrink=False)
         self._macs = sum(cost.macs for cost in operator_costs(model, custom))
-        budget = int(self._macs * max_extra_macs) if base.account is not None and len(model.subgraphs) == 1 else -1
-        self._search = None if budget < 0 else _Search(model, base, budget, custom)
         self._trials: dict[tuple[Region, ...], _Trial] = {}
         self._overlaps: dict[object, tuple[InputOverlap, ...]] = {}
+        budget = int(self._macs * max_extra_macs) if base.account is not None and len(model.subgraphs) == 1 else -1
+        # The 1x1 convolutions that all run in pixel order during the search.
+        self._ordered = self._gaining(model) if budget >= 0 and request.overlap else frozenset()
+        self._model = with_pixel_order(model, self._ordered)
+        if self._ordered:
+            effort = Effort(node_limit=TRIAL_NODES)
+            base = plan_memory(self._model, platform, self._request, effort, custom=custom)
+        self._search = None if budget < 0 else _Search(self._model, base, budget, custom)
+
+    def _gaining(self, model: Model) -> frozenset[int]:
+        """Return the 1x1 convolutions whose output may overlap their input only in pixel order, by index."""
+        changed = with_pixel_order(model, pointwise(model.main))
+        before, after = (operator_overlaps(item, self._platform, self._overlaps) for item in (model, changed))
+        return frozenset(after.keys() - before.keys())
+
+    @property
+    def least_live_bytes(self) -> int:
+        """The fewest live bytes that any regions need within the budget. Where regions follow each other, the lowest
+        layout is often higher.
+        """
+        return 0 if self._search is None else min(self._search.limits(), default=0)
 
     def smallest(self, effort: Effort, capacity: int | None = None) -> StripedPlan | None:
         """Return the plan with the smallest arena, None if that of the model without stripes is as small.
@@ -184,7 +209,7 @@ class StripePlanner:
         cheaper ones.
         """
         search = self._search
-        steps = [] if search is None else search.front()
+        steps = [] if search is None else [*self._without_regions(), *search.front()]
         for regions, following in pairwise([*steps, ()]):
             assert search is not None
             limit = search.extra_macs(following) if following else search.budget
@@ -206,7 +231,7 @@ class StripePlanner:
         """
         if self._search is None:
             return ()
-        for regions in self._search.front():
+        for regions in (*self._without_regions(), *self._search.front()):
             if not effort.stops_rows():
                 self._trial(regions)
         for budget in sorted({min(self._search.budget, int(self._macs * share)) for share in budgets}, reverse=True):
@@ -241,7 +266,7 @@ class StripePlanner:
             is_smaller = best is None or trial.arena_bytes < best.arena_bytes
             return trial if is_smaller and trial.extra_macs <= search.budget else None
 
-        first = search.combinations()[:TRIED]
+        first = [*self._without_regions(), *search.combinations()[:TRIED]]
         changes = (made for start in first[:STARTS] for made in islice(search.changed(start), CHANGES))
         for regions in takewhile(lambda _: not is_over(), chain(first, changes)):
             best = better(regions) or best
@@ -251,6 +276,10 @@ class StripePlanner:
             following = next(filter(None, map(better, candidates)), None)
             best = following or best
         return self._affordable(search)
+
+    def _without_regions(self) -> Sequence[tuple[Region, ...]]:
+        """Return the combination without any regions if it differs from the base plan."""
+        return ((),) if self._ordered else ()
 
     def _affordable(self, search: _Search) -> list[_Trial]:
         """Return the trials within the budget of a search."""
@@ -269,15 +298,24 @@ class StripePlanner:
     def _tried(self, regions: tuple[Region, ...], nodes: int) -> _Trial:
         """Return the arena with the best layout that is found in a number of search nodes."""
         striped = stripe(self._model, regions)
-        model, views = striped.model, striped.views
-        prepared = prepare(model, self._platform, custom=self._custom)
-        overlaps = operator_overlaps(model, self._platform, self._overlaps) if self._request.overlap else {}
-        keep_inputs = self._request.keep_inputs
-        whole = head_problem(prepared)
-        problem = view_problem(model, views, whole, prepared.times, overlaps, keep_inputs=keep_inputs)
+        account, _ = self._quick(striped.model, striped.views, nodes)
+        return _Trial(regions, account.bytes, striped.extra_macs)
+
+    def _quick(
+        self, model: Model, views: Sequence[View], nodes: int
+    ) -> tuple[ArenaAccount, Mapping[tuple[int, int], int]]:
+        """Return the arena and the offsets of the best layout that is found in a number of search nodes."""
+        prepared, problem = self._problem(model, views)
         offsets = view_offsets(views, tensor_offsets(model, problem, quick_offsets(problem, nodes)))
         # Bounds of the whole problem, in which nothing overlaps, are quick, and have no effect.
-        return _Trial(regions, account_plan(prepared, offsets).bytes, striped.extra_macs)
+        return account_plan(prepared, offsets), offsets
+
+    def _problem(self, model: Model, views: Sequence[View]) -> tuple[Prepared, LayoutProblem]:
+        """Return what the kernels of a model in stripes request, and what of it may overlap."""
+        prepared = prepare(model, self._platform, custom=self._custom)
+        overlaps = operator_overlaps(model, self._platform, self._overlaps) if self._request.overlap else {}
+        whole, keep_inputs = head_problem(prepared), self._request.keep_inputs
+        return prepared, view_problem(model, views, whole, prepared.times, overlaps, keep_inputs=keep_inputs)
 
     def _planned(self, regions: tuple[Region, ...], effort: Effort) -> StripedPlan | None:
         """Return the plan as it would be written, None if TFLM would place scratch buffers in tensors with views."""
@@ -285,20 +323,30 @@ class StripePlanner:
         nodes = FINAL_NODES if effort.node_limit is None else effort.node_limit
         effort = replace(effort, node_limit=nodes, stop=effort.stops_rows)
         striped = stripe(self._model, regions)
-        made = with_views(striped.model, striped.views)
+        model = self._faster(striped) if self._ordered else striped.model
+        made = with_views(model, striped.views) if regions else model
         try:
             plan = plan_memory(made, self._platform, self._request, effort, custom=self._custom)
         except UnsupportedModelError:
             return None
         return StripedPlan(striped, made, regions, plan)
 
-
-def least_live_bytes(model: Model, base: Plan, *, max_extra_macs: float) -> int:
-    """Return the fewest live bytes that any regions need within the budget; arguments as for plan_stripes. Where
-    regions follow each other, the lowest layout is often higher.
-    """
-    total = sum(cost.macs for cost in operator_costs(model))
-    return min(_Search(model, base, int(total * max_extra_macs)).limits(), default=0)
+    def _faster(self, striped: Striped) -> Model:
+        """Return the model with only those 1x1 convolutions in pixel order that its arena needs: those that would
+        otherwise need more live bytes, or if that is not enough, also those whose output shares bytes with their input.
+        """
+        model, views, graph = striped.model, striped.views, striped.model.main
+        ordered = in_pixel_order(graph)
+        account, offsets = self._quick(model, views, FINALIST_NODES)
+        _, problem = self._problem(with_pixel_order(model, ordered, enabled=False), views)
+        live = _live_per_operator(problem, len(graph.operators))
+        needed = {index for index in ordered if live[index] > account.head_bytes}
+        made = with_pixel_order(model, ordered - needed, enabled=False)
+        if self._quick(made, views, FINALIST_NODES)[0].bytes <= account.bytes:
+            return made
+        # These permit the same offsets.
+        sharing = {index for index in ordered if _shares_bytes(graph, graph.operators[index], offsets)}
+        return with_pixel_order(model, ordered - needed - sharing, enabled=False)
 
 
 class _Search:
@@ -315,7 +363,7 @@ class _Search:
         self.budget = budget
         self.arena_bytes = base.account.bytes
         self.tail_bytes = base.account.tail_bytes
-        self.live = _live_per_operator(base, len(self.graph.operators))
+        self.live = _live_per_operator(base.problem, len(self.graph.operators))
         self.macs = [cost.macs for cost in operator_costs(model) if cost.subgraph == 0]
         self.tails = [0] * len(self.graph.operators)
         for row in base.account.rows:
@@ -601,10 +649,17 @@ def _lives(graph: Graph) -> dict[int, tuple[int, int]]:
     return {index: (start, ends[index]) for index, start in starts.items() if index >= 0}
 
 
-def _live_per_operator(plan: Plan, count: int) -> list[int]:
+def _shares_bytes(graph: Graph, operator: Operator, offsets: Mapping[tuple[int, int], int]) -> bool:
+    """Return whether the output of an operator shares bytes with its first input; not if either has no offset."""
+    tensors = [graph.tensors[index] for index in (operator.inputs[0], operator.outputs[0])]
+    places = [(offsets[0, item.index], item.size_bytes) for item in tensors if (0, item.index) in offsets]
+    return len(places) == len(tensors) and max(start for start, _ in places) < min(map(sum, places))
+
+
+def _live_per_operator(problem: LayoutProblem, count: int) -> list[int]:
     """Return the live bytes at each operator."""
     result = [0] * count
-    changes = live_bytes(plan.problem)
+    changes = live_bytes(problem)
     for (start, live), (end, _) in pairwise([*changes, (count, 0)]):
         for position in range(max(start, 0), min(end, count)):
             result[position] = live

@@ -72,7 +72,7 @@ def front_points(
         )
 
     first = point("overlap" if whole.plan.overlapping else "layout", source, whole.plan)
-    others = (point("stripes", whole.striped(plan), whole.plan_of(plan)) for plan in striped)
+    others = (point(plan.step, whole.striped(plan), whole.plan_of(plan)) for plan in striped)
     return whole.plan, (first, *others)
 
 

@@ -20,11 +20,13 @@ from edgetool.model.metadata import (
     keeps_own_plan,
     with_changes,
 )
+from edgetool.model.rules import counted
 from edgetool.model.types import Model
 from edgetool.model.views import views_of
 from edgetool.model.writer import write_model
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import operator_costs
+from edgetool.passes.pixel_order import in_pixel_order
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.planning import PossiblyStriped
 from edgetool.pipeline.source import Source
@@ -62,8 +64,10 @@ def in_stripes(
         return PossiblyStriped(source, None, (Finding("stripes", text, where=whole.target.name),))
     text = (
         f"{whole.cost(best)} lower the arena from {arena_bytes(whole.plan):,} to {best.arena_bytes:,} bytes; "
-        f"{len(best.model.main.operators)} operators run, and the file needs its memory plan"
+        f"{len(best.model.main.operators)} operators run"
     )
+    if best.regions:
+        text += ", and the file needs its memory plan"
     return PossiblyStriped(
         whole.striped(best), whole.plan_of(best), (Finding("stripes", text, where=whole.target.name),)
     )
@@ -151,11 +155,17 @@ class Unstriped:
         return replace(best.plan, stock=self.plan.stock)
 
     def cost(self, best: StripedPlan) -> str:
-        """Return a phrase that names the stripes and their extra work."""
+        """Return a phrase that names the stripes and their extra work, and the convolutions in pixel order."""
         regions = ", ".join(f"{region.first} to {region.last} in {region.stripes}" for region in best.regions)
         macs = sum(cost.macs for cost in operator_costs(self.model, self.custom))
         percent = 100 * best.striped.extra_macs / macs if macs else 0.0
-        return f"the operators {regions} stripes with {percent:.1f} % extra multiply-accumulates"
+        ordered = len(in_pixel_order(best.model.main)) - len(in_pixel_order(self.model.main))
+        parts = []
+        if regions:
+            parts.append(f"the operators {regions} stripes with {percent:.1f} % extra multiply-accumulates")
+        if ordered:
+            parts.append(f"1x1 convolutions in pixel order ({counted(ordered, 'operator')} with slower kernels)")
+        return " and ".join(parts)
 
     def latency(self, source: Source, plan: Plan) -> Figure | None:
         """Return the estimated time of an inference; None if it is not known on the target."""
@@ -203,14 +213,14 @@ def _shrunk(whole: Unstriped, effort: Effort) -> PossiblyStriped:
     striped, plan = whole.striped(best), whole.plan_of(best)
     before, after = whole.latency(whole.source, whole.plan), whole.latency(striped, plan)
     text = (
-        f"--shrink: stripes make the model fit: the arena takes {smallest:,} of {capacity:,} bytes, {size:,} without "
-        f"them; {whole.cost(best)} run as {len(best.model.main.operators)} operators"
+        f"--shrink: {whole.cost(best)} make the model fit: the arena takes {smallest:,} of {capacity:,} bytes, "
+        f"{size:,} without them; {len(best.model.main.operators)} operators run"
     )
     if before is not None and after is not None:
         text += f", and an inference takes about {in_text(after.value)} ms instead of {in_text(before.value)} ms"
     info = ShrinkInfo(
-        "stripes",
-        (*steps, ShrinkStep("stripes", smallest)),
+        best.step,
+        (*steps, ShrinkStep(best.step, smallest)),
         latency_before_ms=band(before),
         latency_after_ms=band(after),
     )

@@ -827,7 +827,9 @@ class RowsInfo:
 
 @dataclass(frozen=True, slots=True)
 class ShrinkStep:
-    """The arena after a step of --shrink: "layout" (with order), "overlap" or "stripes"."""
+    """The arena after a step of --shrink: "layout" (with order), "overlap", "stripes", or "pixel-order" if 1x1
+    convolutions run pixel by pixel and nothing runs in stripes.
+    """
 
     step: str
     arena_bytes: int
@@ -849,7 +851,7 @@ class ShrinkInfo:
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """A plan on the front of arena against latency. step: "layout", "overlap" or "stripes", as in ShrinkStep.
+    """A plan on the front of arena against latency. step: as in ShrinkStep.
 
     regions, extra_macs, extra_macs_percent: as in StripesInfo; none without stripes. model_bytes: the planned file.
     latency_ms: null if it is not known. verified: whether the planned file computes the outputs of the model on TFLM;
