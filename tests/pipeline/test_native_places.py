@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetool.codegen.native.files import constant_bytes, native_files, run_source, without_sections
+from edgetool.codegen.native.files import constant_bytes, native_files, run_macros, run_source
+from edgetool.codegen.native.loads import begun_late
+from edgetool.codegen.native.plan import place_buffers
 from edgetool.convert.request import ConvertRequest
-from edgetool.errors import FailedCheckError, TargetError, UsageError
+from edgetool.errors import ConversionError, FailedCheckError, TargetError, UsageError
 from edgetool.execute.cores import BARE, MACHINES
 from edgetool.execute.native import run_native
 from edgetool.execute.native_worker import START
@@ -27,7 +29,7 @@ from edgetool.pipeline.firmware import FirmwareRequest, header_spec
 from edgetool.pipeline.native import NativeModel, emit_native, native_model, plan_native, verify_native
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.json import document
-from edgetool.target.load import load_target
+from edgetool.target.load import load_core, load_target
 from edgetool.target.types import MemoryRegion, Target
 from tests.codegen.native.models import nothing
 from tests.model.builders import branches_model, conv_model, residual_model
@@ -142,7 +144,7 @@ def test_the_fewest_bytes_of_a_memory(path: Path) -> None:
     assert (
         memories(model)["m1"] == info.minimized_bytes <= memories(placed(path, "auto", board(size - 4, 1 << 20)))["m1"]
     )
-    assert list(memories(placed(path, "minimize=m0", board(size, 1 << 20)))) == ["m1"]
+    assert list(memories(placed(path, "auto,minimize=m0", board(size, 1 << 20)))) == ["m1"]
 
 
 @pytest.mark.parametrize(
@@ -157,6 +159,12 @@ def test_the_fewest_bytes_of_a_memory(path: Path) -> None:
         ("arena=m0,minimize=m1", UsageError, "m1 does not hold the arena"),
         ("arena=m0,x=m1", UsageError, "x cannot be in m1, where the arena is not"),
         ("inptu=m1", UsageError, "no buffer of the arena is the tensor 'inptu'"),
+        ("head=m0", UsageError, "native code has no head, which is a part on TFLM; use arena=NAME"),
+        ("model=flash", TargetError, "model cannot be in flash, which is flash; use constants=NAME for native code"),
+        ("dma=m1", UsageError, "constants are not copied to m1, which is outside the chip"),
+        ("dma=flash", TargetError, "dma cannot be in flash, which is flash"),
+        ("arena=m1,dma=m0", UsageError, "dma cannot be in m0, where the arena is not"),
+        ("auto,dma=m0,minimize=m0", UsageError, "dma copies constants, and minimize makes no copies"),
     ],
 )
 def test_impossible_places_are_refused(path: Path, place: str, error: type[Exception], said: str) -> None:
@@ -256,21 +264,32 @@ def test_outputs_are_those_of_tflm(build: object, tmp_path: Path) -> None:
     assert next(check for check in report.verify.checks if check.check == "outputs-equal").passed
 
 
-def test_a_linked_program_has_each_part_in_its_memory_and_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_copies", [False, True])
+def test_a_linked_program_has_each_part_in_its_memory_and_runs(tmp_path: Path, *, with_copies: bool) -> None:
     machine = MACHINES["cortex-m7"]
     if machine.missing_tools:
         pytest.skip(f"{' and '.join(machine.missing_tools)} not installed")
     path = put(tmp_path, branches_model())
     source, target = open_tflite(path), board(1 << 20, 1 << 20, 1 << 20)
-    model = native_model(source, target, place=ends_apart(path))
+    if with_copies:
+        target = serial(target)
+    model = native_model(source, target, place=ends_apart(path) + ",dma=m0" * with_copies)
     program, memory, arena = model.planned.program, model.planned.memory, model.planned.placed
     assert arena is not None
+    assert program.has_transfers == with_copies
     places = arena.specs(target, constant_bytes(program))
     spec = replace(header_spec("net", source, model.planned.plan, target, uncalibrated=False), places=places)
     files = native_files(spec, program, memory) | {"run.c": run_source(spec, program)}
+    if with_copies:
+        # The processor's registers are written, and run.c simulates the cache.
+        both = (
+            b"#define NET_INVALIDATE(to, bytes) (edgetool_invalidate(to, bytes, 32), net_run_invalidate(to, bytes))\n"
+        )
+        files["net.c"] = b"#include <stddef.h>\nvoid net_run_invalidate(void *, size_t);\n" + both + files["net.c"]
     graph = program.graph
     inputs = [np.full((1, *graph.tensors[index].shape), 37, np.int8) for index in graph.inputs]
-    here = {**files, "net.c": without_sections(spec) + files["net.c"]}
+    plain = native_files(spec, program, memory)["net.c"]
+    here = {**files, "net.c": run_macros(spec, program) + plain}
     expected = run_native(here, inputs, [graph.tensors[index] for index in graph.outputs]).outputs
 
     addresses = {part.memory: 0x2020_0000 + 0x8_0000 * number for number, part in enumerate(memory.parts)}
@@ -341,6 +360,88 @@ def test_outputs_with_copied_constants_are_those_of_tflm(path: Path) -> None:
     assert report.verify is not None
     assert report.verify.passed
     assert loaded(placed(path, "auto", target))
+
+
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m7"])
+def test_outputs_are_those_of_tflm_whenever_dma_copies(path: Path, core: str) -> None:
+    # run.c copies when a copy begins or when it is waited for, and simulates the data cache of a Cortex-M7.
+    target = replace(serial(board(1 << 20, 1 << 20)), core=load_core(core))
+    report = verify_native(path, target, place="dma=m0", samples=3)
+    assert report.verify is not None
+    assert [check for check in report.verify.checks if check.passed is False] == []
+    assert report.verify.passed
+
+
+def with_dma(path: Path, target: Target) -> tuple[dict[str, bytes], NativeModel]:
+    """Return the files of a program for run_native whose constants are copied with DMA."""
+    source, model = open_tflite(path), placed(path, "dma=m0", target)
+    program, arena = model.planned.program, model.planned.placed
+    assert arena is not None
+    assert program.has_transfers
+    places = arena.specs(target, constant_bytes(program))
+    spec = replace(header_spec("net", source, model.planned.plan, target, uncalibrated=False), places=places)
+    files = native_files(spec, program, model.planned.memory) | {"run.c": run_source(spec, program)}
+    return {**files, "net.c": run_macros(spec, program) + files["net.c"]}, model
+
+
+@pytest.mark.parametrize(
+    "line", [b"NET_INVALIDATE(band->out, op->bytes);", b"NET_INVALIDATE(band->out, ((const edgetool_transfer_op *)"]
+)
+def test_run_notices_lines_that_stay_in_the_cache(path: Path, line: bytes) -> None:
+    files, model = with_dma(path, serial(board(1 << 20, 1 << 20)))
+    graph = model.planned.program.graph
+    inputs = [np.full((2, *graph.tensors[index].shape), 37, np.int8) for index in graph.inputs]
+    outputs = [graph.tensors[index] for index in graph.outputs]
+    expected = run_native(files, inputs, outputs).outputs
+    assert files["net.c"].count(line) == 1
+    files["net.c"] = files["net.c"].replace(line, b"if (0) " + line)
+    try:
+        found = run_native(files, inputs, outputs).outputs
+    except ConversionError:
+        return
+    assert any((a != b).any() for a, b in zip(expected, found, strict=True))
+
+
+def test_the_firmware_that_copies_compiles_and_states_the_lines(path: Path, tmp_path: Path) -> None:
+    emitted = emit_native(path, serial(board(1 << 20, 1 << 20)), output=tmp_path / "out", place="dma=m0")
+    texts = {file.name: file.read_text() for file in emitted.files}
+    assert "void net_copy_begin(void *to, const void *from, size_t bytes);" in texts["net.h"]
+    assert "#define NET_CACHE_LINE_BYTES 32" in texts["net.h"]
+    assert "edgetool_copy.c" not in texts
+    placement = emitted.report.arena_placement
+    assert placement is not None
+    assert len(placement.copies_begin) == len(placement.copied) > 0
+    (start,) = (item.memory for item in emitted.report.places if item.part == "arena")
+    assert start == "m0"
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "net.c", "main.c"]
+    defined = ["-DNET_INVALIDATE(address,bytes)=((void)(address),(void)(bytes))"]
+    subprocess.run(["gcc", "-std=c99", *defined, *strict], cwd=tmp_path / "out", check=True)
+    subprocess.run(
+        ["g++", "-std=c++11", *defined, "-x", "c++", "-fsyntax-only", "net.c"], cwd=tmp_path / "out", check=True
+    )
+    refused = subprocess.run(["gcc", *strict], cwd=tmp_path / "out", capture_output=True, text=True, check=False)
+    assert "define NET_INVALIDATE(address, bytes)" in refused.stderr
+    without = replace(serial(board(1 << 20, 1 << 20)), core=load_core("cortex-m4"))
+    emitted = emit_native(path, without, output=tmp_path / "m4", place="dma=m0")
+    texts = {file.name: file.read_text() for file in emitted.files}
+    assert "CACHE_LINE" not in texts["net.h"] + texts["net.c"]
+    subprocess.run(["gcc", "-std=c99", *strict], cwd=tmp_path / "m4", check=True)
+
+
+def test_copies_run_ahead_only_if_nothing_waits_longer(tmp_path: Path) -> None:
+    path = put(tmp_path, branches_model())
+    roomy = placed(path, "dma=m0", serial(board(1 << 20, 1 << 20)))
+    late = place_buffers(begun_late(roomy.planned.program)).arena_bytes
+    (ahead,) = memories(roomy).values()
+    assert late < ahead
+    tight = placed(path, "dma=m0", serial(board(late, 1 << 20)))
+    assert loaded(tight) == loaded(roomy)
+    assert memories(tight) == {"m0": late}
+    begins = [
+        [step.begins for step in model.planned.program.steps if step.begins is not None] for model in (tight, roomy)
+    ]
+    assert all(after >= before for after, before in zip(*begins, strict=True))
+    assert begins[0] != begins[1]
 
 
 def test_a_plan_of_rows_that_fits_on_the_chip_is_named(path: Path) -> None:

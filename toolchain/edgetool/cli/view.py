@@ -421,7 +421,8 @@ def _arena_placement_facts(placement: ArenaPlacementInfo) -> list[str]:
     if placement.copied:
         count = len(placement.copied)
         text = "operators read copies in RAM of their" if count > 1 else "operator reads a copy in RAM of its"
-        lines += fact("", f"{count} {text} constants: {placement.copied_bytes:,} B in all")
+        by_dma = ", copied with DMA" if placement.copies_begin else ""
+        lines += fact("", f"{count} {text} constants: {placement.copied_bytes:,} B in all{by_dma}")
     moved = "moves fewer bytes through slow memories" if placement.waiting_cycles is None else "waits less"
     return lines + fact("", f"optimal: {among} {moved}" if placement.optimal else "a better placement may exist")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from edgetool.codegen.native.code_size import rows_code, tensors_code
-from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_source, without_sections
+from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_macros, run_source
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, in_program_order, native_problem, place_buffers
@@ -960,7 +960,7 @@ def verify_native(
         fed = [program.graph.inputs.index(tensor) for tensor in rows.fed]
         by_rows = [program.graph.outputs.index(tensor) for tensor in rows.taken]
         files = {**row_files(spec, program, rows.problem, rows.plan), "run.c": run_source(spec, program, fed, by_rows)}
-    files["model.c"] = without_sections(spec) + files["model.c"]
+    files["model.c"] = run_macros(spec, program) + files["model.c"]
     outputs = [program.graph.tensors[index] for index in program.graph.outputs]
     try:
         native = run_native(

@@ -13,13 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgetool.codegen.native.files import ARENA
-from edgetool.codegen.native.loads import block_bytes, require_loaded, with_loads
+from edgetool.codegen.native.loads import (
+    begun_early,
+    begun_late,
+    block_bytes,
+    require_loaded,
+    with_loads,
+    with_transfers,
+)
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory, memory_apart, memory_in_parts, native_problem, place_buffers
 from edgetool.codegen.native.program import Step
 from edgetool.codegen.spec import PlacedSpec
-from edgetool.errors import FailedCheckError, UsageError, did_you_mean
+from edgetool.errors import FailedCheckError
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.estimate.native import is_estimated, step_instructions
 from edgetool.finding import Finding
@@ -39,7 +46,7 @@ from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.native_rows import program_costs
 from edgetool.report.document import ArenaPlacementInfo, BufferPlaceInfo, PlacedInfo
 from edgetool.target.load import with_memories
-from edgetool.target.native_places import CONSTANTS, NativePlaces
+from edgetool.target.native_places import CONSTANTS, NativePlaces, unknown_tensor
 from edgetool.target.places import OPTION
 from edgetool.target.tables import load_instructions, native_core
 from edgetool.target.types import MemoryRegion, Target
@@ -78,6 +85,10 @@ class PlacedArena:
         """The memories in use, in the order of the arena's parts."""
         by_name = {region.name: region for region in self.places.arena}
         return tuple(by_name[part.memory] for part in self.memory.parts)
+
+    def waits_longer_than(self, other: PlacedArena) -> bool:
+        """Return whether the core waits at least a cycle longer for buffers, where unknown memories count most."""
+        return self.choice.cost // STEPS_PER_CYCLE > other.choice.cost // STEPS_PER_CYCLE
 
     def on(self, target: Target) -> Target:
         """Return the target with its constants there, and its arena in the slowest kind of the memories in use."""
@@ -146,7 +157,8 @@ class PlacedArena:
         buffers = self.memory.problem.buffers
         places = (self.memory.place_of(offset) for offset in offsets)
         regions = [region.name for region in self.places.arena]
-        copied = [step for step in self.program.steps if step.block is not None]
+        steps = self.program.steps
+        copied = [step for step in steps if step.block is not None]
         return ArenaPlacementInfo(
             waiting_cycles=sum(self.waiting_cycles.values()) if self.is_known else None,
             optimal=choice.optimal,
@@ -160,6 +172,7 @@ class PlacedArena:
             ),
             copied=tuple(step.operator for step in copied),
             copied_bytes=sum(block_bytes(step) or 0 for step in copied),
+            copies_begin=tuple(steps[step.begins].operator for step in steps if step.begins is not None),
         )
 
 
@@ -205,23 +218,43 @@ def place_arena(
     Raises:
         UsageError: A tensor that is placed does not exist, or has no memory of its own.
     """
-    if savings and places.minimized is None:
-        positions = sorted(savings)
-        candidates = with_loads(program, positions)
-        first = len(program.graph.tensors)
-        optional = {first + number: savings[position] for number, position in enumerate(positions)}
-        found = solve_several(_problem(candidates, places, optional), effort)
-        if isinstance(found, NoChoice):
-            return found
-        in_ram = {
-            buffer.tensor
-            for buffer, memory in zip(native_problem(candidates).buffers, found.memories, strict=True)
-            if memory < len(places.arena)
-        }
-        program = with_loads(program, [item for number, item in enumerate(positions) if first + number in in_ram])
-        optional = dict.fromkeys(range(first, len(program.graph.tensors)), 0.0)
-        return _placed(program, places, effort, _problem(program, places, optional, must_load=True))
-    return _placed(program, places, effort, _problem(program, places, {}))
+    if not savings or places.minimized is not None:
+        return _placed(program, places, effort)
+    positions = sorted(savings)
+    candidates = with_loads(program, positions)
+    if places.dma:
+        candidates = begun_late(with_transfers(candidates, places.cache_line_bytes))
+    first = len(program.graph.tensors)
+    optional = {first + number: savings[position] for number, position in enumerate(positions)}
+    found = solve_several(_problem(candidates, places, optional), effort)
+    if isinstance(found, NoChoice):
+        return found
+    in_ram = {
+        buffer.tensor
+        for buffer, memory in zip(native_problem(candidates).buffers, found.memories, strict=True)
+        if memory < len(places.arena)
+    }
+    loaded = with_loads(program, [item for number, item in enumerate(positions) if first + number in in_ram])
+    if not places.dma:
+        return _placed(loaded, places, effort)
+    ahead = with_transfers(loaded, places.cache_line_bytes)
+    late, early = (_placed(item, places, effort) for item in (begun_late(ahead), ahead))
+    # Buffers that are live longer must not push others into slower memory.
+    if isinstance(early, NoChoice) or (isinstance(late, PlacedArena) and early.waits_longer_than(late)):
+        early = late
+    return early if isinstance(early, NoChoice) else _begun_early(early)
+
+
+def _begun_early(placed: PlacedArena) -> PlacedArena:
+    """Return the same arena with copies that begin as soon as their bytes are free."""
+    program = begun_early(placed.program, placed.memory)
+    return _arena_of(program, placed.places, _loaded_problem(program, placed.places), placed.choice, placed.lowest)
+
+
+def _loaded_problem(program: NativeProgram, places: NativePlaces) -> SeveralProblem:
+    """Return the problem of a program all of whose copies of constants are made."""
+    blocks = {step.block.tensor: 0.0 for step in program.steps if step.block is not None}
+    return _problem(program, places, blocks, must_load=True)
 
 
 def _problem(
@@ -238,7 +271,11 @@ def _problem(
     for buffer, moved, allowed in zip(problem.buffers, traffic, _allowed(problem.buffers, places), strict=True):
         saving = loads.get(buffer.tensor)
         if saving is not None:
-            allowed = tuple(region for region in allowed if region.kind != "external-ram")
+            allowed = tuple(
+                region
+                for region in allowed
+                if region.kind != "external-ram" and (not places.dma or region in places.dma)
+            )
         own: list[int | None] = [
             moved * _cost(region, rank) if region in allowed else None for rank, region in enumerate(places.arena)
         ]
@@ -251,21 +288,27 @@ def _problem(
     return SeveralProblem(problem, tuple(memories), tuple(costs))
 
 
-def _placed(
-    program: NativeProgram, places: NativePlaces, effort: Effort, several: SeveralProblem
-) -> PlacedArena | NoChoice:
-    lowest: LowestLayout | None = None
+def _placed(program: NativeProgram, places: NativePlaces, effort: Effort) -> PlacedArena | NoChoice:
+    several = _loaded_problem(program, places)
     if places.minimized is None:
         found = solve_several(several, effort)
-        if isinstance(found, NoChoice):
-            return found
-        choice = require_valid_choice(several, found)
-    else:
-        least = solve_lowest(several, places.arena.index(places.minimized), effort)
-        if isinstance(least, NoChoice):
-            return least
-        lowest = require_valid_lowest(several, least)
-        choice = lowest.layout
+        return found if isinstance(found, NoChoice) else _arena_of(program, places, several, found, None)
+    least = solve_lowest(several, places.arena.index(places.minimized), effort)
+    if isinstance(least, NoChoice):
+        return least
+    lowest = require_valid_lowest(several, least)
+    return _arena_of(program, places, several, lowest.layout, lowest)
+
+
+def _arena_of(
+    program: NativeProgram,
+    places: NativePlaces,
+    several: SeveralProblem,
+    choice: SeveralLayout,
+    lowest: LowestLayout | None,
+) -> PlacedArena:
+    """Return the arena of a choice of memories after the checkers have judged it."""
+    require_valid_choice(several, choice)
     problem = several.buffers
     memory = memory_in_parts(program, problem, choice, [region.name for region in places.arena])
     require_valid(memory.problem, memory.layout)
@@ -300,12 +343,7 @@ def _allowed(buffers: Sequence[Buffer], places: NativePlaces) -> list[tuple[Memo
     names = [buffer.name for buffer in buffers if buffer.tensor >= 0]
     for name in places.tensors:
         if name not in names:
-            raise UsageError(
-                f"no buffer of the arena is the tensor {name[:80]!r}",
-                where=OPTION,
-                fix=did_you_mean(name, names)
-                or f"use {ARENA}, {CONSTANTS}, or the name of a tensor that is not a view or a constant",
-            )
+            raise unknown_tensor(name, names)
     return [places.tensors.get(buffer.name, places.arena) if buffer.tensor >= 0 else places.arena for buffer in buffers]
 
 

@@ -657,7 +657,8 @@ class ArenaPlacementInfo:
     the speeds of the memories. optimal: whether it is proven that no placement waits less (proof); with `minimized`,
     the memory of which buffers take the fewest bytes, no placement that takes as few. minimized_bytes: these bytes, for
     which minimized_lower_bound holds. copied: the operators whose constants are copied from flash to a buffer in each
-    inference, because they read them several times; copied_bytes: these constants.
+    inference, because they read them several times; copied_bytes: these constants. copies_begin: if the firmware makes
+    the copies while others run, the operator before which each of them begins.
     """
 
     waiting_cycles: float | None
@@ -669,6 +670,7 @@ class ArenaPlacementInfo:
     buffers: tuple[BufferPlaceInfo, ...]
     copied: tuple[int, ...] = ()
     copied_bytes: int = 0
+    copies_begin: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from edgetool.codegen.native.code_size import NativeCode, rows_code, tensors_cod
 from edgetool.codegen.native.emit import (
     ARENA_SHIFT,
     arrays_of,
+    cache_line_bytes,
     io_type,
     kernel_files,
     model_source,
@@ -35,6 +36,7 @@ from edgetool.model.types import Tensor
 # Sizes and offsets are unsigned integers of 32 bits in the tables.
 MAX_ARENA_BYTES = 2**31 - 1
 MAX_PARTS = 2 ** (32 - ARENA_SHIFT)
+MAX_UNIT_BYTES = 8  # of C's integers
 # The part in PlacedSpec; there is one for each memory of the arena.
 ARENA = "arena"
 
@@ -156,13 +158,19 @@ def arena_memories(spec: HeaderSpec) -> tuple[PlacedMemory, ...]:
     return tuple(item for item in memories_of(spec.places) if any(part.part == ARENA for part in item.parts))
 
 
-def without_sections(spec: HeaderSpec) -> bytes:
-    """Return macros in front of NAME.c with which the arena's parts are in the compiler's own section.
+def run_macros(spec: HeaderSpec, program: NativeProgram) -> bytes:
+    """Return macros in front of NAME.c for run.c.
 
-    There, sanitizers report accesses behind their ends.
+    The arena's parts are in the compiler's own section, where sanitizers report accesses behind their ends, and run.c
+    simulates the data cache.
     """
     macro = c_names.model_macro(spec.name)
-    return "".join(f"#define {macro}_IN_{item.word}_SECTION\n" for item in arena_memories(spec)).encode("ascii")
+    text = "".join(f"#define {macro}_IN_{item.word}_SECTION\n" for item in arena_memories(spec))
+    if cache_line_bytes(program):
+        function = f"{c_names.model_identifier(spec.name)}_run_invalidate"
+        text += f"#include <stddef.h>\nvoid {function}(void *address, size_t bytes);\n"
+        text += f"#define {macro}_INVALIDATE(address, bytes) {function}(address, bytes)\n"
+    return text.encode("ascii")
 
 
 def _check_arena(arena_bytes: int) -> None:
@@ -239,6 +247,9 @@ def run_source(
         **c_names.model_names(spec.name),
         MY_PLACED=bool(arena_memories(spec)),
         MY_MEMORIES=[{"my_word": item.word.lower()} for item in arena_memories(spec)],
+        MY_TRANSFERS=program.has_transfers,
+        MY_CACHED=bool(cache_line_bytes(program)),
+        MY_MOSTBYTES=max((step.output_bytes for step in program.steps if step.begins is not None), default=0),
         MY_INPUTS=inputs,
         MY_OUTPUTS=outputs,
         MY_HANDED=bool(fed or taken),
@@ -354,8 +365,11 @@ def _header(
         MY_WINDOWROWS=0 if stream is None else stream.window_rows,
         MY_HOPROWS=0 if stream is None else stream.hop_rows,
         MY_WINDOWHOPS=0 if stream is None else stream.window_hops,
-        MY_UNIT=f"uint{8 * arena.alignment}_t",
+        MY_UNIT=f"uint{8 * min(arena.alignment, MAX_UNIT_BYTES)}_t",
         MY_PLACED=bool(arena_memories(spec)),
+        MY_TRANSFERS=program.has_transfers,
+        MY_CACHED=bool(cache_line_bytes(program)),
+        MY_LINEBYTES=cache_line_bytes(program),
         MY_MEMORIES=[
             {
                 "MY_WORD": item.word,
@@ -451,7 +465,8 @@ def _stack(program: NativeProgram, core: str, *, row_wise: bool, placed: bool) -
     bounds = stack_bounds(program, core, row_wise=row_wise, placed=placed)
     if not bounds:
         return comment([f"Stack: not measured for {comment_text(core)}."])
-    lines = ["Stack that invoke needs below its caller, at most:"]
+    besides = " besides that of copy_begin and copy_wait" if program.has_transfers else ""
+    lines = [f"Stack that invoke needs below its caller, at most{besides}:"]
     lines += [f"  {item.stack_bytes} bytes   {item.compiler} {item.level}, {item.core}" for item in bounds]
     return comment(lines)
 
@@ -480,6 +495,7 @@ def _main(spec: HeaderSpec, program: NativeProgram, tables: RowTables | None = N
         my_label=comment_text(spec.name),
         my_version=comment_text(spec.tool_version),
         MY_PLACED=bool(arena_memories(spec)),
+        MY_TRANSFERS=program.has_transfers,
         MY_HANDED=bool(feeds or takes),
         MY_ROWINPUT=bool(feeds),
         MY_ROWOUTPUT=bool(takes),

@@ -81,12 +81,13 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
                 _touch(program, item.source, position, first, last)
         if step.block is not None:
             _touch(program, step.block.tensor, position, first, last)
-        _touch(program, step.output, position, first, last)
+        _touch(program, step.output, position if step.begins is None else step.begins, first, last)
         for state in step.states:
             _touch(program, state, position, first, last)
     for index in graph.outputs:
         _touch(program, index, last_step, first, last)
     always |= {root for root in first if graph.tensors[root].is_variable}
+    blocks = {step.block.tensor: step.block.alignment for step in program.steps if step.block is not None}
     buffers = [
         Buffer(
             subgraph=0,
@@ -94,7 +95,7 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
             name=graph.tensors[root].name,
             size_bytes=graph.tensors[root].size_bytes,
             lifetime=Lifetime(-1, last_step) if root in always else Lifetime(first[root], last[root]),
-            alignment=max(ALIGNMENT, graph.tensors[root].dtype.bits // 8),
+            alignment=max(ALIGNMENT, graph.tensors[root].dtype.bits // 8, blocks.get(root, ALIGNMENT)),
             granule=ALIGNMENT,
         )
         for root in sorted(first)

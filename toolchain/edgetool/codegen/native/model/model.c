@@ -11,9 +11,53 @@
 #include "my_kernel.h"
 #endif
 
+#if MY_TRANSFERS
+#include "edgetool_transfer.h"
+
+#if MY_CACHED
+#ifndef MY_MODEL_INVALIDATE
+#ifndef EDGETOOL_INVALIDATE
+#error "define MY_MODEL_INVALIDATE(address, bytes), which drops whole lines of RAM from the data cache"
+#endif
+#define MY_MODEL_INVALIDATE(address, bytes) EDGETOOL_INVALIDATE(address, bytes, MY_MODEL_CACHE_LINE_BYTES)
+#endif
+
+#endif
+/* The kernels of the steps that begin a copy and that wait for it. */
+static void my_model_begin(const void *descriptor, const edgetool_band *band)
+{
+    const edgetool_transfer_op *op = (const edgetool_transfer_op *)descriptor;
+#if MY_CACHED
+    /* What the cache still has to write back would overwrite what DMA writes. */
+    MY_MODEL_INVALIDATE(band->out, op->bytes);
+#endif
+    my_model_copy_begin(band->out, band->rows[0], op->bytes);
+}
+
+static void my_model_wait(const void *descriptor, const edgetool_band *band)
+{
+    my_model_copy_wait();
+#if MY_CACHED
+    /* The core may have fetched lines before DMA wrote them. */
+    MY_MODEL_INVALIDATE(band->out, ((const edgetool_transfer_op *)descriptor)->bytes);
+#else
+    (void)descriptor;
+    (void)band;
+#endif
+}
+
+#endif
 // MY_TABLES
 
 #if MY_PLACED
+#if MY_CACHED
+#ifndef MY_MODEL_LINES
+#ifndef __ELF__
+#error "define MY_MODEL_LINES as this compiler's attribute for an alignment of MY_MODEL_CACHE_LINE_BYTES"
+#endif
+#define MY_MODEL_LINES __attribute__((aligned(MY_MODEL_CACHE_LINE_BYTES)))
+#endif
+#endif
 #if MY_MEMORIES
 #ifndef MY_MODEL_IN_MY_WORD_SECTION
 #ifndef __ELF__
@@ -21,7 +65,11 @@
 #endif
 #define MY_MODEL_IN_MY_WORD_SECTION __attribute__((section("my_section")))
 #endif
+#if MY_CACHED
+MY_MODEL_LINES MY_MODEL_IN_MY_WORD_SECTION my_model_in_my_word_array my_model_in_my_word;
+#else
 MY_MODEL_IN_MY_WORD_SECTION my_model_in_my_word_array my_model_in_my_word;
+#endif
 #endif
 
 static uint8_t *const my_model_arenas[] = {
