@@ -23,6 +23,7 @@ from edgetool.gate.messages import usage
 from edgetool.memory.problem import Buffer
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
+from edgetool.pipeline import fit
 from edgetool.pipeline.check import CheckRequest, check_models
 from edgetool.pipeline.convert import convert_file
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec
@@ -442,6 +443,26 @@ def test_copies_run_ahead_only_if_nothing_waits_longer(tmp_path: Path) -> None:
     ]
     assert all(after >= before for after, before in zip(*begins, strict=True))
     assert begins[0] != begins[1]
+
+
+def test_fit_names_the_memories_in_which_native_code_fits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (least,) = native_model(open_tflite(path), BOARD).choices[:1]
+    size = least.memory.arena_bytes
+    several = replace(board(size - 4, size - 4, 1 << 20), name="several")
+    one = replace(several, name="one", regions=(several.regions[0], *FLASH))
+    tiny = replace(board(16, 16, 16), name="tiny")
+    monkeypatch.setattr(fit, "all_targets", lambda: [several, one, tiny])
+    boards = {row.target.name: row for row in fit.fit_model(path, fit.FitRequest(runtime="native")).fit.boards}
+    place = boards["several"].place
+    assert place == "arena=m0+m1"
+    assert "fits in several memories: arena in m0 and m1" in boards["several"].reasons
+    assert [boards[name].place for name in ("one", "tiny")] == [None, None]
+    # What it names is what check accepts.
+    checked = check_models([path], [several], CheckRequest(place=place)).reports[0].check
+    assert checked is not None
+    assert checked.passed
+    reserved = fit.FitRequest(runtime="native", limits=ModelLimits(reserve_bytes=size))
+    assert [row.place for row in fit.fit_model(path, reserved).fit.boards] == [None] * 3
 
 
 def test_a_plan_of_rows_that_fits_on_the_chip_is_named(path: Path) -> None:

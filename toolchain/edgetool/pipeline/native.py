@@ -78,6 +78,7 @@ from edgetool.report.document import (
     KernelChoiceInfo,
     LinkedRuntime,
     OutputInfo,
+    PlacedInfo,
     Report,
     StackInfo,
     VerifyInfo,
@@ -86,6 +87,7 @@ from edgetool.report.json import document, to_json
 from edgetool.report.rows_picture import rows_svg
 from edgetool.target.load import MAX_EXTRA_MACS, load_runtime, load_target, with_memories
 from edgetool.target.native_places import read_native_places
+from edgetool.target.places import AUTO
 from edgetool.target.places import OPTION as PLACE
 from edgetool.target.types import Target
 
@@ -234,6 +236,12 @@ class NativeModel:
     analysis: Analysis
     choices: tuple[NativePlan, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def places(self) -> tuple[PlacedInfo, ...]:
+        """What each memory holds, if the arena is in several."""
+        placed = self.planned.placed
+        return () if placed is None else placed.parts(constant_bytes(self.planned.program))
 
 
 def native_model(
@@ -613,6 +621,18 @@ class SharedNative:
             self._plans[kind, number] = planned, counted_operators(planned, target), native_code(planned, target)
         return _analysis(self._source, target, *self._plans[kind, number])
 
+    def in_places(self, target: Target) -> NativeModel | None:
+        """Return the model in the fastest memories of the target; None if it fits in none of them.
+
+        Only whole tensors are placed.
+        """
+        if target.row_input or target.row_output or target.incremental is not None or target.max_extra_macs is not None:
+            return None
+        try:
+            return _placed_model(self._source, self._model, target, PlanRequest(), Effort(), AUTO)
+        except FailedCheckError:
+            return None
+
     def _choices_on(self, target: Target, request: PlanRequest, effort: Effort) -> tuple[NativePlan, ...]:
         extensions = tuple(_extensions(target).values())
         if extensions not in self._tensors:
@@ -743,7 +763,7 @@ def native_report(model: NativeModel, planned: Report) -> Report:
         stack=tuple(StackInfo(item.compiler, item.core, item.level, item.stack_bytes) for item in bounds),
         kernel_choices=_choice_infos(model),
         rows=None if model.planned.rows is None else rows_info(model.planned.rows),
-        places=() if placed is None else placed.parts(constants),
+        places=model.places,
         arena_placement=None if placed is None else placed.info,
     )
 
