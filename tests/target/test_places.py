@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from edgetool.errors import TargetError, UsageError
 from edgetool.target.load import load_target
-from edgetool.target.places import KINDS, possible_places, read_places
+from edgetool.target.native_places import read_native_places
+from edgetool.target.places import KINDS, OF_NATIVE_CODE, possible_places, read_places
 
 BOARD = load_target("nucleo-h743zi2")
 
@@ -32,6 +33,9 @@ def test_the_model_is_in_flash_unless_it_is_placed() -> None:
         ("head=dtcm,tail=dtcm,code=itcm", "'code=itcm' is not a placement"),
         ("head=dtcm,head=axi-sram,tail=dtcm", "head is placed twice"),
         ("head=dtcm", "there is no memory for the tail"),
+        ("auto,head=dtcm", "auto chooses all memories, so that nothing can be added to it"),
+        ("auto,minimize=dtcm", "minimize is for native code, .*; add --runtime native"),
+        ("arena=dtcm+axi-sram", "arena is for native code"),
         ("tail=dtcm,model=flash", "there is no memory for the head"),
     ],
 )
@@ -82,3 +86,11 @@ def test_a_target_has_its_arena_and_its_model_in_the_places() -> None:
     assert BOARD.is_calibrated
     assert not placed.is_calibrated  # the timing was measured with the model in flash
     assert read_places("head=dtcm,tail=axi-sram", BOARD).on(BOARD).is_calibrated
+
+
+@pytest.mark.parametrize("key", OF_NATIVE_CODE)
+def test_items_of_native_code_are_those_that_it_reads(key: str) -> None:
+    kind = "flash" if key == "constants" else "sram"
+    region = next(region.name for region in BOARD.regions if region.kind == kind)
+    places = read_native_places(f"{key}={region}", BOARD)
+    assert places.tensors == {}

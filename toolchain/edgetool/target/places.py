@@ -26,6 +26,8 @@ KINDS: Mapping[Part, tuple[RegionKind, ...]] = {
 AUTO = "auto"
 OPTION = "--place"
 EXAMPLE = "use the form head=NAME,tail=NAME,model=NAME, where model may be omitted, or auto"
+# What only native code has (native_places.py).
+OF_NATIVE_CODE = ("arena", "constants", "dma", "minimize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,17 @@ def read_places(text: str, target: Target) -> Places:
     """
     names: dict[Part, str] = {}
     parts: dict[str, Part] = {part: part for part in KINDS}
-    for item in text.split(","):
+    items = [item.strip() for item in text.split(",")]
+    for key in (item.partition("=")[0].strip() for item in items):
+        if key in OF_NATIVE_CODE:
+            raise UsageError(
+                f"{key} is for native code, and TFLM has a head, a tail and a model",
+                where=OPTION,
+                fix=f"add --runtime native, or {EXAMPLE}",
+            )
+    if AUTO in items:
+        raise UsageError("auto chooses all memories, so that nothing can be added to it", where=OPTION, fix=EXAMPLE)
+    for item in items:
         key, separator, name = (word.strip() for word in item.partition("="))
         if not separator or not name or key not in parts:
             raise UsageError(f"{item.strip()[:80]!r} is not a placement", where=OPTION, fix=EXAMPLE)
