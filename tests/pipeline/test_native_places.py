@@ -265,23 +265,39 @@ def test_outputs_are_those_of_tflm(build: object, tmp_path: Path) -> None:
     assert next(check for check in report.verify.checks if check.check == "outputs-equal").passed
 
 
-@pytest.mark.parametrize("with_copies", [False, True])
-def test_a_linked_program_has_each_part_in_its_memory_and_runs(tmp_path: Path, *, with_copies: bool) -> None:
+ITCM = MemoryRegion("itcm", "itcm", 1 << 16, 0)
+# Start-up code, as that which copies .data.
+COPY_CODE = b"""#include <stdint.h>
+#include <string.h>
+extern uint8_t net_code_start[], net_code_end[];
+extern const uint8_t net_code_load[];
+int __real_bare_main(void);
+int __wrap_bare_main(void);
+int __wrap_bare_main(void)
+{
+    memcpy(net_code_start, net_code_load, (size_t)(net_code_end - net_code_start));
+    return __real_bare_main();
+}
+"""
+
+
+@pytest.mark.parametrize("item", ["", ",dma=m0", ",code=itcm"])
+def test_a_linked_program_has_each_part_in_its_memory_and_runs(tmp_path: Path, item: str) -> None:
     machine = MACHINES["cortex-m7"]
     if machine.missing_tools:
         pytest.skip(f"{' and '.join(machine.missing_tools)} not installed")
     path = put(tmp_path, branches_model())
     source, target = open_tflite(path), board(1 << 20, 1 << 20, 1 << 20)
-    if with_copies:
-        target = serial(target)
-    model = native_model(source, target, place=ends_apart(path) + ",dma=m0" * with_copies)
+    target = serial(target) if "dma" in item else replace(target, regions=(*target.regions, ITCM))
+    model = native_model(source, target, place=ends_apart(path) + item)
     program, memory, arena = model.planned.program, model.planned.memory, model.planned.placed
     assert arena is not None
-    assert program.has_transfers == with_copies
-    places = arena.specs(target, constant_bytes(program))
-    spec = replace(header_spec("net", source, model.planned.plan, target, uncalibrated=False), places=places)
+    assert program.has_transfers == ("dma" in item)
+    places, code = arena.specs(target, constant_bytes(program)), arena.code_spec()
+    spec = header_spec("net", source, model.planned.plan, target, uncalibrated=False)
+    spec = replace(spec, places=places, placed_code=code)
     files = native_files(spec, program, memory) | {"run.c": run_source(spec, program)}
-    if with_copies:
+    if program.has_transfers:
         # The processor's registers are written, and run.c simulates the cache.
         both = (
             b"#define NET_INVALIDATE(to, bytes) (edgetool_invalidate(to, bytes, 32), net_run_invalidate(to, bytes))\n"
@@ -297,6 +313,10 @@ def test_a_linked_program_has_each_part_in_its_memory_and_runs(tmp_path: Path, *
     assert len(addresses) == 3
     memories = [f"MEMORY {{ {name} : ORIGIN = {start:#x}, LENGTH = 512K }}" for name, start in addresses.items()]
     memories += [f'REGION_ALIAS("EDGETOOL_{name.upper()}", {name})' for name in addresses]
+    if code is not None:
+        memories.append("MEMORY { itcm : ORIGIN = 0x20380000, LENGTH = 64K }")
+        memories += ['REGION_ALIAS("EDGETOOL_ITCM", itcm)', 'REGION_ALIAS("EDGETOOL_LOAD", FLASH)']
+        files["start.c"] = COPY_CODE
     # The machine's RAM without the memories of the arena.
     script = machine.script.replace("0x400000", "0x200000").replace("INCLUDE", "\n".join([*memories, "INCLUDE"]))
     sections = (BARE / "sections.ld").read_text().replace("SECTIONS\n{", "SECTIONS\n{\nINCLUDE net_memories.ld")
@@ -307,7 +327,12 @@ def test_a_linked_program_has_each_part_in_its_memory_and_runs(tmp_path: Path, *
     for name, data in files.items():
         (folder / name).write_bytes(data)
     sources = [*map(str, machine.start), *(name for name in files if name.endswith(".c"))]
-    link = machine.link(Path("machine.ld"), sources, Path("program.elf"), "-std=c99", "-O2", "-L.")
+    # The linker script selects object files by their names.
+    compiled = [machine.compiler, *machine.flags, "-std=c99", "-O2", f"-I{BARE}", "-c", *sources]
+    subprocess.run(compiled, cwd=folder, check=True)
+    options = ["-L.", "-Wl,--nmagic", *(["-Wl,--wrap=bare_main"] if code is not None else [])]
+    objects = [f"{Path(name).stem}.o" for name in sources]
+    link = machine.link(Path("machine.ld"), objects, Path("program.elf"), *options)
     done = subprocess.run(link, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:3000]
     subprocess.run(machine.emulate(Path("program.elf")), cwd=folder, check=True, timeout=120)
@@ -316,6 +341,10 @@ def test_a_linked_program_has_each_part_in_its_memory_and_runs(tmp_path: Path, *
     shown = subprocess.run(nm, cwd=folder, capture_output=True, text=True, check=True).stdout
     symbols = {line.split()[2]: int(line.split()[0], 16) for line in shown.splitlines() if len(line.split()) == 3}
     assert {name: symbols[f"net_in_{name}"] for name in addresses} == addresses
+    if code is not None:
+        functions = {*program.kernels, "edgetool_run_several"}
+        assert {name for name in functions if 0x2038_0000 <= symbols[name] < 0x2039_0000} == functions
+        assert symbols["net_invoke"] < 0x2000_0000
 
 
 def loaded(model: NativeModel) -> list[int]:
@@ -443,6 +472,51 @@ def test_copies_run_ahead_only_if_nothing_waits_longer(tmp_path: Path) -> None:
     ]
     assert all(after >= before for after, before in zip(*begins, strict=True))
     assert begins[0] != begins[1]
+
+
+def test_code_counts_in_its_memory_and_no_time_is_claimed(path: Path, tmp_path: Path) -> None:
+    target = board(1 << 20, 1 << 20)
+    target = replace(target, regions=(*target.regions, ITCM))
+    plain, moved = (plan_native(path, target, place=place) for place in ("auto", "auto,code=itcm"))
+    (code,) = (item for item in moved.places if item not in plain.places)
+    assert (code.part, code.memory, code.fits) == ("code copy", "itcm", True)
+    assert moved.estimate == plain.estimate
+    (note,) = (finding for finding in moved.findings if finding.rule == "code-placed")
+    assert f"about {code.bytes:,} bytes of itcm" in note.message
+    texts = {
+        file.name: file.read_text()
+        for file in emit_native(path, target, output=tmp_path / "out", place="code=itcm").files
+    }
+    assert "*edgetool_*.o(.text .text.*)" in texts["net_memories.ld"]
+    assert "} > EDGETOOL_ITCM AT > EDGETOOL_LOAD" in texts["net_memories.ld"]
+    in_flash = plan_native(path, target, place="code=flash").places
+    assert [(item.part, item.memory) for item in in_flash if item.memory != "m0"] == [
+        ("constants", "flash"),
+        ("code", "flash"),
+    ]
+    small = replace(target, regions=(*target.regions[:-1], replace(ITCM, size_bytes=code.bytes - 4)))
+    refused = plan_native(path, small, place="code=itcm")
+    (error,) = (finding for finding in refused.findings if finding.level == "error")
+    assert "4 fewer than code copy" in error.message
+    (checked,) = check_models([path], [small], CheckRequest(place="code=itcm")).reports
+    assert checked.check is not None
+    assert not checked.check.passed
+
+
+def test_code_beside_the_arena_leaves_it_less_room(path: Path) -> None:
+    size = whole_arena(path)
+    (code,) = (
+        item for item in plan_native(path, board(1 << 20, 1 << 20), place="code=m0").places if "code" in item.part
+    )
+    assert list(memories(placed(path, "code=m0", board(size + code.bytes, 1 << 20)))) == ["m0"]
+    assert list(memories(placed(path, "code=m0", board(size + code.bytes - 4, 1 << 20)))) == ["m0", "m1"]
+
+
+def test_code_of_unknown_size_is_not_counted(path: Path) -> None:
+    target = replace(board(1 << 20, 1 << 20), core=load_core("cortex-m85"))
+    report = plan_native(path, target, place="code=m0")
+    assert {item.part for item in report.places} == {"arena", "constants"}
+    assert any("is not counted in m0, because its size is unknown for cortex-m85" in f.message for f in report.findings)
 
 
 def test_fit_names_the_memories_in_which_native_code_fits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

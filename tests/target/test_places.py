@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from edgetool.errors import TargetError, UsageError
 from edgetool.target.load import load_target
 from edgetool.target.native_places import read_native_places
-from edgetool.target.places import KINDS, OF_NATIVE_CODE, possible_places, read_places
+from edgetool.target.places import KINDS, OF_NATIVE_CODE, possible_places, read_places, split_code
 
 BOARD = load_target("nucleo-h743zi2")
 
@@ -86,6 +86,23 @@ def test_a_target_has_its_arena_and_its_model_in_the_places() -> None:
     assert BOARD.is_calibrated
     assert not placed.is_calibrated  # the timing was measured with the model in flash
     assert read_places("head=dtcm,tail=axi-sram", BOARD).on(BOARD).is_calibrated
+
+
+def test_the_memory_of_code_is_read_apart() -> None:
+    for text, rest in (("head=dtcm, code = itcm ,tail=dtcm", "head=dtcm,tail=dtcm"), ("code=itcm", "auto")):
+        found, region = split_code(text, BOARD)
+        assert region is not None
+        assert (found, region.name) == (rest, "itcm")
+    assert split_code("head=dtcm,tail=dtcm", BOARD) == ("head=dtcm,tail=dtcm", None)
+    with pytest.raises(UsageError, match="code is placed twice"):
+        split_code("code=itcm,code=dtcm", BOARD)
+    with pytest.raises(UsageError, match="'code' is not a placement"):
+        split_code("auto,code", BOARD)
+    with pytest.raises(TargetError, match="did you mean 'itcm'"):
+        split_code("code=itmc", BOARD)
+    native = read_native_places("auto,code=itcm", BOARD)
+    assert native.code is not None
+    assert native.code.name == "itcm"
 
 
 @pytest.mark.parametrize("key", OF_NATIVE_CODE)

@@ -89,6 +89,9 @@ RULES: Mapping[str, FindingRule] = {
     "coarse-input": FindingRule(
         _WARNING, "Channels of a quantized input use few of its 256 steps, because they share one scale."
     ),
+    "code-placed": FindingRule(
+        _NOTE, "The operators' code is in the memory that the user chose; no time is claimed for it."
+    ),
     "code-too-large": FindingRule(_WARNING, "The model fits in flash, but not with the code of its firmware."),
     "constants-elsewhere": FindingRule(
         _WARNING, "The measurements suggest that the constants are in faster or slower memory than the profile states."

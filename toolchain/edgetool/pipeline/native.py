@@ -806,7 +806,8 @@ def native_contents(
             raise UsageError(
                 f"--profile times code with one arena, and {PLACE} makes several", fix=f"omit --profile or {PLACE}"
             )
-        spec = replace(spec, places=planned.placed.specs(target, constant_bytes(planned.program)))
+        places = planned.placed.specs(target, constant_bytes(planned.program))
+        spec = replace(spec, places=places, placed_code=planned.placed.code_spec())
     clock_hz = None if target is None else target.clock_hz
     options = {
         "main": request.has_program,

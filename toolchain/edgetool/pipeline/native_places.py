@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from edgetool.codegen.memories import KERNEL_FILES
+from edgetool.codegen.native.code_size import kernels_bytes
 from edgetool.codegen.native.files import ARENA
 from edgetool.codegen.native.loads import (
     begun_early,
@@ -25,7 +27,7 @@ from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.plan import NativeMemory, memory_apart, memory_in_parts, native_problem, place_buffers
 from edgetool.codegen.native.program import Step
-from edgetool.codegen.spec import PlacedSpec
+from edgetool.codegen.spec import PlacedCode, PlacedSpec
 from edgetool.errors import FailedCheckError
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.estimate.native import is_estimated, step_instructions
@@ -44,6 +46,7 @@ from edgetool.memory.problem import (
 from edgetool.memory.several import NoChoice, solve_lowest, solve_several
 from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.native_rows import program_costs
+from edgetool.pipeline.placed_code import code_finding, code_part, placed_code
 from edgetool.report.document import ArenaPlacementInfo, BufferPlaceInfo, PlacedInfo
 from edgetool.target.load import with_memories
 from edgetool.target.native_places import CONSTANTS, NativePlaces, unknown_tensor
@@ -105,10 +108,20 @@ class PlacedArena:
         sizes = [(ARENA, region, part.size_bytes) for region, part in zip(self.regions, self.memory.parts, strict=True)]
         if self.places.constants is not None:
             sizes.append((CONSTANTS, self.places.constants, constant_bytes))
+        if self.places.code is not None and self.code_bytes is not None:
+            sizes.append((code_part(self.places.code), self.places.code, self.code_bytes))
+        used = Counter[str]()
+        for _, region, size in sizes:
+            used[region.name] += size
         return tuple(
-            PlacedInfo(part, region.name, size, region.size_bytes, size <= region.size_bytes)
+            PlacedInfo(part, region.name, size, region.size_bytes, used[region.name] <= region.size_bytes)
             for part, region, size in sizes
         )
+
+    @property
+    def code_bytes(self) -> int | None:
+        """The bytes of the kernels; None if they were not measured for the core."""
+        return kernels_bytes(self.program, self.places.core.name)
 
     def specs(self, target: Target, constant_bytes: int) -> tuple[PlacedSpec, ...]:
         """Return the same for the firmware."""
@@ -124,7 +137,12 @@ class PlacedArena:
                 item.part == CONSTANTS and code is not None and code.name == item.memory,
             )
             for item in self.parts(constant_bytes)
+            if item.part in (ARENA, CONSTANTS)
         )
+
+    def code_spec(self) -> PlacedCode | None:
+        """Return where the firmware has its kernels; None for the compiler's own section."""
+        return placed_code(self.places.code, KERNEL_FILES)
 
     def judged(self, analysis: Analysis, constant_bytes: int) -> Analysis:
         """Return an analysis with the fit and the findings for these memories."""
@@ -132,22 +150,25 @@ class PlacedArena:
         if fit is None or not self.regions:
             return analysis
         parts = self.parts(constant_bytes)
-        first, last = parts[0], parts[-1]
+        first = parts[0]
+        stored = next((item for item in parts if item.part == CONSTANTS), None)
         judged = replace(
             fit,
             region=first.memory,
             sram_bytes=first.memory_bytes,
-            flash_bytes=last.memory_bytes if last.part == CONSTANTS else None,
-            arena_fits=True,
-            model_fits=last.fits if last.part == CONSTANTS else None,
+            flash_bytes=None if stored is None else stored.memory_bytes,
+            arena_fits=first.fits,
+            model_fits=None if stored is None else stored.fits,
         )
         findings = [finding for finding in analysis.findings if finding.rule not in REPLACED_RULES]
-        if not last.fits:
-            missing = last.bytes - last.memory_bytes
-            text = f"{last.memory} has {last.memory_bytes:,} bytes, {missing:,} fewer than the constants take"
-            findings.append(
-                Finding("memory-too-small", text, where=None if analysis.target is None else analysis.target.name)
-            )
+        where = None if analysis.target is None else analysis.target.name
+        for name in dict.fromkeys(item.memory for item in parts if not item.fits):
+            there = [item for item in parts if item.memory == name]
+            size, taken = there[0].memory_bytes, " and ".join(f"{item.part} {item.bytes:,}" for item in there)
+            text = f"{name} has {size:,} bytes, {sum(item.bytes for item in there) - size:,} fewer than {taken}"
+            findings.append(Finding("memory-too-small", text, where=where))
+        if self.places.code is not None:
+            findings.append(code_finding(self.places.code, self.code_bytes, self.places.core.name, where))
         return replace(analysis, fit=judged, findings=tuple(findings))
 
     @property
@@ -223,7 +244,7 @@ def place_arena(
     positions = sorted(savings)
     candidates = with_loads(program, positions)
     if places.dma:
-        candidates = begun_late(with_transfers(candidates, places.cache_line_bytes))
+        candidates = begun_late(with_transfers(candidates, places.core.data_cache_line_bytes))
     first = len(program.graph.tensors)
     optional = {first + number: savings[position] for number, position in enumerate(positions)}
     found = solve_several(_problem(candidates, places, optional), effort)
@@ -237,7 +258,7 @@ def place_arena(
     loaded = with_loads(program, [item for number, item in enumerate(positions) if first + number in in_ram])
     if not places.dma:
         return _placed(loaded, places, effort)
-    ahead = with_transfers(loaded, places.cache_line_bytes)
+    ahead = with_transfers(loaded, places.core.data_cache_line_bytes)
     late, early = (_placed(item, places, effort) for item in (begun_late(ahead), ahead))
     # Buffers that are live longer must not push others into slower memory.
     if isinstance(early, NoChoice) or (isinstance(late, PlacedArena) and early.waits_longer_than(late)):
@@ -282,10 +303,16 @@ def _problem(
         if loads and not must_load:
             own.append(None if saving is None else round(saving * STEPS_PER_CYCLE))
         costs.append(tuple(own))
-    memories = [Memory(region.name, region.size_bytes) for region in places.arena]
+    memories = [Memory(region.name, region.size_bytes - _code_in(program, places, region)) for region in places.arena]
     if loads and not must_load:
         memories.append(Memory("not copied", sum(buffer.aligned_bytes for buffer in problem.buffers)))
     return SeveralProblem(problem, tuple(memories), tuple(costs))
+
+
+def _code_in(program: NativeProgram, places: NativePlaces, region: MemoryRegion) -> int:
+    """Return the bytes of code in a memory of the arena; at most all of it, so that then nothing fits beside."""
+    size = kernels_bytes(program, places.core.name) if places.code == region else 0
+    return min(size or 0, region.size_bytes)
 
 
 def _placed(program: NativeProgram, places: NativePlaces, effort: Effort) -> PlacedArena | NoChoice:

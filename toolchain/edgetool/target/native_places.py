@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetool.errors import TargetError, UsageError, did_you_mean
-from edgetool.target.places import AUTO, FLASH_KINDS, OPTION
-from edgetool.target.types import ARENA_KINDS, MemoryRegion, RegionKind, Target
+from edgetool.target.places import AUTO, FLASH_KINDS, OPTION, split_code
+from edgetool.target.types import ARENA_KINDS, Core, MemoryRegion, RegionKind, Target
 
 ARENA, CONSTANTS, DMA, MINIMIZE = "arena", "constants", "dma", "minimize"
 EXAMPLE = (
-    "use auto, or items such as arena=NAME+NAME, constants=NAME, dma=NAME, minimize=NAME and TENSOR=NAME, separated by "
-    "commas"
+    "use auto, or items such as arena=NAME+NAME, constants=NAME, code=NAME, dma=NAME, minimize=NAME and TENSOR=NAME, "
+    "separated by commas"
 )
 
 # What holds on native code what a part holds on TFLM.
@@ -28,16 +28,17 @@ class NativePlaces:
 
     tensors: the memories of some tensors, by name. minimized: the memory of which buffers shall take the fewest bytes;
     None to minimize the time. dma: the memories to which the firmware copies constants with DMA; nothing if the core
-    copies. cache_line_bytes: the size of a line of the core's data cache, which does not see what DMA writes; 0 if it
-    has none.
+    copies. code: the memory of the kernels, None for that of all code. core: whose data cache does not see what DMA
+    writes.
     """
 
     arena: tuple[MemoryRegion, ...]
     constants: MemoryRegion | None
     tensors: Mapping[str, tuple[MemoryRegion, ...]]
+    core: Core
     minimized: MemoryRegion | None = None
     dma: tuple[MemoryRegion, ...] = ()
-    cache_line_bytes: int = 0
+    code: MemoryRegion | None = None
 
 
 def read_native_places(text: str, target: Target) -> NativePlaces:
@@ -48,6 +49,7 @@ def read_native_places(text: str, target: Target) -> NativePlaces:
         TargetError: The target has no such memory, or it cannot hold the part.
     """
     names: dict[str, str] = {}
+    text, code = split_code(text, target)
     for item in text.split(","):
         if item.strip() == AUTO:
             continue
@@ -86,7 +88,7 @@ def read_native_places(text: str, target: Target) -> NativePlaces:
         if outside:
             raise UsageError(f"{key[:80]} cannot be in {outside[0]}, where the arena is not", where=OPTION, fix=EXAMPLE)
     dma = regions.pop(DMA, ())
-    return NativePlaces(arena, constants, regions, minimized, dma, target.core.data_cache_line_bytes)
+    return NativePlaces(arena, constants, regions, target.core, minimized, dma, code)
 
 
 def unknown_tensor(name: str, tensors: Sequence[str]) -> UsageError:

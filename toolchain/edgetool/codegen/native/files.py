@@ -87,7 +87,7 @@ def native_files(
         f"{name}_weights.c": weights_source(name, arrays, model_section(spec.places)),
     }
     if spec.places:
-        texts[f"{name}_memories.ld"] = linker_script(spec.name, spec.tool_version, spec.places)
+        texts[f"{name}_memories.ld"] = linker_script(spec.name, spec.tool_version, spec.places, spec.placed_code)
     if profile:
         texts[f"{name}_profile.c"] = profile_source(spec, program, clock_hz)
     main_text = _main(spec, program) if main else ""
