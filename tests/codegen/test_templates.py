@@ -59,6 +59,8 @@ OPERANDS = {
     "MY_UNIT": "uint32_t",
     "my_array": "NULL",
     "my_base": "((uint8_t *)(void *)context)",
+    "my_fire": "edgetool_fire",
+    "my_cell": "edgetool_cell",
     "MY_MODEL_IN_MY_WORD_BYTES": "16",
     "my_sum": "1",
     "my_initial": '""',
@@ -72,12 +74,12 @@ UNTYPED = {"MY_TYPED": "0", "MY_REAL": "0", "my_type": "void"}
 # The value of all flags, and values that differ.
 VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (("1", {}), ("0", {}), ("1", {"MY_REAL": "0"}), ("1", UNTYPED))
 
-# Native code with an arena in several memories has no rows that are planned.
 BY_ROWS = ("ROWWISE", "INCREMENTAL", "HANDED", "ROWINPUT", "ROWOUTPUT", "FEDS", "FED", "TAKES", "TAKEN", "RINGS")
 NATIVE_VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("1", {"MY_PLACED": "0"}),
     ("0", {}),
     ("1", {**{f"MY_{name}": "0" for name in BY_ROWS}, "my_model_tables": "(*(const edgetool_program *)NULL)"}),
+    ("1", {"my_fire": "edgetool_fire_several", "my_cell": "edgetool_cell_several"}),
 )
 
 # What surrounds each template in a generated file, as far as it uses that.
@@ -244,7 +246,9 @@ def generated() -> Iterator[str]:
             yield from native_models.texts(name, profile=True).values()
     for fed, taken in (((), ()), ((0,), ()), ((), (0,)), ((0,), (0,))):
         yield from row_texts("layer", native_models.layer(), fed, taken, profile=True).values()
+        yield from row_texts("layer", native_models.layer(), fed, taken, parts=3).values()
     yield from stream_texts("spotter", spotter(), 2, profile=True).values()
+    yield from stream_texts("spotter", spotter(), 2, parts=2).values()
     dense = native_models.spec_of("layer", native_models.layer())
     real = replace(dense.inputs[0], dtype=DType.FLOAT32, scale=None, zero_point=None)
     other = replace(dense, uncalibrated=True, inputs=(real,), target=replace(dense.target, core="rxv2"))

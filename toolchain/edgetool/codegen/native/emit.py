@@ -28,6 +28,7 @@ from edgetool.codegen.native.program import (
     struct_bytes,
 )
 from edgetool.codegen.templates import TemplateValue, fill, read_file
+from edgetool.memory.problem import ArenaPart, place_in_parts
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import zero_point
 
@@ -408,7 +409,7 @@ def model_source(
         MY_NULLTEXT="the context" if parts else NULL_TEXT,
         MY_ORDERTEXT="init must be called first",
         MY_INCREMENTAL=False,
-        **source_values(name, program, memory.tensors, memory.arena_bytes, arrays, memory=memory, parts=parts),
+        **source_values(name, program, memory.tensors, memory.arena_bytes, arrays, parts=memory.parts, memories=parts),
     )
 
 
@@ -421,27 +422,20 @@ def source_values(
     fed: Collection[int] = (),
     taken: Collection[int] = (),
     *,
-    memory: NativeMemory | None = None,
-    parts: Sequence[PlacedMemory] = (),
+    parts: Sequence[ArenaPart] = (),
+    memories: Sequence[PlacedMemory] = (),
 ) -> dict[str, TemplateValue]:
     """Return what NAME.c has for plans of tensors and of rows.
 
     offsets: those of root tensors in the arena. fed, taken: the positions of inputs that are fed by rows, and of
-    outputs that are taken by rows. memory, parts: the arena, if it has parts in these memories.
+    outputs that are taken by rows. parts, memories: those of an arena in several memories.
     """
     graph = program.graph
-
-    def base_and_offset(offset: int) -> tuple[str, int]:
-        if memory is None or not parts:
-            return "context->arena", offset
-        number, start = memory.place_of(offset)
-        return f"context->arena[{number}]", start
-
     inputs: list[dict[str, TemplateValue]] = []
     for position, index in enumerate(graph.inputs):
         if position in fed:
             continue
-        base, offset = base_and_offset(offsets[program.places[index].root] + program.places[index].offset)
+        base, offset = base_and_offset(parts, offsets[program.places[index].root] + program.places[index].offset)
         inputs.append(
             {
                 "my_position": position,
@@ -458,7 +452,7 @@ def source_values(
         constant = place.constant
         c_type = io_type(graph.tensors[index])
         array = "" if constant is None else f"(const {c_type} *)(const void *){arrays.name(constant)}"
-        base, offset = base_and_offset(0 if constant is not None else offsets[place.root] + place.offset)
+        base, offset = base_and_offset(parts, 0 if constant is not None else offsets[place.root] + place.offset)
         outputs.append(
             {
                 "my_position": position,
@@ -478,8 +472,8 @@ def source_values(
         "MY_STATE": bool(states),
         "MY_STATES": [
             {
-                "my_base": base_and_offset(offsets[root])[0],
-                "MY_STATEOFFSET": base_and_offset(offsets[root])[1],
+                "my_base": base_and_offset(parts, offsets[root])[0],
+                "MY_STATEOFFSET": base_and_offset(parts, offsets[root])[1],
                 "MY_STATEVALUE": state_byte(graph.tensors[root]),
                 "MY_STATEBYTES": graph.tensors[root].size_bytes,
                 "MY_INITIAL": root in program.initial,
@@ -491,13 +485,21 @@ def source_values(
         "MY_ROWS": max(1, table_rows(program)),
         "MY_INPUTS": inputs,
         "MY_OUTPUTS": outputs,
-        "MY_PLACED": bool(parts),
+        "MY_PLACED": bool(memories),
         "MY_TRANSFERS": program.has_transfers,
         "MY_CACHED": bool(cache_line_bytes(program)),
         "MY_MEMORIES": [
-            {"MY_WORD": item.word, "my_word": item.word.lower(), "my_section": item.section} for item in parts
+            {"MY_WORD": item.word, "my_word": item.word.lower(), "my_section": item.section} for item in memories
         ],
     }
+
+
+def base_and_offset(parts: Sequence[ArenaPart], offset: int) -> tuple[str, int]:
+    """Return the array of an offset in the arena in C, and the offset in that array."""
+    if not parts:
+        return "context->arena", offset
+    number, start = place_in_parts(parts, offset)
+    return f"context->arena[{number}]", start
 
 
 def state_tensors(program: NativeProgram) -> frozenset[int]:

@@ -30,6 +30,7 @@ from edgetool.codegen.native.stack import stack_bounds
 from edgetool.codegen.spec import HeaderSpec, IoSpec
 from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.errors import UnsupportedModelError
+from edgetool.memory.problem import ArenaPart
 from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.model.types import Tensor
 
@@ -68,7 +69,7 @@ def native_files(
         UnsupportedModelError: The arena is larger than a 32-bit device can address, or there is nothing to time.
     """
     _check_arena(memory.arena_bytes)
-    _check_parts(memory)
+    _check_parts(memory.parts)
     name = c_names.model_identifier(spec.name)
     arrays = arrays_of(name, program)
     parts = arena_memories(spec)
@@ -125,9 +126,11 @@ def row_files(
             there is nothing to time.
     """
     _check_arena(plan.memory_bytes)
+    _check_parts(plan.parts)
     name = c_names.model_identifier(spec.name)
     arrays = arrays_of(name, program)
     tables = row_tables(name, program, problem, plan, arrays, shared=profile)
+    memories = arena_memories(spec)
     fed, taken = ([item.position for item in handed] for handed in (tables.feeds, tables.takes))
     texts = {
         f"{name}.h": _header(
@@ -135,20 +138,32 @@ def row_files(
             program,
             _Arena.of_rows(problem, plan, tables),
             arrays.total_bytes,
-            rows_code(program, tables, spec.target.core),
+            () if memories else rows_code(program, tables, spec.target.core),
             tables,
         ),
         f"{name}.c": fill(
             "native/model/model.c",
-            **source_values(name, program, tables.offsets, plan.memory_bytes, arrays, fed, taken),
-            **row_values(program, tables),
+            **source_values(
+                name,
+                program,
+                tables.offsets,
+                plan.memory_bytes,
+                arrays,
+                fed,
+                taken,
+                parts=plan.parts,
+                memories=memories,
+            ),
+            **row_values(program, plan, tables),
         ),
         f"{name}_weights.h": weights_header(name, arrays, shared=tables.declarations if profile else ()),
-        f"{name}_weights.c": weights_source(name, arrays),
+        f"{name}_weights.c": weights_source(name, arrays, model_section(spec.places)),
     }
+    if spec.places:
+        texts[f"{name}_memories.ld"] = linker_script(spec.name, spec.tool_version, spec.places, spec.placed_code)
     if profile:
         texts[f"{name}_profile.c"] = profile_source(spec, program, clock_hz, tables)
-    copied = kernel_files(program, "edgetool_rows")
+    copied = kernel_files(program, "edgetool_rows_several" if memories else "edgetool_rows")
     main_text = _main(spec, program, tables) if main else ""
     return _all_files(spec, texts, copied, main_text, cmake=cmake, kernels=kernels, profile=profile)
 
@@ -182,14 +197,14 @@ def _check_arena(arena_bytes: int) -> None:
         )
 
 
-def _check_parts(memory: NativeMemory) -> None:
+def _check_parts(parts: Sequence[ArenaPart]) -> None:
     """Raise UnsupportedModelError if the tables cannot state the parts of an arena."""
-    if len(memory.parts) > MAX_PARTS:
+    if len(parts) > MAX_PARTS:
         raise UnsupportedModelError(
-            f"its arena is in {len(memory.parts)} memories, and the tables have room for {MAX_PARTS}",
+            f"its arena is in {len(parts)} memories, and the tables have room for {MAX_PARTS}",
             fix="allow fewer memories for the arena",
         )
-    for part in memory.parts:
+    for part in parts:
         if part.size_bytes > 2**ARENA_SHIFT:
             raise UnsupportedModelError(
                 f"its arena takes {part.size_bytes:,} bytes of {part.memory}, and the tables have room for "
@@ -390,7 +405,7 @@ def _header(
         MY_TAKES=items(takes, outputs, graph.outputs),
         MY_START="begin" if feeds or takes else "invoke",
         MY_END="the end of an inference" if feeds or takes else "an invoke",
-        MY_NULLTEXT="the context" if arena_memories(spec) else null_text(is_handed=bool(feeds or takes)),
+        MY_NULLTEXT=null_text(is_handed=bool(feeds or takes), is_placed=bool(arena_memories(spec))),
         MY_ORDERCOMMENT=_order_comment(program, is_handed=bool(feeds or takes), is_taken=bool(takes)),
     )
 

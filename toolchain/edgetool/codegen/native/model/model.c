@@ -149,7 +149,7 @@ my_model_result my_model_reset(my_model_context *context)
         return my_model_error_order;
     }
 #if MY_RINGS
-    memset(context->arena + MY_RINGOFFSET, 0, MY_KEPTBYTES + MY_HOPBYTES);
+    memset(my_base + MY_RINGOFFSET, 0, MY_KEPTBYTES + MY_HOPBYTES);
 #endif
     context->at = MY_FIRINGS;
     context->missing = MY_MODEL_WINDOW_HOPS;
@@ -203,12 +203,12 @@ static void my_model_run(my_model_context *context)
 #if MY_HANDED
     while (context->at < MY_FIRINGS && edgetool_turn(&my_model_tables, context->at) >= MY_HANDEDCOUNT) {
         const uint32_t number = edgetool_turn(&my_model_tables, context->at++);
-        edgetool_fire(&my_model_tables, number - MY_HANDEDCOUNT, &context->done[number], context->arena, rows);
+        my_fire(&my_model_tables, number - MY_HANDEDCOUNT, &context->done[number], context->arena, rows);
     }
 #else
     while (context->at < MY_FIRINGS) {
         const uint32_t number = edgetool_turn(&my_model_tables, context->at++);
-        edgetool_fire(&my_model_tables, number, &context->done[number], context->arena, rows);
+        my_fire(&my_model_tables, number, &context->done[number], context->arena, rows);
     }
 #endif
 }
@@ -227,7 +227,7 @@ my_model_result my_model_MY_START(my_model_context *context)
         return my_model_error_order;
     }
 #if MY_RINGS
-    my_model_move(context->arena + MY_RINGOFFSET, MY_KEPTBYTES, MY_HOPBYTES);
+    my_model_move(my_base + MY_RINGOFFSET, MY_KEPTBYTES, MY_HOPBYTES);
 #endif
 #endif
     context->at = 0;
@@ -280,9 +280,9 @@ my_model_result my_model_feed_row_my_position(my_model_context *context, const m
         return my_model_error_order;
     }
 #if MY_FIRST
-    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST + context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
+    memcpy(my_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST + context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
 #else
-    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
+    memcpy(my_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
 #endif
     context->done[MY_FEEDNUMBER]++;
     context->at++;
@@ -313,7 +313,7 @@ my_model_result my_model_take_row_my_position(my_model_context *context, my_type
     if (my_model_next_output(context) != my_position) {
         return my_model_error_order;
     }
-    memcpy(row, edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_TAKENUMBER]), MY_ROWBYTES);
+    memcpy(row, my_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_TAKENUMBER]), MY_ROWBYTES);
     context->done[MY_TAKENUMBER]++;
     context->at++;
 #if MY_STEPS
@@ -355,7 +355,7 @@ my_model_result my_model_invoke_rows(
 #if MY_TAKES
         case MY_TAKENUMBER:
             take(user, my_position, context->done[MY_TAKENUMBER],
-                 edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_TAKENUMBER]));
+                 my_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_TAKENUMBER]));
             context->done[MY_TAKENUMBER]++;
             context->at++;
 #if MY_STEPS

@@ -31,9 +31,18 @@ extern "C" {
 #endif
 
 #if MY_ROWWISE
+#if MY_PLACED
+/*
+ * The addresses of the arrays below, and how many rows each operator has computed. All contexts share these arrays, and
+ * so their rows and state.
+ */
+typedef struct {
+    uint8_t *const *arena;
+#else
 /* The address of the arena, and how many rows each operator has computed: it may be copied, and be anywhere. */
 typedef struct {
     uint8_t *arena;
+#endif
     uint32_t at;
 #if MY_INCREMENTAL
     uint32_t missing;
