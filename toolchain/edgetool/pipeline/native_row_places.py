@@ -18,7 +18,7 @@ from edgetool.memory.several import NoChoice
 from edgetool.memory.streaming.checker import require_valid_placed_rows
 from edgetool.memory.streaming.problem import NO_SCRATCH, PlacedRows, SeveralRows
 from edgetool.memory.streaming.several import live_items, place_rows, place_rows_lowest
-from edgetool.pipeline.native_places import Move, PlacedArena, are_known, moves_of, waiting_cycles
+from edgetool.pipeline.native_places import Move, PlacedArena, are_known, moves_of, waiting_bound, waiting_cycles
 from edgetool.report.document import BufferPlaceInfo
 from edgetool.target.native_places import NativePlaces
 
@@ -48,6 +48,7 @@ def place_rows_of(
         placed.choice,
         placed.lowest,
         waiting_cycles((move, chosen[item]) for item, items in enumerate(moves) for move in items),
+        waiting_bound(placed.choice, places, (move for items in moves for move in items)),
         are_known(chosen[item] for item in used),
         buffers,
     )
