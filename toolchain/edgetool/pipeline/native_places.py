@@ -74,6 +74,7 @@ class PlacedArena:
             scratch of each operator.
         lowest: The same, if the bytes in one memory were minimized.
         waiting_cycles: How long the core waits for memory at each operator, by index.
+        waiting_bound: What no placement waits less than, in cycles.
         is_known: Whether the speeds of all memories in use are known.
         buffers: The buffers for reports.
         row_wise: Whether rows are planned instead of tensors.
@@ -85,6 +86,7 @@ class PlacedArena:
     choice: SeveralLayout
     lowest: LowestLayout | None
     waiting_cycles: dict[int, float]
+    waiting_bound: float
     is_known: bool
     buffers: tuple[BufferPlaceInfo, ...]
     row_wise: bool = False
@@ -183,10 +185,14 @@ class PlacedArena:
         choice, regions = self.choice, [region.name for region in self.places.arena]
         steps = self.program.steps
         copied = [step for step in steps if step.block is not None]
+        waiting = sum(self.waiting_cycles.values())
+        # Whether a placement that waits for nothing has the usual memories first does not matter.
+        is_least = self.is_known and self.lowest is None and not waiting
         return ArenaPlacementInfo(
-            waiting_cycles=sum(self.waiting_cycles.values()) if self.is_known else None,
-            optimal=choice.optimal,
-            proof=choice.proof,
+            waiting_cycles=waiting if self.is_known else None,
+            waiting_lower_bound_cycles=min(self.waiting_bound, waiting) if self.is_known else None,
+            optimal=choice.optimal or is_least,
+            proof="bound met" if is_least else choice.proof,
             minimized=None if self.lowest is None else regions[self.lowest.memory],
             minimized_bytes=None if self.lowest is None else self.lowest.height,
             minimized_lower_bound=None if self.lowest is None else self.lowest.lower_bound_bytes,
@@ -349,7 +355,23 @@ def _arena_of(
         for buffer, number, start in zip(problem.buffers, choice.memories, locations, strict=True)
     )
     used = {places.arena[number] for number in choice.memories}
-    return PlacedArena(program, memory, places, choice, lowest, waiting_cycles(moved), are_known(used), buffers)
+    return PlacedArena(
+        program,
+        memory,
+        places,
+        choice,
+        lowest,
+        waiting_cycles(moved),
+        waiting_bound(choice, places, (move for move, _ in moved)),
+        are_known(used),
+        buffers,
+    )
+
+
+def waiting_bound(choice: SeveralLayout, places: NativePlaces, moves: Iterable[Move]) -> float:
+    """Return what no placement waits less than, in cycles, from the bound of its cost without the prices of ranks."""
+    most = (len(places.arena) - 1) * sum(move.read_bytes + move.written_bytes for move in moves)
+    return max(0.0, (choice.lower_bound - most) / STEPS_PER_CYCLE)
 
 
 def are_known(regions: Iterable[MemoryRegion]) -> bool:

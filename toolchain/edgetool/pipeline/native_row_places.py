@@ -17,7 +17,15 @@ from edgetool.memory.several import NoChoice
 from edgetool.memory.streaming.checker import require_valid_placed_rows
 from edgetool.memory.streaming.problem import NO_SCRATCH, PlacedRows, SeveralRows
 from edgetool.memory.streaming.several import live_items, place_rows, place_rows_lowest
-from edgetool.pipeline.native_places import Move, PlacedArena, are_known, memories_beside_code, moves_of, waiting_cycles
+from edgetool.pipeline.native_places import (
+    Move,
+    PlacedArena,
+    are_known,
+    memories_beside_code,
+    moves_of,
+    waiting_bound,
+    waiting_cycles,
+)
 from edgetool.report.document import BufferPlaceInfo
 from edgetool.target.native_places import NativePlaces
 
@@ -47,6 +55,7 @@ def place_rows_of(
         placed.choice,
         placed.lowest,
         waiting_cycles((move, chosen[item]) for item, items in enumerate(moves) for move in items),
+        waiting_bound(placed.choice, places, (move for items in moves for move in items)),
         are_known(chosen[item] for item in used),
         buffers,
         row_wise=True,

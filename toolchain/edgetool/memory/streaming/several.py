@@ -8,7 +8,8 @@ its bytes.
 The relaxation asks only that the bytes that are live at one moment in one memory are no more than its size, without the
 most that a step can share there. It goes from the first moment to the last: for each choice of the live items, the
 cheapest choice of all earlier ones is kept, of no more than a number of them. Its cost is a bound on every choice. If
-the rows of the cheapest one cannot be packed in some memory, those for slightly smaller memories are tried.
+the rows of the cheapest one cannot be packed in some memory, those for slightly smaller memories are tried, and then
+one item after the other moves to where it costs less.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ STATES = 2_000
 SHARES = (1.0, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7)
 # How far a memory that shall hold few bytes grows from its bound towards a size that is enough, until rows fit.
 GROWTH = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+ATTEMPTS = 6  # in vain, to move an item to a memory where it costs less
 PASSES = 20  # of packing
 
 Numbers = npt.NDArray[np.int64]
@@ -75,7 +77,7 @@ def place_rows_lowest(
         return found
     most, proven = found.choice.heights[memory], 0
     low, high = 0, most
-    while low < high:
+    while low < high and not stopped():
         middle = (low + high) // 2
         relaxed = relax(search.live, anything.costs, [*sizes[:memory], middle, *sizes[memory + 1 :]])
         if relaxed.memories is not None:
@@ -137,8 +139,32 @@ class _Search:
                 break
         if best is None:
             return NoChoice(proven=False)
+        best = self.improved(best, sizes, root.bound)
         proof: Proof = "bound met" if best.choice.cost == root.bound else "none"
         return replace(best, choice=replace(best.choice, lower_bound=root.bound, proof=proof))
+
+    def improved(self, best: _Packed, sizes: Sequence[int], bound: int) -> _Packed:
+        """Return a choice in which items have moved to where they cost less, those that gain the most first."""
+        gains = [
+            (cost - (row[best.choice.memories[item]] or 0), item, memory)
+            for item, row in enumerate(self.several.costs)
+            for memory, cost in enumerate(row)
+            if cost is not None
+        ]
+        attempts = ATTEMPTS
+        for gain, item, memory in sorted(gains):
+            memories = best.choice.memories
+            if gain >= 0 or not attempts or best.choice.cost <= bound or self.stopped():
+                break
+            moved = (*memories[:item], memory, *memories[item + 1 :])
+            live = self.live[[index for index, chosen in enumerate(moved) if chosen == memory]].sum(axis=0)
+            cost = sum(row[chosen] or 0 for row, chosen in zip(self.several.costs, moved, strict=True))
+            if live.max() > sizes[memory] or cost >= best.choice.cost:
+                continue
+            found = self.pack(moved, sizes)
+            attempts -= found is None
+            best = found or best
+        return best
 
     def together(self, sizes: Sequence[int]) -> _Packed | None:
         """Return the cheapest choice of one memory for all items, None if the plan fits in none."""
