@@ -80,7 +80,10 @@ NATIVE_VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("1", {"MY_PLACED": "0", "MY_TRANSFERS": "0", "MY_CACHED": "0"}),
     ("0", {}),
     ("1", {**{f"MY_{name}": "0" for name in BY_ROWS}, "my_model_tables": "(*(const edgetool_program *)NULL)"}),
-    ("1", {"my_fire": "edgetool_fire_several", "my_cell": "edgetool_cell_several"}),
+    (
+        "1",
+        {"my_fire": "edgetool_fire_several", "my_cell": "edgetool_cell_several", "MY_TRANSFERS": "0", "MY_CACHED": "0"},
+    ),
 )
 
 # What surrounds each template in a generated file, as far as it uses that.
