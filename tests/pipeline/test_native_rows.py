@@ -201,8 +201,11 @@ def test_verify_runs_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [SMALLEST, FED, TAKEN], ids=["whole inputs", "row input", "row output"])
-@pytest.mark.parametrize("model", [residual_model(), branches_model()], ids=["residual", "branches"])
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [(residual_model(), SMALLEST), (branches_model(), FED), (branches_model(), TAKEN)],
+    ids=["whole inputs", "row input", "row output"],
+)
 def test_verify_runs_rows_of_more_models(tmp_path: Path, model: Model, target: Target) -> None:
     verify_rows(tmp_path, model, target)
 

@@ -22,7 +22,7 @@ PERSON = ROOT / "examples" / "person_detection" / "person_detection.tflite"
 KEYWORD = ROOT / "examples" / "keyword_spotting" / "keyword_spotting.tflite"
 BOARD = ("-t", "nucleo-l476rg")
 NATIVE = (*BOARD, "--runtime", "native")
-LARGE = 10_000
+LARGE = 3_000
 
 # The words of the command that writes each page, but for the page's name.
 COMMANDS: dict[str, tuple[str | Path, ...]] = {

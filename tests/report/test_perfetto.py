@@ -173,10 +173,10 @@ def test_a_model_without_operators_or_name_has_a_trace() -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_operators() -> None:
-    item = described(chain_model(10_000))
+def test_thousands_of_operators() -> None:
+    item = described(chain_model(3_000))
     found = trace_of(item)
-    assert len(found.slices("inference")) == 10_001
-    assert len(buffers(found)) == 10_001
+    assert len(found.slices("inference")) == 3_001
+    assert len(buffers(found)) == 3_001
     for text in viewer_files(item, "model-explorer").files.values():
-        assert len(json.loads(text)["main"]["results"]) == 10_000
+        assert len(json.loads(text)["main"]["results"]) == 3_000
