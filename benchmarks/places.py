@@ -15,7 +15,7 @@ from pathlib import Path
 from edgetool.errors import FailedCheckError, TargetError
 from edgetool.gate.text import duration
 from edgetool.pipeline.analysis import Analysis, analyse
-from edgetool.pipeline.native import native_model
+from edgetool.pipeline.native import NativeModel, native_model
 from edgetool.pipeline.places import in_places
 from edgetool.pipeline.planning import planned_for
 from edgetool.pipeline.source import open_tflite
@@ -50,7 +50,7 @@ def native_row(model: Path, board: str) -> tuple[str, ...]:
     assert target is not None
     target = target.with_overrides(runtime="native")
     plan = native_model(source, target)
-    arena = f"{plan.planned.memory.arena_bytes:,}{' in rows' if plan.planned.rows is not None else ''}"
+    arena = f"{plan.planned.memory.arena_bytes:,}{by_rows(plan)}"
     cells = (model.stem, board, arena, time_of(plan.analysis))
     try:
         placed = native_model(source, target, place="auto")
@@ -59,7 +59,13 @@ def native_row(model: Path, board: str) -> tuple[str, ...]:
     arena_parts = [f"{part.size_bytes:,} in {part.memory}" for part in placed.planned.memory.parts]
     assert placed.planned.placed is not None
     copied = placed.planned.placed.info.copied_bytes
-    return (*cells, " and ".join(arena_parts), f"{copied:,}" if copied else "", time_of(placed.analysis))
+    arena = " and ".join(arena_parts) + by_rows(placed)
+    return (*cells, arena, f"{copied:,}" if copied else "", time_of(placed.analysis))
+
+
+def by_rows(model: NativeModel) -> str:
+    """Return how a plan of rows is marked in the table."""
+    return " in rows" if model.planned.rows is not None else ""
 
 
 def time_of(analysis: Analysis) -> str:

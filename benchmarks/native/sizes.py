@@ -189,7 +189,7 @@ def functions_files(contents: Functions) -> dict[str, bytes]:
         MY_STEPS=contents.steps,
         MY_ROWS=TABLE_ROWS,
         MY_ROWWISE=contents.is_row_wise,
-        MY_NULLTEXT=null_text(is_handed=is_handed),
+        MY_NULLTEXT=null_text(is_handed=is_handed, is_placed=False),
         MY_ORDERTEXT=order_text(is_stream=contents.is_stream, is_fed=bool(contents.fed), is_taken=bool(contents.taken)),
         MY_HANDED=is_handed,
         MY_ROWINPUT=bool(contents.fed),
@@ -206,8 +206,10 @@ def functions_files(contents: Functions) -> dict[str, bytes]:
         ],
         MY_TAKES=[{**_handed(i), "MY_TAKENUMBER": contents.fed + i} for i in range(contents.taken)],
         MY_INCREMENTAL=contents.is_stream,
+        my_fire="edgetool_fire",
+        my_cell="edgetool_cell",
         MY_RINGS=[
-            {"MY_RINGOFFSET": offset, "MY_KEPTBYTES": 10 * HOP_BYTES, "MY_HOPBYTES": HOP_BYTES}
+            {"my_base": BASE, "MY_RINGOFFSET": offset, "MY_KEPTBYTES": 10 * HOP_BYTES, "MY_HOPBYTES": HOP_BYTES}
             for offset in _apart(contents.rings)
         ],
     )

@@ -118,6 +118,10 @@ def test_a_list_of_commands_is_never_cut() -> None:
         (("targets", "xyz"), "targets: unknown command 'xyz'; use list, show or validate"),
         (("plan", "m", "--srma", "1"), "plan: unknown option '--srma'; did you mean '--sram' or '--strategy'?"),
         (("plan", "m", "--qqqqq"), "plan: unknown option '--qqqqq'; see 'edgetool plan --help'"),
+        (
+            ("estimate", "m", "--place", "auto"),
+            "estimate: unknown option '--place'; convert, plan, check, emit and verify have it",
+        ),
         (("plan",), "plan: MODEL is missing; see 'edgetool plan --help'"),
         (("emit",), "emit: MODEL is missing; see 'edgetool emit --help'"),
         (("plan", "m", "--sram"), "plan: --sram needs a value; see 'edgetool plan --help'"),

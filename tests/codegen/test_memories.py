@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.codegen.header import header, incbin_source, model_data
-from edgetool.codegen.memories import linker_script, memories_of, model_section
-from edgetool.codegen.spec import PlacedSpec
+from edgetool.codegen.memories import LIBRARY_FILES, linker_script, memories_of, model_section
+from edgetool.codegen.spec import PlacedCode, PlacedSpec
 from edgetool.execute.cores import MACHINES
 from edgetool.memory.account import Tenant, account_separate, account_shared_separate
 from edgetool.memory.planner import PlanRequest, plan_memory
@@ -181,6 +181,48 @@ def test_a_linker_puts_each_part_into_its_memory(tmp_path: Path) -> None:
     # What the firmware's file contains does not grow by the arenas.
     subprocess.run(["arm-none-eabi-objcopy", "-O", "ihex", "program.elf", "program.hex"], cwd=tmp_path, check=True)
     assert ":020000042100" not in (tmp_path / "program.hex").read_text()
+
+
+@pytest.mark.parametrize("library", ["libtensorflow-microlite.a", "libtflm.a"])
+def test_a_linker_puts_the_code_of_a_library_into_its_memory(tmp_path: Path, library: str) -> None:
+    tools = ["arm-none-eabi-gcc", "arm-none-eabi-ar", "arm-none-eabi-nm"]
+    for tool in tools:
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    machine = MACHINES["cortex-m7"]
+    code = PlacedCode("itcm", 65536, 0, LIBRARY_FILES, is_copied=True)
+    files = {
+        "net_memories.ld": linker_script("net", "1", [PlacedSpec("head", "sram", 64, 16)], code),
+        "machine.ld": machine.script.replace(
+            "INCLUDE sections.ld",
+            "MEMORY { ITCM : ORIGIN = 0x21000000, LENGTH = 64K  SRAM : ORIGIN = 0x22000000, LENGTH = 64K }\n"
+            'REGION_ALIAS("EDGETOOL_ITCM", ITCM)\nREGION_ALIAS("EDGETOOL_SRAM", SRAM)\n'
+            'REGION_ALIAS("EDGETOOL_LOAD", FLASH)\nINCLUDE sections.ld',
+        ),
+        "sections.ld": (EXAMPLE / "sections.ld")
+        .read_text()
+        .replace("SECTIONS\n{", "SECTIONS\n{\nINCLUDE net_memories.ld", 1),
+        "conv.c": "int kernel(int x) { return x + 1; }\n",
+        "main.c": "int kernel(int x);\nint reset(void) { return kernel(1); }\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    flags = ["-mcpu=cortex-m7", "-mthumb", "-O1", "-ffunction-sections"]
+    linking = ["-nostdlib", "-Tmachine.ld", "-L.", "-Wl,--unresolved-symbols=ignore-all", "-Wl,--nmagic"]
+    for command in (
+        [tools[0], *flags, "-c", "conv.c"],
+        [tools[1], "rcs", library, "conv.o"],
+        [tools[0], *flags, *linking, "main.c", library, "-o", "program.elf"],
+    ):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr[:3000]
+    shown = subprocess.run([tools[2], "program.elf"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    addresses = {line.split()[2]: int(line.split()[0], 16) for line in shown.splitlines() if len(line.split()) == 3}
+    assert addresses["net_code_start"] == 0x21000000
+    assert addresses["net_code_start"] <= addresses["kernel"] < addresses["net_code_end"]
+    assert addresses["reset"] < 0x20000000
+    (start, size) = machine.flash
+    assert start <= addresses["net_code_load"] < start + size
 
 
 # Emitted firmware that ran on an emulated board; the first lines of the file state how.

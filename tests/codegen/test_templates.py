@@ -15,8 +15,8 @@ import pytest
 from edgetool.codegen import templates
 from edgetool.codegen.cmake.project import cmake_lists
 from edgetool.codegen.header import buffers_source, header, incbin_source, model_data
-from edgetool.codegen.memories import linker_script, model_section
-from edgetool.codegen.spec import SharedArenaSpec
+from edgetool.codegen.memories import KERNEL_FILES, linker_script, model_section
+from edgetool.codegen.spec import PlacedCode, SharedArenaSpec
 from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.codegen.tflm.arena import arena_header, arena_source
 from edgetool.codegen.tflm.profile import profile_source
@@ -56,9 +56,12 @@ OPERANDS = {
     **dict.fromkeys(("MY_RINGOFFSET", "MY_KEPTBYTES", "MY_HOPBYTES"), "4"),
     **dict.fromkeys(("MY_WINDOWROWS", "MY_HOPROWS", "MY_WINDOWHOPS"), "4"),
     "my_model_tables": "(*(const edgetool_row_tables *)NULL)",
+    **dict.fromkeys(("MY_LINEBYTES", "MY_MOSTBYTES"), "32"),
     "MY_UNIT": "uint32_t",
     "my_array": "NULL",
     "my_base": "((uint8_t *)(void *)context)",
+    "my_fire": "edgetool_fire",
+    "my_cell": "edgetool_cell",
     "MY_MODEL_IN_MY_WORD_BYTES": "16",
     "my_sum": "1",
     "my_initial": '""',
@@ -72,12 +75,15 @@ UNTYPED = {"MY_TYPED": "0", "MY_REAL": "0", "my_type": "void"}
 # The value of all flags, and values that differ.
 VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (("1", {}), ("0", {}), ("1", {"MY_REAL": "0"}), ("1", UNTYPED))
 
-# Native code with an arena in several memories has no rows that are planned.
 BY_ROWS = ("ROWWISE", "INCREMENTAL", "HANDED", "ROWINPUT", "ROWOUTPUT", "FEDS", "FED", "TAKES", "TAKEN", "RINGS")
 NATIVE_VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (
-    ("1", {"MY_PLACED": "0"}),
+    ("1", {"MY_PLACED": "0", "MY_TRANSFERS": "0", "MY_CACHED": "0"}),
     ("0", {}),
     ("1", {**{f"MY_{name}": "0" for name in BY_ROWS}, "my_model_tables": "(*(const edgetool_program *)NULL)"}),
+    (
+        "1",
+        {"my_fire": "edgetool_fire_several", "my_cell": "edgetool_cell_several", "MY_TRANSFERS": "0", "MY_CACHED": "0"},
+    ),
 )
 
 # What surrounds each template in a generated file, as far as it uses that.
@@ -85,7 +91,10 @@ QUANTIZERS = """
 int8_t my_model_input_my_position_quantize(float value);
 float my_model_output_my_position_dequantize(int8_t value);
 """
-NATIVE = f"{QUANTIZERS}#define MY_MODEL_ARENA_BYTES 64\n#define MY_MODEL_ARENA_ALIGNMENT 4\n"
+NATIVE = (
+    f"{QUANTIZERS}#define MY_MODEL_ARENA_BYTES 64\n#define MY_MODEL_ARENA_ALIGNMENT 4\n"
+    "#define MY_MODEL_INVALIDATE(address, bytes) ((void)(address), (void)(bytes))\n"
+)
 COMMON = "#include <stddef.h>\n#include <stdint.h>\n"
 BEFORE = {
     "c/limit_check.h": '#include "limit_macros.h"\n',
@@ -125,6 +134,7 @@ NATIVE_FILES = {
     "my_model.h": "native/model/model.h",
     "edgetool_native.h": "native/c/edgetool_native.h",
     "edgetool_rows.h": "native/c/edgetool_rows.h",
+    "edgetool_transfer.h": "native/c/edgetool_transfer.h",
 }
 EMPTY_FILES = ("my_kernel.h", "my_model_weights.h", "my_header")
 
@@ -223,6 +233,9 @@ def generated() -> Iterator[str]:
         yield header(head)
         if head.places:
             yield linker_script(head.name, head.tool_version, head.places)
+            for is_copied in (False, True):
+                code = PlacedCode("itcm", 65536, 0, KERNEL_FILES, is_copied)
+                yield linker_script(head.name, head.tool_version, head.places, code)
             yield model_data(head.name, BLOB, model_section(head.places))[0]
         if head.buffers is not None:
             yield buffers_source(head)
@@ -242,9 +255,13 @@ def generated() -> Iterator[str]:
         yield from row_texts(name, native_models.MODELS[name]()).values()
         if name != "nothing":
             yield from native_models.texts(name, profile=True).values()
+    for line_bytes in (0, 32):
+        yield from native_models.placed_texts("layer", line_bytes).values()
     for fed, taken in (((), ()), ((0,), ()), ((), (0,)), ((0,), (0,))):
         yield from row_texts("layer", native_models.layer(), fed, taken, profile=True).values()
+        yield from row_texts("layer", native_models.layer(), fed, taken, parts=3).values()
     yield from stream_texts("spotter", spotter(), 2, profile=True).values()
+    yield from stream_texts("spotter", spotter(), 2, parts=2).values()
     dense = native_models.spec_of("layer", native_models.layer())
     real = replace(dense.inputs[0], dtype=DType.FLOAT32, scale=None, zero_point=None)
     other = replace(dense, uncalibrated=True, inputs=(real,), target=replace(dense.target, core="rxv2"))

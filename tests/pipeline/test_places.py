@@ -306,6 +306,38 @@ def test_check_fails_for_the_memory_that_is_too_small(path: Path) -> None:
     assert usage(checked(path, "head=dtcm,tail=dtcm", board_with(dtcm=2 * (head + tail)))).arena == "50 %"
 
 
+def test_code_counts_in_its_memory_and_no_time_is_claimed(path: Path, tmp_path: Path) -> None:
+    plain, moved = (planned(path, f"head=dtcm,tail=dtcm{code}") for code in ("", ",code=itcm"))
+    (code,) = (item for item in moved.places if item not in plain.places)
+    assert (code.part, code.memory) == ("code copy", "itcm")
+    assert code.fits == (code.bytes <= code.memory_bytes)
+    # TFLM and its kernels are a part of what a firmware links.
+    assert moved.flash is not None
+    assert moved.flash.code_bytes is not None
+    assert 0 < code.bytes < moved.flash.code_bytes.value
+    assert moved.estimate == plain.estimate
+    assert moved.placements == plain.placements
+    assert any(finding.rule == "code-placed" for finding in moved.findings)
+    emitted = emit_files(path, BOARD, output=tmp_path / "out", place="auto,code=itcm")
+    (text,) = (file.read_text() for file in emitted.files if file.name.endswith("_memories.ld"))
+    assert "*libtensorflow-microlite.a:*(.text .text.*)" in text
+    assert "} > EDGETOOL_ITCM AT > EDGETOOL_LOAD" in text
+    small = planned(path, "head=dtcm,tail=dtcm,code=itcm", board_with(itcm=code.bytes - 4))
+    assert errors(small) == [
+        f"itcm has {code.bytes - 4:,} bytes, 4 fewer than are placed there (code copy {code.bytes:,})"
+    ]
+    in_flash = planned(path, "head=dtcm,tail=dtcm,code=flash").places
+    assert [(item.part, item.bytes) for item in in_flash if item.memory == "flash"][1:] == [("code", code.bytes)]
+
+
+def test_code_of_unknown_size_is_not_counted(path: Path) -> None:
+    target = load_target("esp32-s3")
+    arena = next(region.name for region in target.regions if region.kind == "sram")
+    report = planned(path, f"head={arena},tail={arena},code={arena}", target)
+    assert [item.part for item in report.places] == ["head", "tail", "model"]
+    assert any("its size is unknown for xtensa-lx7" in finding.message for finding in report.findings)
+
+
 def test_fit_names_the_places_of_an_arena_that_fits_only_in_two(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     head, tail, _ = (item.bytes for item in planned(path, "head=dtcm,tail=dtcm").places)
     size = max(head, tail)

@@ -95,7 +95,7 @@ REPORT = Report(
     front=(FrontPoint(32, "stripes", (RegionInfo(0, 1, 2),), 8, 12.5, 5, 4000),),
     shrink=ShrinkInfo("stripes", (ShrinkStep("layout", 64), ShrinkStep("stripes", 32))),
     arena_placement=ArenaPlacementInfo(
-        1.5, True, "bound met", "m", 4, 4, (BufferPlaceInfo("x", 0, "m", 0, 4),), (2,), 8
+        1.5, 1.5, True, "bound met", "m", 4, 4, (BufferPlaceInfo("x", 0, "m", 0, 4),), (2,), 8, (1,)
     ),
 )  # fmt: skip
 
@@ -121,8 +121,8 @@ NAMES = {
     "rows": "memory_bytes lower_bound_bytes steps table_bytes row_inputs segments tensors row_outputs "
     "extra_macs extra_macs_percent weights_per_row_bytes stream",
     "shrink": "step steps latency_before_ms latency_after_ms",
-    "arena_placement": "waiting_cycles optimal proof minimized minimized_bytes minimized_lower_bound buffers copied "
-    "copied_bytes",
+    "arena_placement": "waiting_cycles waiting_lower_bound_cycles optimal proof minimized minimized_bytes "
+    "minimized_lower_bound buffers copied copied_bytes copies_begin",
 }
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from edgetool.errors import TargetError, UsageError
 from edgetool.target.load import load_target
-from edgetool.target.places import KINDS, possible_places, read_places
+from edgetool.target.native_places import read_native_places
+from edgetool.target.places import KINDS, OF_NATIVE_CODE, possible_places, read_places, split_code
 
 BOARD = load_target("nucleo-h743zi2")
 
@@ -32,6 +33,9 @@ def test_the_model_is_in_flash_unless_it_is_placed() -> None:
         ("head=dtcm,tail=dtcm,code=itcm", "'code=itcm' is not a placement"),
         ("head=dtcm,head=axi-sram,tail=dtcm", "head is placed twice"),
         ("head=dtcm", "there is no memory for the tail"),
+        ("auto,head=dtcm", "auto chooses all memories, so that nothing can be added to it"),
+        ("auto,minimize=dtcm", "minimize is for native code, .*; add --runtime native"),
+        ("arena=dtcm+axi-sram", "arena is for native code"),
         ("tail=dtcm,model=flash", "there is no memory for the head"),
     ],
 )
@@ -82,3 +86,28 @@ def test_a_target_has_its_arena_and_its_model_in_the_places() -> None:
     assert BOARD.is_calibrated
     assert not placed.is_calibrated  # the timing was measured with the model in flash
     assert read_places("head=dtcm,tail=axi-sram", BOARD).on(BOARD).is_calibrated
+
+
+def test_the_memory_of_code_is_read_apart() -> None:
+    for text, rest in (("head=dtcm, code = itcm ,tail=dtcm", "head=dtcm,tail=dtcm"), ("code=itcm", "auto")):
+        found, region = split_code(text, BOARD)
+        assert region is not None
+        assert (found, region.name) == (rest, "itcm")
+    assert split_code("head=dtcm,tail=dtcm", BOARD) == ("head=dtcm,tail=dtcm", None)
+    with pytest.raises(UsageError, match="code is placed twice"):
+        split_code("code=itcm,code=dtcm", BOARD)
+    with pytest.raises(UsageError, match="'code' is not a placement"):
+        split_code("auto,code", BOARD)
+    with pytest.raises(TargetError, match="did you mean 'itcm'"):
+        split_code("code=itmc", BOARD)
+    native = read_native_places("auto,code=itcm", BOARD)
+    assert native.code is not None
+    assert native.code.name == "itcm"
+
+
+@pytest.mark.parametrize("key", OF_NATIVE_CODE)
+def test_items_of_native_code_are_those_that_it_reads(key: str) -> None:
+    kind = "flash" if key == "constants" else "sram"
+    region = next(region.name for region in BOARD.regions if region.kind == kind)
+    places = read_native_places(f"{key}={region}", BOARD)
+    assert places.tensors == {}

@@ -89,6 +89,9 @@ RULES: Mapping[str, FindingRule] = {
     "coarse-input": FindingRule(
         _WARNING, "Channels of a quantized input use few of its 256 steps, because they share one scale."
     ),
+    "code-placed": FindingRule(
+        _NOTE, "The operators' code is in the memory that the user chose; no time is claimed for it."
+    ),
     "code-too-large": FindingRule(_WARNING, "The model fits in flash, but not with the code of its firmware."),
     "constants-elsewhere": FindingRule(
         _WARNING, "The measurements suggest that the constants are in faster or slower memory than the profile states."
@@ -216,7 +219,6 @@ RULES: Mapping[str, FindingRule] = {
     "read-too-early": FindingRule(_WARNING, "Tensors are read before the operator that writes them runs."),
     "repeated-metadata": FindingRule(_WARNING, "A metadata name occurs more than once."),
     "rnn-form": FindingRule(_NOTE, "The form in which recurrent layers were converted, and what other forms cost."),
-    "rows-fit": FindingRule(_NOTE, "Planned by rows, the arena fits in one memory on the chip, without --place."),
     "runs-differ": FindingRule(_WARNING, "The inference times in the device log vary widely; their mean is used."),
     "runtime-differs": FindingRule(_WARNING, "The firmware was built with another version of TFLM than the target's."),
     "runtime-recognized": FindingRule(

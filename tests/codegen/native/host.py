@@ -31,10 +31,11 @@ from edgetool.codegen.native.program import RowInput
 from edgetool.codegen.native.row_plan import smallest_rows
 from edgetool.codegen.native.rows import row_problem
 from edgetool.codegen.quantizers import C_TYPES
-from edgetool.codegen.spec import HeaderSpec, HeaderTarget, IoSpec
+from edgetool.codegen.spec import HeaderSpec, HeaderTarget, IoSpec, PlacedSpec
 from edgetool.errors import UnsupportedModelError
 from edgetool.execute.quantize import numpy_dtype, random_inputs
 from edgetool.execute.worker import Tflm
+from edgetool.memory.problem import ArenaPart
 from edgetool.memory.streaming.checker import require_valid_rows
 from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.model.reader import read_model
@@ -102,7 +103,13 @@ class Trial:
     @property
     def runtime(self) -> str:
         """The file that calls the kernels."""
-        return "edgetool_run" if self.rows is None else "edgetool_rows"
+        several = "_several" if self.parts else ""
+        return f"edgetool_run{several}" if self.rows is None else f"edgetool_rows{several}"
+
+    @property
+    def parts(self) -> tuple[ArenaPart, ...]:
+        """Those of an arena in several memories, each of which is an array of its own."""
+        return self.memory.parts if self.rows is None else self.rows[1].parts
 
     @property
     def arena_bytes(self) -> int:
@@ -431,6 +438,8 @@ def compile_group(trials: Sequence[Trial], place: Path, build: Build) -> Path:
         for name, data in model_files(f"m{number}", trial).items():
             (place / name).write_bytes(data)
         kernels |= kernel_files(trial.program, trial.runtime)
+        if build.driver == "rows":
+            kernels |= kernel_files(trial.program, "edgetool_rows_several")
     if build.driver == "bands":
         kernels.pop("edgetool_run.c", None)
         kernels["bands.c"] = BANDS.read_bytes()
@@ -453,7 +462,7 @@ def compile_kernel(name: str, kernels: Mapping[str, bytes], build: Build) -> Pat
         file = waiting.pop()
         if file not in used:
             used.add(file)
-            waiting += re.findall(r'#include "(\w+\.h)"', kernels[file].decode())
+            waiting += re.findall(r'#include "(\w+\.[ch])"', kernels[file].decode())
     flags = [*build.all_flags, build.level]
     text = b"".join(file.encode() + kernels[file] for file in sorted(used))
     digest = hashlib.sha256(" ".join([build.compiler, *flags]).encode() + text).hexdigest()[:24]
@@ -494,6 +503,7 @@ def model_files(name: str, trial: Trial) -> dict[str, bytes]:
         tensors=(),
         inputs=io(graph.inputs),
         outputs=io(graph.outputs),
+        places=tuple(PlacedSpec("arena", part.memory, 1 << 30, part.size_bytes) for part in trial.parts),
     )
     if trial.rows is None:
         files = native_files(spec, trial.program, trial.memory)
@@ -506,18 +516,22 @@ def model_files(name: str, trial: Trial) -> dict[str, bytes]:
 _RUN = """
 static int run_{name}(FILE *samples, FILE *results, int fill)
 {{
-    uint8_t *arena = malloc({macro}_ARENA_BYTES + ({macro}_ARENA_BYTES == 0));
     {name}_context context;
+{memory}    {prologue}
+    for (uint32_t i = 0; i < {count}; i++) {{
+{reads}{invoke}{writes}    }}
+{release}    return 0;
+}}
+"""
+_MEMORY = """    uint8_t *arena = malloc({macro}_ARENA_BYTES + ({macro}_ARENA_BYTES == 0));
     memset(arena, fill, {macro}_ARENA_BYTES);
     if ({name}_init(&context, arena, {macro}_ARENA_BYTES) != {name}_ok) {{
         return 3;
     }}
-    {prologue}
-    for (uint32_t i = 0; i < {count}; i++) {{
-{reads}{invoke}{writes}    }}
-    free(arena);
-    return 0;
-}}
+"""
+_MEMORIES = """{fills}    if ({name}_init(&context) != {name}_ok) {{
+        return 3;
+    }}
 """
 _INVOKE = """        if ({name}_invoke(&context) != {name}_ok) {{
             return 5;
@@ -606,6 +620,8 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
         parts.append(stored_rows.DRIVER)
     for number, trial in enumerate(trials):
         name, graph = f"m{number}", trial.program.graph
+        # Without sections of their own, sanitizers report accesses behind the ends of arrays.
+        parts += [f"#define {name.upper()}_IN_{part.memory.upper()}_SECTION\n" for part in trial.parts]
         parts += [f'#include "{name}.c"\n#include "{name}_weights.c"\n']
         prologue = ""
         if driver == "bands":
@@ -634,6 +650,12 @@ def group_source(trials: Sequence[Trial], driver: Driver) -> str:
             count += stream.window_hops - 1
             writes = _STREAMED.format(name=name, first=stream.window_hops - 1) + writes
         fields = {"name": name, "macro": name.upper(), "count": count, "prologue": prologue}
+        if trial.parts:
+            arrays = [f"{name}_in_{part.memory}" for part in trial.parts]
+            cleared = "".join(f"    memset(&{array}, fill, sizeof {array});\n" for array in arrays)
+            fields |= {"memory": _MEMORIES.format(name=name, fills=cleared), "release": ""}
+        else:
+            fields |= {"memory": _MEMORY.format(**fields), "release": "    free(arena);\n"}
         invoke = _INVOKE.format(name=name)
         if trial.fed or trial.taken:
             fed, taken = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgetool.codegen.native.files import constant_bytes, native_files, run_source
+from edgetool.codegen.native.loads import block_bytes, with_loads, with_transfers
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.plan import memory_in_parts, native_problem, place_buffers
 from edgetool.codegen.spec import HeaderSpec, IoSpec, PlacedSpec
@@ -98,10 +99,16 @@ def texts(name: str, *, spec: HeaderSpec | None = None, profile: bool = False) -
     return {file: data.decode("ascii") for file, data in files.items()}
 
 
-def placed_texts(name: str) -> dict[str, str]:
-    """Return the texts of a model's C files with its buffers in turn in two memories, and its constants in another."""
+def placed_texts(name: str, line_bytes: int | None = None) -> dict[str, str]:
+    """Return the texts of a model's C files with its buffers in turn in two memories, and its constants in another.
+
+    line_bytes: the lines of a data cache, for code whose constants are copied with DMA.
+    """
     model = MODELS[name]()
     program = lower(model)
+    if line_bytes is not None:
+        loaded = [position for position, step in enumerate(program.steps) if block_bytes(step)]
+        program = with_transfers(with_loads(program, loaded), line_bytes)
     problem = native_problem(program)
     names, count = ("fast", "slow"), len(problem.buffers)
     costs = tuple((None, 0) if index % 2 else (0, None) for index in range(count))

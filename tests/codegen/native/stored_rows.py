@@ -17,6 +17,7 @@ import numpy as np
 
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.rows import step_operators
+from edgetool.memory.problem import place_in_parts
 from edgetool.memory.streaming.problem import RowPlan, RowProblem, steps_of
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME
@@ -32,7 +33,7 @@ DRIVER = """
 static const uint32_t *all_rows, *next_row;
 static FILE *row_results;
 
-/* Reads the list of rows: for each call, how many it reads and completes, and where they are. */
+/* Reads the list of rows: for each call, how many it reads and completes, and in which arena and where they are. */
 static int open_rows(int number, FILE *results)
 {
     char name[32];
@@ -51,10 +52,10 @@ static int open_rows(int number, FILE *results)
     return !is_read;
 }
 
-static void write_rows(const uint8_t *arena, uint32_t count)
+static void write_rows(uint8_t *const *arenas, uint32_t count)
 {
-    for (; count != 0; count--, next_row += 2) {
-        fwrite(arena + next_row[0], 1, next_row[1], row_results);
+    for (; count != 0; count--, next_row += 3) {
+        fwrite(arenas[next_row[0]] + next_row[1], 1, next_row[2], row_results);
     }
 }
 
@@ -62,11 +63,21 @@ static void observed_fire(const edgetool_row_tables *tables, uint32_t step, uint
                           const void **rows)
 {
     const uint32_t reads = *next_row++, writes = *next_row++;
-    write_rows(arena, reads);
+    write_rows(&arena, reads);
     edgetool_fire(tables, step, done, arena, rows);
-    write_rows(arena, writes);
+    write_rows(&arena, writes);
 }
 #define edgetool_fire observed_fire
+
+static void observed_fire_several(const edgetool_row_tables *tables, uint32_t step, uint16_t *done,
+                                  uint8_t *const *arenas, const void **rows)
+{
+    const uint32_t reads = *next_row++, writes = *next_row++;
+    write_rows(arenas, reads);
+    edgetool_fire_several(tables, step, done, arenas, rows);
+    write_rows(arenas, writes);
+}
+#define edgetool_fire_several observed_fire_several
 """
 
 
@@ -137,7 +148,7 @@ class StoredRows:
         for reads, writes in self.calls:
             numbers += (len(reads), len(writes))
             for row in (*reads, *writes):
-                numbers += (self.plan.offsets[row], sizes[row])
+                numbers += (*place_in_parts(self.plan.parts, self.plan.offsets[row]), sizes[row])
         return np.array(numbers, "<u4").tobytes()
 
     @cached_property

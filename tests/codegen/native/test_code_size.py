@@ -104,7 +104,7 @@ def test_structs_have_the_sizes_that_the_compiler_gives_them(core: str) -> None:
         "edgetool_row_tables": row_tables.TABLES,
         "edgetool_row_step": row_tables.STEP,
     }
-    kernels = [name for name in KERNEL_NAMES if name not in (RUN, f"{RUN}_several", ROWS)]
+    kernels = [name for name in KERNEL_NAMES if name not in (RUN, f"{RUN}_several", ROWS, f"{ROWS}_several")]
     structs |= {f"{name}_op": struct_bytes(f"{name}_op") for name in kernels}
     assert len(structs) > 70
     lines = [f'#include "{name}.h"' for name in (*kernels, "edgetool_rows")]

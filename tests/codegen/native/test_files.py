@@ -14,7 +14,7 @@ from edgetool.codegen import templates
 from edgetool.codegen.native.files import MAX_ARENA_BYTES, native_files
 from edgetool.codegen.native.lower import lower
 from edgetool.codegen.native.plan import NativeMemory, place_buffers
-from edgetool.codegen.native.stack import FIRE, INVOKE, INVOKE_ROWS, stack_bounds
+from edgetool.codegen.native.stack import FIRE, FIRE_SEVERAL, INVOKE, INVOKE_ROWS, stack_bounds
 from edgetool.codegen.spec import HeaderTarget
 from edgetool.errors import UnsupportedModelError
 from edgetool.execute.cores import BARE
@@ -178,8 +178,9 @@ def test_every_kernel_has_a_measured_stack() -> None:
     """The table is written by python -m benchmarks.native.stack."""
     table = (KERNELS.parent / "stack.csv").read_text(encoding="ascii")
     measured = {line.split(",")[3] for line in table.splitlines()[1:]}
-    callers = {FIRE, "edgetool_cell", "edgetool_turn", INVOKE, INVOKE_ROWS}
-    assert measured == {path.stem for path in KERNELS.glob("*.c")} - {"edgetool_rows"} | callers
+    callers = {FIRE, FIRE_SEVERAL, "edgetool_cell", "edgetool_cell_several", "edgetool_turn", INVOKE, INVOKE_ROWS}
+    files = {path.stem for path in KERNELS.glob("*.c")} - {"edgetool_rows", "edgetool_rows_several"}
+    assert measured == files | callers
 
 
 def test_the_header_states_the_stack_of_its_core() -> None:

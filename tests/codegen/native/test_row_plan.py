@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count, product
 from pathlib import Path
@@ -36,6 +37,7 @@ from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from tests.codegen.native.host import Build, Trial, differences, prepare, with_rows
+from tests.codegen.native.row_plans import in_parts
 from tests.codegen.native.stored_rows import StoredRows
 from tests.codegen.native.test_networks import networks, supported
 
@@ -130,6 +132,30 @@ def test_random_networks_are_equal_in_any_plan() -> None:
     trials["moved"] = _looked_up_elsewhere(next(iter(trials.values())))
     (difference,) = differences(trials, ROWS)
     assert re.fullmatch(r"moved: row \d+ of \d+ of tensor \d+, .*, differs", difference)
+
+
+def in_memories(trials: Mapping[str, Trial]) -> dict[str, Trial]:
+    """Return the trials with their rows in two to four memories."""
+    placed = {}
+    for number, (name, trial) in enumerate(trials.items()):
+        assert trial.rows is not None
+        problem, plan = trial.rows
+        placed[name] = replace(trial, rows=(problem, in_parts(problem, plan, 2 + number % 3, number)))
+    return placed
+
+
+def test_random_networks_are_equal_in_several_memories() -> None:
+    trials = in_memories(random_trials(500, QUICK))
+    assert max(len(trial.parts) for trial in trials.values()) > 2
+    trials["moved"] = _looked_up_elsewhere(next(trial for trial in trials.values() if len(trial.parts) > 1))
+    (difference,) = differences(trials, ROWS)
+    assert difference.startswith("moved: row ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_many_random_networks_are_equal_in_several_memories(part: int) -> None:
+    assert differences(in_memories(random_trials(50_000 + 10_000 * part, MANY // 4)), ROWS) == []
 
 
 def _looked_up_elsewhere(trial: Trial) -> Trial:

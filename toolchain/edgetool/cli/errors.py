@@ -16,7 +16,7 @@ from edgetool.errors import EdgetoolError, UsageError
 from edgetool.gate.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import FrameType
 
 MAX_CHARACTERS = 4000  # of a message
@@ -101,7 +101,10 @@ def usage_error(error: click.ClickException) -> UsageError:
         return UsageError(f"{name} is missing", where=command or None, fix=fix)
     if isinstance(error, click.NoSuchOption):
         near = " or ".join(map(repr, sorted(error.possibilities or ())[:3]))
+        others = [] if ctx is None else commands_with(error.option_name, ctx)
         fix = f"did you mean {near}?" if near else see_help
+        if others:
+            fix = f"{in_words(others)} {'has' if len(others) == 1 else 'have'} it"
         return UsageError(f"unknown option {error.option_name!r}", where=command or None, fix=fix)
     if isinstance(error, click.BadOptionUsage):
         missing = "requires" in error.message
@@ -112,6 +115,25 @@ def usage_error(error: click.ClickException) -> UsageError:
         return UsageError(error.message.rstrip("."), where=where)
     message = error.format_message().rstrip(".").removeprefix("Got ")
     return UsageError(f"{message[:1].lower()}{message[1:]}", where=command or None, fix=see_help)
+
+
+def commands_with(option: str, ctx: click.Context) -> list[str]:
+    """Return the commands of the program that have an option."""
+    root = ctx.find_root()
+    if not isinstance(root.command, click.Group):
+        return []
+    commands = {name: root.command.get_command(root, name) for name in root.command.list_commands(root)}
+    return [
+        name
+        for name, command in commands.items()
+        if command is not None and any(option in parameter.opts for parameter in command.params)
+    ]
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Return names as an enumeration: "plan, check and emit"."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _say(text: str) -> None:

@@ -231,8 +231,8 @@ place_option = option(
     group="Memory plan",
     metavar="PART=NAME[,...]|auto",
     help="Memory regions of the board for head and tail, as two arenas of TFLM, and for the model; or, of native code, "
-    "for arena, constants and tensors: arena and tensors can have several: NAME+NAME. auto takes the fastest "
-    "ones that have room.",
+    "for arena, constants and tensors: arena and tensors can have several: NAME+NAME. code=NAME is for the operators' "
+    "code, and dma=NAME lets native code copy constants with DMA. auto takes the fastest ones that have room.",
 )
 shrink_option = option(
     "--shrink",

@@ -421,9 +421,14 @@ def _arena_placement_facts(placement: ArenaPlacementInfo) -> list[str]:
     if placement.copied:
         count = len(placement.copied)
         text = "operators read copies in RAM of their" if count > 1 else "operator reads a copy in RAM of its"
-        lines += fact("", f"{count} {text} constants: {placement.copied_bytes:,} B in all")
+        by_dma = ", copied with DMA" if placement.copies_begin else ""
+        lines += fact("", f"{count} {text} constants: {placement.copied_bytes:,} B in all{by_dma}")
     moved = "moves fewer bytes through slow memories" if placement.waiting_cycles is None else "waits less"
-    return lines + fact("", f"optimal: {among} {moved}" if placement.optimal else "a better placement may exist")
+    if placement.optimal:
+        return lines + fact("", f"optimal: {among} {moved}")
+    waiting = placement.waiting_lower_bound_cycles
+    least = "" if waiting is None else f": it waits at least {significant(waiting)} cycles"
+    return lines + fact("", f"a better placement may exist{least}")
 
 
 def placed_facts(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from edgetool.codegen import c_names
 from edgetool.codegen.c_names import comment, comment_text
-from edgetool.codegen.spec import ARENA_ALIGNMENT, PlacedSpec
+from edgetool.codegen.spec import ARENA_ALIGNMENT, PlacedCode, PlacedSpec
 from edgetool.codegen.templates import TemplateValue, fill
 
 _NOT_IN_A_WORD = re.compile(r"[^A-Z0-9]+")
@@ -75,9 +75,15 @@ def memories_of(places: Sequence[PlacedSpec]) -> tuple[PlacedMemory, ...]:
 
 
 MODELS = ("model", "models", "constants")  # the parts that are data in flash
+CODE = "code"
+# The object files with the code of operators: those of native kernels, and TFLM's library, which has these names in its
+# Makefile and in the emitted CMake project.
+KERNEL_FILES = ("*edgetool_*.o", "*edgetool_*.obj")
+LIBRARY_FILES = ("*libtensorflow-microlite.a:*", "*libtflm.a:*")
+LOAD = "EDGETOOL_LOAD"  # the alias of the flash from which code is copied
 
 
-def linker_script(name: str, tool_version: str, places: Sequence[PlacedSpec]) -> str:
+def linker_script(name: str, tool_version: str, places: Sequence[PlacedSpec], code: PlacedCode | None = None) -> str:
     """Return the text of NAME_memories.ld, where NAME is c_names.model_identifier(name).
 
     It is for the linker script of the board, and puts the sections of the arenas and of the models' data into their
@@ -87,7 +93,10 @@ def linker_script(name: str, tool_version: str, places: Sequence[PlacedSpec]) ->
         name: The name of the model or of the shared arena, any text.
         tool_version: The version of edgetool.
         places: The parts.
+        code: The memory of the operators' code, if it is placed.
     """
+    if code is not None:
+        places = (*places, PlacedSpec(CODE, code.memory, code.memory_bytes, 0, code.base_address, is_default=False))
     memories = memories_of(places)
     placed = [memory for memory in memories if not all(item.is_default for item in memory.parts)]
     identifier = c_names.model_identifier(name)
@@ -103,6 +112,8 @@ def linker_script(name: str, tool_version: str, places: Sequence[PlacedSpec]) ->
         f'  REGION_ALIAS("{memory.linker_name}", ...) for {comment_text(memory.name)}, {_range(memory)}'
         for memory in placed
     ]
+    if code is not None and code.is_copied:
+        introduction += [f'  REGION_ALIAS("{LOAD}", ...) for the flash from which code is copied']
     introduction += [
         "",
         *textwrap.wrap(
@@ -111,10 +122,12 @@ def linker_script(name: str, tool_version: str, places: Sequence[PlacedSpec]) ->
             width=COMMENT_WIDTH,
         ),
     ]
+    if code is not None and code.is_copied:
+        introduction += ["", *textwrap.wrap(_copied_text(identifier), width=COMMENT_WIDTH)]
     arenas = [
         _section(memory, memory.section, "")
         for memory in placed
-        if any(item.part not in MODELS for item in memory.parts)
+        if any(item.part not in (*MODELS, CODE) for item in memory.parts)
     ]
     models = [
         _section(memory, memory.constants_section, "_model")
@@ -127,6 +140,21 @@ def linker_script(name: str, tool_version: str, places: Sequence[PlacedSpec]) ->
         MY_ALIGNMENT=ARENA_ALIGNMENT,
         MY_ARENAS=arenas,
         MY_MODELS=models,
+        MY_CODES=[
+            {**_section(memory, "", f"_{CODE}"), "MY_COPIED": code.is_copied, "MY_LOAD": LOAD}
+            for memory in placed
+            if code is not None and memory.name == code.memory
+        ],
+        MY_FILES=[{"my_file": file} for file in (() if code is None else code.files)],
+        my_model=identifier,
+    )
+
+
+def _copied_text(identifier: str) -> str:
+    return (
+        "Copy the code before it is called, as your start-up code does with .data: from "
+        f"{identifier}_code_load to {identifier}_code_start, until {identifier}_code_end. If its memory is cached, "
+        "clean the data cache and invalidate the instruction cache afterwards."
     )
 
 

@@ -216,6 +216,25 @@ class PlacedSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedCode:
+    """The operators' code in a memory of its own.
+
+    Attributes:
+        memory: The name of the memory.
+        memory_bytes: Its size.
+        base_address: Its address; None if unknown.
+        files: Patterns of the linker for the object files with the code.
+        is_copied: Whether the code is in flash, too, from where the start-up code copies it.
+    """
+
+    memory: str
+    memory_bytes: int
+    base_address: int | None
+    files: tuple[str, ...]
+    is_copied: bool
+
+
+@dataclass(frozen=True, slots=True)
 class HeaderSpec:
     """The contents of NAME.h.
 
@@ -238,6 +257,7 @@ class HeaderSpec:
         state: The state that is kept between invocations; empty or None if there is none.
         code: The flash of the code that the firmware links besides the model; None if unknown.
         places: Head, tail and model in memories of their own, instead of an arena; or nothing.
+        placed_code: The memory of the operators' code; None for that of the other code.
     """
 
     name: str
@@ -258,6 +278,7 @@ class HeaderSpec:
     state: RecurrentState | None = None
     code: Figure | None = None
     places: tuple[PlacedSpec, ...] = ()
+    placed_code: PlacedCode | None = None
 
     def __post_init__(self) -> None:
         if len(self.model_sha256) != 64 or not set(self.model_sha256) <= set("0123456789abcdef"):

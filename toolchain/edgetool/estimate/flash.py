@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from edgetool.errors import LibraryError
 from edgetool.figure import Figure
-from edgetool.target.code_sizes import LOG, CodeBuild, CodeSizes, Registered, VersionFactor
+from edgetool.target.code_sizes import LOG, CodeBuild, CodeSizes, Part, Registered, VersionFactor
 
 if TYPE_CHECKING:  # imported on use: few users give their library, and object files are read with numpy
     from edgetool.archive.link import Linker
@@ -96,6 +96,11 @@ def measured_code(
             if (size := round(sizes.bytes_of(registered, other) * factor.value)) != value
         ),
     )
+
+
+def measured_bytes(sizes: CodeSizes, build: CodeBuild, registrations: Sequence[Registered], part: Part) -> int:
+    """Return the bytes of a part of a program with these registrations, as far as they are in the table."""
+    return sizes.bytes_of(set(_numbers(sizes, registrations)[0].values()), build, part)
 
 
 def library_code(

@@ -153,31 +153,63 @@ def require_valid_lowest(problem: SeveralProblem, lowest: LowestLayout) -> Lowes
 class Contents:
     """What a step writes, and what it must then find in memory: the start, the end, and the content of each range.
 
-    The content of a range that is written is None if nothing is known about it.
+    The content of a range that is written is None if nothing is known about it. used: other ranges that the step reads.
     """
 
     step: str
-    written: tuple[tuple[int, int, bytes | None], ...]
-    read: tuple[tuple[int, int, bytes], ...]
+    written: tuple[tuple[int, int, bytes | None], ...] = ()
+    read: tuple[tuple[int, int, bytes], ...] = ()
+    used: tuple[tuple[int, int], ...] = ()
 
 
-def check_contents(steps: Sequence[Contents]) -> None:
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A copy that runs while steps do: it begins or, if it is waited for, ends.
+
+    busy: the range that nothing else may use in between, which begins with the content.
+    """
+
+    step: str
+    busy: tuple[int, int]
+    content: bytes
+    ends: bool
+
+
+def check_contents(steps: Sequence[Contents | Transfer]) -> None:
     """Execute steps one after the other; raise InternalError if one does not find what it must.
 
-    What a step writes counts before what it finds, because it reads during all of its run.
+    What a step writes counts before what it finds, because it reads during all of its run. At most one copy runs at a
+    time, and is waited for; meanwhile, no step uses a byte of its range.
     """
     known: list[tuple[int, int, bytes]] = []
+    running: Transfer | None = None
     for step in steps:
+        if isinstance(step, Transfer):
+            begun = None if running is None else (running.busy, running.content)
+            if begun != ((step.busy, step.content) if step.ends else None):
+                raise _invalid(f"{step.step} {'waits for' if step.ends else 'begins'} a copy out of turn")
+            start, end = step.busy
+            known = [item for item in known if item[1] <= start or end <= item[0]]
+            if step.ends:
+                known.append((start, start + len(step.content), step.content))
+            running = None if step.ends else step
+            continue
+        ranges = [*((start, end) for start, end, _ in (*step.written, *step.read)), *step.used]
+        if running is not None and any(start < running.busy[1] and running.busy[0] < end for start, end in ranges):
+            raise _invalid(f"{step.step} uses bytes that {running.step} is copying to")
         for start, end, content in step.written:
             known = [item for item in known if item[1] <= start or end <= item[0]]
             if content is not None:
                 known.append((start, end, content))
         for wanted in step.read:
             if wanted not in known:
-                raise InternalError(
-                    f"{step.step} does not find its constants at {wanted[0]}",
-                    fix="please report this and attach the model; no file was written",
-                )
+                raise _invalid(f"{step.step} does not find its constants at {wanted[0]}")
+    if running is not None:
+        raise _invalid(f"nothing waits for the copy that {running.step} began")
+
+
+def _invalid(what: str) -> InternalError:
+    return InternalError(what, fix="please report this and attach the model; no file was written")
 
 
 def _describe(buffer: Buffer) -> str:

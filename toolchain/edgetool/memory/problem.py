@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -117,6 +118,24 @@ class Memory:
 
     name: str
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPart:
+    """The part of an arena that is in a memory: the offset at which it starts, and its size."""
+
+    memory: str
+    start: int
+    size_bytes: int
+
+
+def place_in_parts(parts: Sequence[ArenaPart], offset: int) -> tuple[int, int]:
+    """Return the number of the part of an arena that an offset is in, and the offset in that part.
+
+    parts: by start. An arena without parts is its only one.
+    """
+    number = max(0, bisect_right(parts, offset, key=lambda part: part.start) - 1)
+    return number, offset - (parts[number].start if parts else 0)
 
 
 @dataclass(frozen=True, slots=True)

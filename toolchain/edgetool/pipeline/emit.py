@@ -14,7 +14,7 @@ from typing import Literal
 from edgetool import __version__
 from edgetool.codegen.c_names import model_macro
 from edgetool.codegen.cmake.project import cmake_lists
-from edgetool.codegen.memories import linker_script, model_section
+from edgetool.codegen.memories import LIBRARY_FILES, linker_script, model_section
 from edgetool.codegen.spec import PlacedSpec, ProgramSpec, SharedArenaSpec
 from edgetool.codegen.tflm.arena import arena_header, arena_source
 from edgetool.codegen.tflm.runner import main_source
@@ -44,6 +44,7 @@ from edgetool.pipeline.firmware import (
     with_same_kernels,
 )
 from edgetool.pipeline.output import check_writable, write_files
+from edgetool.pipeline.placed_code import placed_code
 from edgetool.pipeline.places import (
     Placed,
     check_places,
@@ -263,7 +264,8 @@ def shared_files(
             files |= program_files(program, request)
     spec = replace(_arena_spec(arena, programs), places=places)
     if places:
-        files[f"{spec.name}_memories.ld"] = linker_script(spec.name, spec.tool_version, places).encode("ascii")
+        code = None if arena.placed is None else placed_code(arena.placed.code, LIBRARY_FILES)
+        files[f"{spec.name}_memories.ld"] = linker_script(spec.name, spec.tool_version, places, code).encode("ascii")
     texts = {f"{spec.name}_arena.h": arena_header(spec, with_source=request.has_program)}
     if request.has_program:
         texts |= {f"{spec.name}_arena.cc": arena_source(spec), "main.cc": main_source(programs)}

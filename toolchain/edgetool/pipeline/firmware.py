@@ -13,7 +13,7 @@ from edgetool import __version__
 from edgetool.codegen.c_names import MAX_LENGTH, is_portable, is_system_name, model_identifier, model_macro
 from edgetool.codegen.cmake.project import cmake_lists
 from edgetool.codegen.header import buffers_source, header, incbin_source, model_data
-from edgetool.codegen.memories import MODELS, linker_script, model_section
+from edgetool.codegen.memories import LIBRARY_FILES, MODELS, linker_script, model_section
 from edgetool.codegen.spec import (
     BuffersSpec,
     Data,
@@ -39,6 +39,7 @@ from edgetool.operators.control import resource_variables
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import format_counts
 from edgetool.pipeline.code import code_of
+from edgetool.pipeline.placed_code import placed_code
 from edgetool.pipeline.places import Placed
 from edgetool.pipeline.registrations import registrations_of
 from edgetool.pipeline.source import Source, absolute_path
@@ -297,12 +298,14 @@ def firmware_files(
     if shared is not None:
         spec = _with_buffers(spec, shared)
     if placed is not None:
-        spec = replace(spec, places=placed_specs(placed))
+        spec = replace(spec, places=placed_specs(placed), placed_code=placed_code(placed.code, LIBRARY_FILES))
     files = model_files(spec, source.blob, request, model_section(spec.places))
     if shared is not None:
         files[f"{name}_buffers.c"] = buffers_source(spec).encode("ascii")
     if placed is not None:
-        files[f"{name}_memories.ld"] = linker_script(spec.name, spec.tool_version, spec.places).encode("ascii")
+        files[f"{name}_memories.ld"] = linker_script(
+            spec.name, spec.tool_version, spec.places, spec.placed_code
+        ).encode("ascii")
     if not request.has_program:
         return files
     program = program_spec(source, spec, target, custom)
@@ -447,7 +450,7 @@ def placed_specs(placed: Placed) -> tuple[PlacedSpec, ...]:
             is_default=item.part in MODELS and code is not None and item.memory == code.name,
         )
         for item in placed.parts
-        if item.part != "code"
+        if item.part not in ("code", "code copy")
     )
 
 

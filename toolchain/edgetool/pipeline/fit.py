@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgetool import __version__
 from edgetool.errors import TargetError, UsageError
@@ -24,8 +24,12 @@ from edgetool.pipeline.targets import all_targets
 from edgetool.report.document import Band, MemoryInfo, Provenance
 from edgetool.report.fit import BoardFit, FitInfo, FitReport
 from edgetool.target.load import load_core
-from edgetool.target.places import AUTO, KINDS
-from edgetool.target.types import Target
+from edgetool.target.native_places import ARENA
+from edgetool.target.places import AUTO
+from edgetool.target.types import ARENA_KINDS, Target
+
+if TYPE_CHECKING:
+    from edgetool.pipeline.native import SharedNative
 
 Sort = Literal["memory", "latency", "name"]
 
@@ -82,8 +86,9 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
         for target in selected
         if target.bandwidth_gbps is None
     ]
-    analyse = _native(source) if boards and boards[0].runtime.is_native else SharedAnalysis(source, custom).on
-    rows = [_board_fit(source, analyse(target), target, request.limits, custom) for target in boards]
+    native = _native(source) if boards and boards[0].runtime.is_native else None
+    analyse = SharedAnalysis(source, custom).on if native is None else native.on
+    rows = [_board_fit(source, analyse(target), target, request.limits, custom, native) for target in boards]
     fitting = [row for row in rows if row.fits]
     smallest = min(fitting, key=_memory, default=None)
     ordered = sorted(fitting, key=SORTS[request.sort])
@@ -108,11 +113,11 @@ def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
     )
 
 
-def _native(source: Source) -> Callable[[Target], Analysis]:
-    """Return the function that analyses the model as native code."""
+def _native(source: Source) -> SharedNative:
+    """Return what analyses the model as native code."""
     from edgetool.pipeline.native import SharedNative  # imports numpy, which fits of TFLM do not need
 
-    return SharedNative(source).on
+    return SharedNative(source)
 
 
 def _selected(targets: Sequence[Target], request: FitRequest) -> list[Target]:
@@ -149,12 +154,21 @@ def _contains(text: str, parts: Sequence[str]) -> bool:
 
 
 def _board_fit(
-    source: Source, analysis: Analysis, target: Target, limits: ModelLimits, custom: Mapping[str, OperatorEntry]
+    source: Source,
+    analysis: Analysis,
+    target: Target,
+    limits: ModelLimits,
+    custom: Mapping[str, OperatorEntry],
+    native: SharedNative | None,
 ) -> BoardFit:
     figures = _figures(source, analysis, target)
     judgements = judge(figures, limits)
     failed = tuple(item for item in judgements if item.passed is False)
-    place = _place(source, analysis, target, limits, custom) if {item.rule for item in failed} == {"arena"} else None
+    place = None
+    if {item.rule for item in failed} == {"arena"} and _has_several_memories(target):
+        placed = _on_tflm(source, analysis, target, custom) if native is None else _as_native(source, target, native)
+        if placed is not None and passes(judge(placed.figures, limits)):
+            place = placed.text
     info = target_info(target)
     assert info is not None
     memory = figures.memory
@@ -170,7 +184,7 @@ def _board_fit(
                 is_lower_bound=figures.arena_is_lower_bound,
                 unsupported=_unsupported(source, target, custom),
             ),
-            *([] if place is None else [f"fits in several memories: {place.replace('=', ' in ').replace(',', ', ')}"]),
+            *([] if place is None else [f"fits in several memories: {_in_words(place)}"]),
         ),
         failed=failed,
         arena_bytes=figures.arena_bytes,
@@ -188,20 +202,44 @@ def _board_fit(
     )
 
 
-def _place(
-    source: Source, analysis: Analysis, target: Target, limits: ModelLimits, custom: Mapping[str, OperatorEntry]
-) -> str | None:
-    """Return the fastest places in which the model passes on TFLM; None if there are none."""
-    regions = [region for region in target.regions if region.kind in KINDS["head"]]
-    if target.runtime.is_native or len(regions) < 2:
-        return None
+def _has_several_memories(target: Target) -> bool:
+    return sum(region.kind in ARENA_KINDS for region in target.regions) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class _InPlaces:
+    """The figures of a model in several memories of a board, and what to pass to --place."""
+
+    figures: JudgedFigures
+    text: str
+
+
+def _on_tflm(
+    source: Source, analysis: Analysis, target: Target, custom: Mapping[str, OperatorEntry]
+) -> _InPlaces | None:
+    """Return the fastest places of head, tail and model on TFLM; None if there are none."""
     try:
         placed = in_places(source, analysis, target, AUTO, custom)
     except TargetError:
         return None
     on_places = placed.judged(analyse(source, placed.target, plan=analysis.plan, custom=custom))
-    figures = replace(_figures(source, on_places, placed.target), places=placed.parts)
-    return placed.places.text if passes(judge(figures, limits)) else None
+    return _InPlaces(replace(_figures(source, on_places, placed.target), places=placed.parts), placed.places.text)
+
+
+def _as_native(source: Source, target: Target, native: SharedNative) -> _InPlaces | None:
+    """Return the fastest places of the arena of native code; None if there are none."""
+    found = native.in_places(target)
+    if found is None:
+        return None
+    on_places, parts = found.analysis, found.places
+    assert on_places.target is not None
+    names = [item.memory for item in parts if item.part == ARENA]
+    return _InPlaces(replace(_figures(source, on_places, on_places.target), places=parts), f"{ARENA}={'+'.join(names)}")
+
+
+def _in_words(place: str) -> str:
+    """Return a text for --place in words: "head in dtcm, tail in sram"."""
+    return place.replace("=", " in ").replace(",", ", ").replace("+", " and ")
 
 
 def _figures(source: Source, analysis: Analysis, target: Target) -> JudgedFigures:

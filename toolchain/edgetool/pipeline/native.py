@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from edgetool.codegen.native.code_size import rows_code, tensors_code
-from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_source, without_sections
+from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_macros, run_source
 from edgetool.codegen.native.loops.registry import code_of, program_loops
 from edgetool.codegen.native.lower import NativeProgram, Stream, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, in_program_order, native_problem, place_buffers
@@ -42,7 +42,15 @@ from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
-from edgetool.pipeline.native_places import UNKNOWN_COST, PlacedArena, load_savings, no_room, place_arena
+from edgetool.pipeline.native_places import (
+    UNKNOWN_COST,
+    PlacedArena,
+    load_savings,
+    no_room,
+    place_arena,
+    require_tensors,
+)
+from edgetool.pipeline.native_row_places import place_rows_of
 from edgetool.pipeline.native_rows import (
     KnownRows,
     known_sum,
@@ -78,6 +86,7 @@ from edgetool.report.document import (
     KernelChoiceInfo,
     LinkedRuntime,
     OutputInfo,
+    PlacedInfo,
     Report,
     StackInfo,
     VerifyInfo,
@@ -85,7 +94,8 @@ from edgetool.report.document import (
 from edgetool.report.json import document, to_json
 from edgetool.report.rows_picture import rows_svg
 from edgetool.target.load import MAX_EXTRA_MACS, load_runtime, load_target, with_memories
-from edgetool.target.native_places import read_native_places
+from edgetool.target.native_places import NativePlaces, read_native_places
+from edgetool.target.places import AUTO
 from edgetool.target.places import OPTION as PLACE
 from edgetool.target.types import Target
 
@@ -235,6 +245,12 @@ class NativeModel:
     choices: tuple[NativePlan, ...] = ()
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def places(self) -> tuple[PlacedInfo, ...]:
+        """What each memory holds, if the arena is in several."""
+        placed = self.planned.placed
+        return () if placed is None else placed.parts(constant_bytes(self.planned.program))
+
 
 def native_model(
     source: Source,
@@ -290,34 +306,38 @@ def native_model(
 
 
 def _placed_model(
-    source: Source, model: Model, target: Target | None, request: PlanRequest, effort: Effort, place: str
+    source: Source,
+    model: Model,
+    target: Target | None,
+    request: PlanRequest,
+    effort: Effort,
+    place: str,
+    plans: tuple[NativePlan, ...] | None = None,
 ) -> NativeModel:
-    """Return the fastest choice of kernels whose buffers fit in the memories, or that takes the fewest bytes of one."""
+    """Return the fastest choice of kernels whose buffers fit in the memories, or that takes the fewest bytes of one.
+
+    plans: the choices for the target, if they are known.
+    """
     if target is None:
         raise UsageError(f"{PLACE} names memories of a target", fix="specify one with --target")
-    by_rows = {
-        "--row-input": target.row_input,
-        "--row-output": target.row_output,
-        "--incremental": target.incremental is not None,
-        "--max-extra-macs": target.max_extra_macs is not None,
-        "--shrink": request.shrink,
-    }
-    for option in (name for name, is_set in by_rows.items() if is_set):
-        raise UsageError(f"{PLACE} places whole tensors, and {option} plans rows", fix=f"omit {PLACE} or {option}")
+    if request.shrink:
+        raise UsageError(
+            f"--shrink makes the arena fit one memory, and {PLACE} names several", fix=f"omit {PLACE} or --shrink"
+        )
     places = read_native_places(place, target)
-    plans = _tensor_choices(model, source.name, target, request, effort)
-    choices, proven = [], True
+    plans = _within_budget(plans or plan_choices(model, source.name, target, request, effort), target)
+    require_tensors([name for plan in plans for name in _placeable(plan)], places)
     constants = None if places.constants is None else places.constants.name
+    on_constants = with_memories(target, model=constants)
+    choices, proven = [], True
     for plan in plans:
-        savings = load_savings(plan.program, with_memories(target, model=constants))
-        placed = place_arena(plan.program, places, effort, savings)
+        placed = _placed_plan(plan, places, on_constants, effort)
         if isinstance(placed, NoChoice):
             proven = proven and placed.proven
-            continue
-        described = _plan(placed.program, placed.memory, plan.plan.order, single=False)
-        choices.append(NativePlan(placed.program, placed.memory, described, placed=placed))
+        elif placed is not None:
+            choices.append(placed)
     if not choices:
-        raise no_room(plans[0].program, places, source.name, target, proven=proven)
+        raise no_room(plans[0].memory.arena_bytes, places, source.name, target, proven=proven)
 
     def rank(planned: NativePlan) -> tuple[float, ...]:
         """Return the bytes to minimize, those that move through memories of unknown speed, and the time."""
@@ -338,31 +358,44 @@ def _placed_model(
     analysis = planned.placed.judged(
         _analysis(source, on_target, planned, counted, code), constant_bytes(planned.program)
     )
-    findings = _rows_on_chip(model, source.name, plans, planned.placed, target, request, effort)
-    return NativeModel(source, planned, analysis, tuple(choices), findings)
+    return NativeModel(source, planned, analysis, tuple(choices))
 
 
-def _rows_on_chip(
-    model: Model,
-    name: str,
-    plans: tuple[NativePlan, ...],
-    placed: PlacedArena,
-    target: Target,
-    request: PlanRequest,
-    effort: Effort,
-) -> tuple[Finding, ...]:
-    """Report a plan of rows that fits in one memory on the chip if placed tensors are outside it."""
-    if all(region.kind != "external-ram" for region in placed.regions):
-        return ()
-    smallest = _with_rows(model, name, plans, target, request, effort, {})[0]
-    room = max((r for r in placed.places.arena if r.kind == "sram"), key=lambda r: r.size_bytes, default=None)
-    if smallest.rows is None or room is None or smallest.memory.arena_bytes > room.size_bytes:
-        return ()
-    text = (
-        f"planned by rows, the arena takes {smallest.memory.arena_bytes:,} bytes, for which {room.name} has room: use "
-        f"--scratch-budget 0 without {PLACE}"
+def _within_budget(plans: tuple[NativePlan, ...], target: Target) -> tuple[NativePlan, ...]:
+    """Return the plans within the target's scratch budget: all, if it has none."""
+    budget = target.scratch_budget_bytes
+    return tuple(
+        plan for plan in plans if budget is None or plan.memory.arena_bytes <= plans[0].memory.arena_bytes + budget
     )
-    return (Finding("rows-fit", text, where=target.name),)
+
+
+def _placeable(plan: NativePlan) -> list[str]:
+    """Return the names of the tensors that have a memory of their own."""
+    if plan.rows is not None:
+        return [tensor.name for tensor in plan.rows.problem.tensors]
+    return [buffer.name for buffer in plan.memory.problem.buffers if buffer.tensor >= 0]
+
+
+def _placed_plan(
+    plan: NativePlan, places: NativePlaces, target: Target, effort: Effort
+) -> NativePlan | NoChoice | None:
+    """Return a plan in several memories; None if it has no buffer for one of the tensors that are placed.
+
+    target: the target with its constants where they shall be.
+    """
+    if not places.tensors.keys() <= {*_placeable(plan)}:
+        return None
+    if plan.rows is not None:
+        moved = place_rows_of(plan.rows, places, effort.stops_rows)
+        if isinstance(moved, NoChoice):
+            return moved
+        rows, placed = moved
+        return replace(_planned_rows(rows), placed=placed)
+    found = place_arena(plan.program, places, effort, load_savings(plan.program, target))
+    if isinstance(found, NoChoice):
+        return found
+    described = _plan(found.program, found.memory, plan.plan.order, single=False)
+    return NativePlan(found.program, found.memory, described, placed=found)
 
 
 def _shrunk(
@@ -582,6 +615,15 @@ def _analysis(
     )
 
 
+def _counts_of(target: Target) -> _Counts:
+    """Return what the choices on a target depend on."""
+    return (
+        *(target.core.name, is_estimated(target)),
+        *(target.row_input, target.row_output, target.max_extra_macs, target.most_weights_per_row),
+        target.incremental,
+    )
+
+
 class SharedNative:
     """Analyse one model as native code on many targets, which share what does not depend on what differs."""
 
@@ -598,20 +640,29 @@ class SharedNative:
     def on(self, target: Target) -> Analysis:
         """Analyse the model on the target, as native_model does; raise the same errors."""
         request, effort = PlanRequest(), Effort()
-        kind = (
-            *(target.core.name, is_estimated(target)),
-            *(target.row_input, target.row_output, target.max_extra_macs, target.most_weights_per_row),
-            target.incremental,
-        )
-        if kind not in self._choices:
-            choices = self._choices_on(target, request, effort)
-            self._choices[kind] = choices, [instructions_of(choice, _counted_target(target)) for choice in choices]
-        choices, counts = self._choices[kind]
+        kind, (choices, counts) = _counts_of(target), self._all_on(target)
         number = _best_choice(choices, counts, target)
         if (kind, number) not in self._plans:
             planned = _in_full(choices[number], request, effort)
             self._plans[kind, number] = planned, counted_operators(planned, target), native_code(planned, target)
         return _analysis(self._source, target, *self._plans[kind, number])
+
+    def in_places(self, target: Target) -> NativeModel | None:
+        """Return the model in the fastest memories of the target; None if it fits in none of them."""
+        try:
+            return _placed_model(
+                self._source, self._model, target, PlanRequest(), Effort(), AUTO, self._all_on(target)[0]
+            )
+        except FailedCheckError:
+            return None
+
+    def _all_on(self, target: Target) -> tuple[tuple[NativePlan, ...], list[int | None]]:
+        """Return the choices on the target, and the instructions of each."""
+        kind = _counts_of(target)
+        if kind not in self._choices:
+            choices = self._choices_on(target, PlanRequest(), Effort())
+            self._choices[kind] = choices, [instructions_of(choice, _counted_target(target)) for choice in choices]
+        return self._choices[kind]
 
     def _choices_on(self, target: Target, request: PlanRequest, effort: Effort) -> tuple[NativePlan, ...]:
         extensions = tuple(_extensions(target).values())
@@ -743,7 +794,7 @@ def native_report(model: NativeModel, planned: Report) -> Report:
         stack=tuple(StackInfo(item.compiler, item.core, item.level, item.stack_bytes) for item in bounds),
         kernel_choices=_choice_infos(model),
         rows=None if model.planned.rows is None else rows_info(model.planned.rows),
-        places=() if placed is None else placed.parts(constants),
+        places=model.places,
         arena_placement=None if placed is None else placed.info,
     )
 
@@ -786,7 +837,8 @@ def native_contents(
             raise UsageError(
                 f"--profile times code with one arena, and {PLACE} makes several", fix=f"omit --profile or {PLACE}"
             )
-        spec = replace(spec, places=planned.placed.specs(target, constant_bytes(planned.program)))
+        places = planned.placed.specs(target, constant_bytes(planned.program))
+        spec = replace(spec, places=places, placed_code=planned.placed.code_spec())
     clock_hz = None if target is None else target.clock_hz
     options = {
         "main": request.has_program,
@@ -960,7 +1012,7 @@ def verify_native(
         fed = [program.graph.inputs.index(tensor) for tensor in rows.fed]
         by_rows = [program.graph.outputs.index(tensor) for tensor in rows.taken]
         files = {**row_files(spec, program, rows.problem, rows.plan), "run.c": run_source(spec, program, fed, by_rows)}
-    files["model.c"] = without_sections(spec) + files["model.c"]
+    files["model.c"] = run_macros(spec, program) + files["model.c"]
     outputs = [program.graph.tensors[index] for index in program.graph.outputs]
     try:
         native = run_native(

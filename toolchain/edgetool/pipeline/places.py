@@ -14,9 +14,11 @@ from edgetool.memory.planner import PlanRequest
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import operator_costs
 from edgetool.pipeline.analysis import Analysis
+from edgetool.pipeline.code import library_bytes
+from edgetool.pipeline.placed_code import code_finding, code_part
 from edgetool.pipeline.source import Source
 from edgetool.report.document import Band, PlacedInfo, PlacementInfo, Report
-from edgetool.target.places import AUTO, OPTION, Places, possible_places, read_places
+from edgetool.target.places import AUTO, CODE, OPTION, Places, possible_places, read_places, split_code
 from edgetool.target.platform import platform_of
 from edgetool.target.types import MemoryRegion, Target
 
@@ -36,6 +38,7 @@ class Placed:
         missing: The bytes that memories lack, by name.
         is_lower_bound: Whether the sizes of head and tail are lower bounds.
         placements: These places, and the best others in which everything fits.
+        code: The memory of the code of TFLM and its kernels, if it is placed.
     """
 
     places: Places
@@ -44,6 +47,7 @@ class Placed:
     missing: Mapping[str, int]
     is_lower_bound: bool
     placements: tuple[PlacementInfo, ...]
+    code: MemoryRegion | None = None
 
     def judged(self, analysis: Analysis) -> Analysis:
         """Return an analysis on this target with the fit and the findings for these places."""
@@ -51,7 +55,7 @@ class Placed:
         assert fit is not None
         by_part = {item.part: item.fits for item in self.parts}
         arenas = (by_part["head"], by_part["tail"])
-        in_flash = [by_part[part] for part in ("model copy", "model", "code") if part in by_part]
+        in_flash = [by_part[part] for part in ("model copy", "model", "code", "code copy") if part in by_part]
         findings = [finding for finding in analysis.findings if finding.rule not in REPLACED_RULES]
         judged = replace(
             fit,
@@ -112,6 +116,7 @@ def in_places(
     """
     from edgetool.estimate.latency import count_operators, estimate_model  # not needed by most plans
 
+    place, code = split_code(place, target)
     model = source.model
     separate = account_separate(model, platform_of(target), offsets=analysis.plan.offsets, custom=custom)
     counted = count_operators(model, target, operator_costs(model, custom), custom)
@@ -122,6 +127,8 @@ def in_places(
         len(source.blob),
         0 if fit is None else fit.exact_code_bytes,
         is_exact=not separate.account.is_lower_bound,
+        code=code,
+        placed_code_bytes=None if code is None else library_bytes([model], target, custom),
     )
     best, others = _best(
         sizes,
@@ -145,6 +152,7 @@ def shared_in_places(
     """
     from edgetool.estimate.latency import count_operators, estimate_model
 
+    place, code = split_code(place, target)
     if place != AUTO and read_places(place, target).copies_model:
         raise UsageError(
             "models that share arenas are not copied to RAM", where=OPTION, fix="place them in a flash, or omit model"
@@ -172,6 +180,10 @@ def shared_in_places(
         sum(len(source.blob) for source, _ in models),
         0,
         is_exact=not account.is_lower_bound,
+        code=code,
+        placed_code_bytes=None
+        if code is None
+        else library_bytes([source.model for source, _ in models], target, custom),
     )
     best, others = _best(sizes, target, place, time_on, one_fits=False)
     return _placed(best, others, target, sizes)
@@ -180,7 +192,8 @@ def shared_in_places(
 def _placed(best: _Candidate, others: Sequence[_Candidate], target: Target, sizes: _Sizes) -> Placed:
     infos = [best.info, *(item.info for item in others if item.places != best.places)]
     shown = tuple(infos[: 1 + OTHERS_SHOWN])
-    return Placed(best.places, best.places.on(target), best.parts, best.missing, not sizes.is_exact, shown)
+    on_target = best.places.on(target)
+    return Placed(best.places, on_target, best.parts, best.missing, not sizes.is_exact, shown, sizes.code)
 
 
 def check_places(place: str | None, target: Target | None, request: PlanRequest) -> None:
@@ -194,8 +207,9 @@ def check_places(place: str | None, target: Target | None, request: PlanRequest)
             f"{OPTION} separates the head of stock TFLM from its tail, which has neither constants nor shared buffers",
             fix=f"omit {OPTION}, or --constants-in-ram and --sharing",
         )
-    if place != AUTO:
-        read_places(place, target)
+    rest, _ = split_code(place, target)
+    if rest != AUTO:
+        read_places(rest, target)
 
 
 def exactly_placed(placed: Placed, source: Source) -> Placed:
@@ -221,13 +235,19 @@ def with_placed(report: Report, placed: Placed | None) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """The bytes of each part. is_exact: whether those of head and tail are no lower bounds."""
+    """The bytes of each part. is_exact: whether those of head and tail are no lower bounds.
+
+    code_bytes: the code, if it was counted in the user's own library. code: the memory of TFLM and its kernels, if it
+    is placed; placed_code_bytes: what these take there, None if it is unknown.
+    """
 
     head_bytes: int
     tail_bytes: int
     model_bytes: int
     code_bytes: int
     is_exact: bool
+    code: MemoryRegion | None
+    placed_code_bytes: int | None
 
 
 def _best(
@@ -308,8 +328,10 @@ def _items(sizes: _Sizes, target: Target, places: Places) -> Iterator[tuple[str,
         yield "model copy", places.model, sizes.model_bytes
     if stored is not None:
         yield "model", stored, sizes.model_bytes
-    if target.code_region is not None and sizes.code_bytes:
-        yield "code", target.code_region, sizes.code_bytes
+    if target.code_region is not None and sizes.code_bytes and (sizes.code is None or code_part(sizes.code) != CODE):
+        yield CODE, target.code_region, sizes.code_bytes
+    if sizes.code is not None and sizes.placed_code_bytes is not None:
+        yield code_part(sizes.code), sizes.code, sizes.placed_code_bytes
 
 
 def _is_known(region: MemoryRegion) -> bool:
@@ -333,6 +355,9 @@ def _findings(placed: Placed, analysis: Analysis) -> Iterator[Finding]:
     """Yield the findings on memories that are too small, and on what the estimate lacks."""
     yield from missing_findings(placed)
     target = placed.target
+    if placed.code is not None:
+        size = next((item.bytes for item in placed.parts if item.part == code_part(placed.code)), None)
+        yield code_finding(placed.code, size, target.core.name, target.name)
     yield from _code_findings(placed, analysis)
     tail = placed.places.tail
     if tail.kind == "external-ram":

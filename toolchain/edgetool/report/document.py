@@ -654,13 +654,16 @@ class ArenaPlacementInfo:
     """The buffers of native code in several memories.
 
     waiting_cycles: how long the core waits in an inference for the bytes of buffers; null if the profile does not state
-    the speeds of the memories. optimal: whether it is proven that no placement waits less (proof); with `minimized`,
-    the memory of which buffers take the fewest bytes, no placement that takes as few. minimized_bytes: these bytes, for
-    which minimized_lower_bound holds. copied: the operators whose constants are copied from flash to a buffer in each
-    inference, because they read them several times; copied_bytes: these constants.
+    the speeds of the memories. waiting_lower_bound_cycles: no placement waits less; null likewise. optimal: whether it
+    is proven that no placement waits less (proof); with `minimized`, the memory of which buffers take the fewest bytes,
+    no placement that takes as few. minimized_bytes: these bytes, for which minimized_lower_bound holds. copied: the
+    operators whose constants are copied from flash to a buffer in each inference, because they read them several
+    times; copied_bytes: these constants. copies_begin: if the firmware makes the copies while others run, the operator
+    before which each of them begins.
     """
 
     waiting_cycles: float | None
+    waiting_lower_bound_cycles: float | None
     optimal: bool
     proof: str
     minimized: str | None
@@ -669,6 +672,7 @@ class ArenaPlacementInfo:
     buffers: tuple[BufferPlaceInfo, ...]
     copied: tuple[int, ...] = ()
     copied_bytes: int = 0
+    copies_begin: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

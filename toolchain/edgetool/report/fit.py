@@ -19,7 +19,7 @@ class BoardFit:
     to the memories minus --reserve and --reserve-flash; null if nothing remains. usual_kernels: the kernels that the
     board usually uses, if they are others; then arena and latency are for the target's `kernels`. code_bytes: the flash
     of the code that the firmware links. place: for a board whose memories are too small for the arena only as a whole,
-    what to pass to --place, so that it fits in two.
+    what to pass to --place, so that it fits in several.
     """
 
     target: TargetInfo

@@ -5,7 +5,7 @@ Head and tail are then separate arenas (MicroAllocator::Create with a persistent
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
@@ -26,6 +26,11 @@ KINDS: Mapping[Part, tuple[RegionKind, ...]] = {
 AUTO = "auto"
 OPTION = "--place"
 EXAMPLE = "use the form head=NAME,tail=NAME,model=NAME, where model may be omitted, or auto"
+# Where the operators' code can be executed. It is an item of both runtimes; a copy in RAM is made by the start-up code.
+CODE = "code"
+CODE_KINDS: tuple[RegionKind, ...] = ("itcm", "sram", *FLASH_KINDS, "external-ram")
+# What only native code has (native_places.py).
+OF_NATIVE_CODE = ("arena", "constants", "dma", "minimize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,17 @@ def read_places(text: str, target: Target) -> Places:
     """
     names: dict[Part, str] = {}
     parts: dict[str, Part] = {part: part for part in KINDS}
-    for item in text.split(","):
+    items = [item.strip() for item in text.split(",")]
+    for key in (item.partition("=")[0].strip() for item in items):
+        if key in OF_NATIVE_CODE:
+            raise UsageError(
+                f"{key} is for native code, and TFLM has a head, a tail and a model",
+                where=OPTION,
+                fix=f"add --runtime native, or {EXAMPLE}",
+            )
+    if AUTO in items:
+        raise UsageError("auto chooses all memories, so that nothing can be added to it", where=OPTION, fix=EXAMPLE)
+    for item in items:
         key, separator, name = (word.strip() for word in item.partition("="))
         if not separator or not name or key not in parts:
             raise UsageError(f"{item.strip()[:80]!r} is not a placement", where=OPTION, fix=EXAMPLE)
@@ -75,8 +90,28 @@ def read_places(text: str, target: Target) -> Places:
     for part in ("head", "tail"):
         if part not in names:
             raise UsageError(f"there is no memory for the {part}", where=OPTION, fix=EXAMPLE)
-    regions = {part: _region(part, name, target) for part, name in names.items()}
+    regions = {part: _region(part, name, target, KINDS[part]) for part, name in names.items()}
     return Places(regions["head"], regions["tail"], regions.get("model", target.flash_region))
+
+
+def split_code(text: str, target: Target) -> tuple[str, MemoryRegion | None]:
+    """Return a placement without the memory of the operators' code, and that memory; None if it is not placed.
+
+    If nothing else is placed, the rest is "auto".
+
+    Raises:
+        UsageError: The code is placed twice, or nowhere.
+        TargetError: The target has no such memory.
+    """
+    items = text.split(",")
+    names = [item.partition("=")[2].strip() for item in items if item.partition("=")[0].strip() == CODE]
+    if not names:
+        return text, None
+    if len(names) > 1 or not names[0]:
+        what = "code is placed twice" if len(names) > 1 else f"{CODE!r} is not a placement"
+        raise UsageError(what, where=OPTION, fix=f"use {CODE}=NAME once")
+    rest = ",".join(item for item in items if item.partition("=")[0].strip() != CODE)
+    return rest or AUTO, _region(CODE, names[0], target, CODE_KINDS)
 
 
 def possible_places(target: Target) -> Iterator[Places]:
@@ -97,8 +132,8 @@ def possible_places(target: Target) -> Iterator[Places]:
         yield Places(head, tail, model)
 
 
-def _region(part: Part, name: str, target: Target) -> MemoryRegion:
-    candidates = [region.name for region in target.regions if region.kind in KINDS[part]]
+def _region(part: str, name: str, target: Target, kinds: Sequence[RegionKind]) -> MemoryRegion:
+    candidates = [region.name for region in target.regions if region.kind in kinds]
     region = next((region for region in target.regions if region.name == name), None)
     if region is not None and region.name in candidates:
         return region

@@ -325,6 +325,7 @@ LIMIT_QUANTITIES: tuple[LimitQuantity, ...] = get_args(LimitQuantity)
 CLOCK_RANGE_HZ = (100_000, 10**10)
 SIZE_RANGE_BYTES = (1, 2**32)  # of a size on the command line
 BUS_RANGE_BYTES = (1, 64)
+CACHE_LINES_BYTES = (0, 16, 32, 64, 128)  # 0: no data cache in front of RAM
 # Without a floating-point unit, floating-point arithmetic is done by library calls, whose instructions are counted.
 FLOAT_FACTOR_RANGE = (0.2, 100.0)
 
@@ -371,6 +372,7 @@ def read_core(section: Section) -> Core:
         else 1.0,
         float_band=read_band(section, "float_band") if section.has("float_band") else (1.0, 1.0),
         cold_cycles=section.integer("cold_cycles", *COLD_RANGE) if section.has("cold_cycles") else 0,
+        data_cache_line_bytes=_read_cache_line(section) or 0,
         timings=read_timings(section, cpi_limits),
         usual_kernels=section.text("usual_kernels", required=False) or None,
         esp_nn_variant=_read_esp_nn_variant(section),
@@ -478,7 +480,7 @@ def read_board(
     regions = read_regions(section) if bandwidth is None else ()
     target = Target(
         name=name,
-        core=_with_fpu(core or _NO_CORE, fpu),
+        core=_with_cache_line(_with_fpu(core or _NO_CORE, fpu), _read_cache_line(section)),
         board=section.text("board", required=False) or name,
         mcu=section.text("mcu", required=False) or None,
         clock_hz=_read_clock(section, "clock"),
@@ -571,6 +573,16 @@ def _with_fpu(core: Core, fpu: str | None) -> Core:
     """Return the core with the floating-point unit of the board's chip."""
     chosen = next((known for known in FPUS if known == fpu), None)
     return core if chosen is None else replace(core, fpu=chosen)
+
+
+def _read_cache_line(section: Section) -> int | None:
+    """Return the bytes of a line of the data cache; None if the profile does not state them."""
+    return _read_one_of(section, "data_cache_line", CACHE_LINES_BYTES) if section.has("data_cache_line") else None
+
+
+def _with_cache_line(core: Core, size_bytes: int | None) -> Core:
+    """Return the core with the data cache of the board's chip."""
+    return core if size_bytes is None else replace(core, data_cache_line_bytes=size_bytes)
 
 
 def _read_kernels(section: Section, core: Core) -> Kernels:

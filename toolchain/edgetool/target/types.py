@@ -225,7 +225,8 @@ class Core:
     instructions the core issues at once, the maximum from the slowest possible memory. float_factor: the cycles of an
     instruction of a float32 operator, relative to the timing's cycles per instruction. float_band: how much that
     differs between models, as factors by which their time is multiplied. cold_cycles: the maximum additional cycles
-    measured for an operator whose code is not in any cache.
+    measured for an operator whose code is not in any cache. data_cache_line_bytes: the lines of the data cache in front
+    of RAM, which other bus masters do not see; 0 if there is none.
     """
 
     name: str
@@ -244,6 +245,7 @@ class Core:
     float_factor: float = 1.0
     float_band: tuple[float, float] = (1.0, 1.0)
     cold_cycles: int = 0
+    data_cache_line_bytes: int = 0
     timings: tuple[Timing, ...] = ()
     usual_kernels: str | None = None
     esp_nn_variant: EspNNVariant | None = None

@@ -21,7 +21,8 @@ from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.row_tables import RowTables
 from edgetool.codegen.templates import read_file
 
-RUN, ROWS = "edgetool_run", "edgetool_rows"
+RUN, RUN_SEVERAL = "edgetool_run", "edgetool_run_several"
+ROWS, ROWS_SEVERAL = "edgetool_rows", "edgetool_rows_several"
 LIBRARY = "library"  # instead of a level: libraries are built already
 MOST_HANDED = 2  # inputs or outputs that are handed over by rows; more of them are taken to add as much as the second
 # The largest offset of each class, in which the code that adds it has the same size on most cores.
@@ -90,6 +91,18 @@ def rows_code(program: NativeProgram, tables: RowTables, core: str) -> tuple[Nat
     else:
         parts["ring"] += len(program.stream.rings)
     return _codes(program, tables.bytes, parts, core, handed=len(fed) + len(taken))
+
+
+def kernels_bytes(program: NativeProgram, core: str, *, row_wise: bool = False) -> int | None:
+    """Return the bytes of the kernels and of what calls them, in several memories, at -O2; None if none were measured.
+
+    The functions of libraries that they call are not among them. row_wise: with a plan of rows.
+    """
+    parts = {*program.kernels, *([ROWS_SEVERAL if row_wise else RUN_SEVERAL] if program.steps else [])}
+    for (_, name, level), measured in _table().items():
+        if name == core and level == "-O2" and parts <= measured.keys():
+            return sum(measured[part].size_bytes for part in parts)
+    return None
 
 
 def handing_parts(fed: int, taken: int, *, is_stream: bool) -> Counter[str]:

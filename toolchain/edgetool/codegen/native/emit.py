@@ -15,7 +15,7 @@ import numpy as np
 from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.memories import PlacedMemory
 from edgetool.codegen.native.lower import NativeProgram
-from edgetool.codegen.native.plan import NativeMemory
+from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory
 from edgetool.codegen.native.program import (
     LIMITS,
     POINTER_BYTES,
@@ -24,9 +24,11 @@ from edgetool.codegen.native.program import (
     FieldValue,
     RowInput,
     Step,
+    describe,
     struct_bytes,
 )
 from edgetool.codegen.templates import TemplateValue, fill, read_file
+from edgetool.memory.problem import ArenaPart, place_in_parts
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import zero_point
 
@@ -248,7 +250,7 @@ def program_tables(
         for position, step in enumerate(program.steps)
     ]
     texts += [table.text(f"edgetool_{table.name.removeprefix(f'{name}_').removesuffix('s')}") for table in tables]
-    fields = [*(table.pointer for table in tables), str(len(program.steps))]
+    fields = [*(table.pointer for table in tables), str(len(tables[-1]))]
     linkage = "" if shared else "static "
     texts.append(f"{linkage}const edgetool_program {name}_tables = {{\n{wrapped(fields)}}};\n")
     return "".join(texts)
@@ -264,13 +266,26 @@ def program_table_bytes(program: NativeProgram, memory: NativeMemory) -> int:
 
 def descriptor_bytes(program: NativeProgram) -> int:
     """Return the size of the descriptors of all steps on a core of 32 bits."""
-    return sum(struct_bytes(step.op.struct) for step in program.steps)
+    return sum(struct_bytes(_op(step).struct) for step in program.steps)
+
+
+def cache_line_bytes(program: NativeProgram) -> int:
+    """Return the lines of the data cache that transfers must respect; 0 if there are none."""
+    alignments = (step.block.alignment for step in program.steps if step.block is not None)
+    line = max(alignments, default=ALIGNMENT) if program.has_transfers else ALIGNMENT
+    return line if line > ALIGNMENT else 0
+
+
+def _op(step: Step) -> Descriptor:
+    """Return the descriptor of a step; that of a copy which the firmware makes has only its size."""
+    return step.op if step.begins is None else describe("edgetool_transfer", bytes=step.output_bytes)
 
 
 def _filled_tables(name: str, program: NativeProgram, memory: NativeMemory, arrays: Arrays) -> list[_Table]:
     """Return the tables of a program in the order of TABLE_BYTES."""
     kernels, shapes, patterns, inputs, steps = tables = [_Table(f"{name}_{what}") for what in TABLE_BYTES]
-    for position, step in enumerate(program.steps):
+
+    def place(position: int, step: Step, kernel: str) -> None:
         rows: list[str] = []
         for item in step.inputs:
             data, offset = _data_and_offset(program, memory, arrays, item)
@@ -283,9 +298,15 @@ def _filled_tables(name: str, program: NativeProgram, memory: NativeMemory, arra
         shape = shapes.place(_row(0 if step.accumulates else step.row_bytes, step.rows))
         numbers = (
             offset, scratch, shape, inputs.place(*rows), len(step.inputs), step.batches,
-            step.band, kernels.place(step.kernel), len(step.states),
+            step.band, kernels.place(kernel), len(step.states),
         )  # fmt: skip
         steps.place(_row(f"&{name}_op_{position}", *numbers))
+
+    beginning = {step.begins: position for position, step in enumerate(program.steps) if step.begins is not None}
+    for position, step in enumerate(program.steps):
+        if position in beginning:
+            place(beginning[position], program.steps[beginning[position]], f"{name}_begin")
+        place(position, step, step.kernel if step.begins is None else f"{name}_wait")
     return tables
 
 
@@ -293,7 +314,7 @@ def descriptor(
     name: str, step: Step, field: str | None, arrays: Arrays, in_block: Mapping[str, str] | None = None
 ) -> str:
     """Return the descriptor of a step in C. field: one that is set to 1. in_block: those with these values in C."""
-    op: Descriptor = step.op
+    op = _op(step)
     given = in_block or {}
     values = [given[key] if key in given else _field(arrays, 1 if key == field else value) for key, value in op.values]
     return f"static const {op.struct} {name} = {{\n{wrapped(values)}}};\n\n"
@@ -356,6 +377,8 @@ def kernel_files(program: NativeProgram, runtime: str = "edgetool_run") -> dict[
     """Return the C files of the program's kernels, of what calls them, and of what they include, by name."""
     files: dict[str, bytes] = {}
     waiting = ["edgetool_native.h", f"{runtime}.c", *(f"{kernel}.c" for kernel in program.kernels)]
+    if program.has_transfers:
+        waiting.append("edgetool_transfer.h")
     while waiting:
         name = waiting.pop()
         if name in files:
@@ -386,7 +409,7 @@ def model_source(
         MY_NULLTEXT="the context" if parts else NULL_TEXT,
         MY_ORDERTEXT="init must be called first",
         MY_INCREMENTAL=False,
-        **source_values(name, program, memory.tensors, memory.arena_bytes, arrays, memory=memory, parts=parts),
+        **source_values(name, program, memory.tensors, memory.arena_bytes, arrays, parts=memory.parts, memories=parts),
     )
 
 
@@ -399,27 +422,20 @@ def source_values(
     fed: Collection[int] = (),
     taken: Collection[int] = (),
     *,
-    memory: NativeMemory | None = None,
-    parts: Sequence[PlacedMemory] = (),
+    parts: Sequence[ArenaPart] = (),
+    memories: Sequence[PlacedMemory] = (),
 ) -> dict[str, TemplateValue]:
     """Return what NAME.c has for plans of tensors and of rows.
 
     offsets: those of root tensors in the arena. fed, taken: the positions of inputs that are fed by rows, and of
-    outputs that are taken by rows. memory, parts: the arena, if it has parts in these memories.
+    outputs that are taken by rows. parts, memories: those of an arena in several memories.
     """
     graph = program.graph
-
-    def base_and_offset(offset: int) -> tuple[str, int]:
-        if memory is None or not parts:
-            return "context->arena", offset
-        number, start = memory.place_of(offset)
-        return f"context->arena[{number}]", start
-
     inputs: list[dict[str, TemplateValue]] = []
     for position, index in enumerate(graph.inputs):
         if position in fed:
             continue
-        base, offset = base_and_offset(offsets[program.places[index].root] + program.places[index].offset)
+        base, offset = base_and_offset(parts, offsets[program.places[index].root] + program.places[index].offset)
         inputs.append(
             {
                 "my_position": position,
@@ -436,7 +452,7 @@ def source_values(
         constant = place.constant
         c_type = io_type(graph.tensors[index])
         array = "" if constant is None else f"(const {c_type} *)(const void *){arrays.name(constant)}"
-        base, offset = base_and_offset(0 if constant is not None else offsets[place.root] + place.offset)
+        base, offset = base_and_offset(parts, 0 if constant is not None else offsets[place.root] + place.offset)
         outputs.append(
             {
                 "my_position": position,
@@ -456,8 +472,8 @@ def source_values(
         "MY_STATE": bool(states),
         "MY_STATES": [
             {
-                "my_base": base_and_offset(offsets[root])[0],
-                "MY_STATEOFFSET": base_and_offset(offsets[root])[1],
+                "my_base": base_and_offset(parts, offsets[root])[0],
+                "MY_STATEOFFSET": base_and_offset(parts, offsets[root])[1],
                 "MY_STATEVALUE": state_byte(graph.tensors[root]),
                 "MY_STATEBYTES": graph.tensors[root].size_bytes,
                 "MY_INITIAL": root in program.initial,
@@ -469,11 +485,21 @@ def source_values(
         "MY_ROWS": max(1, table_rows(program)),
         "MY_INPUTS": inputs,
         "MY_OUTPUTS": outputs,
-        "MY_PLACED": bool(parts),
+        "MY_PLACED": bool(memories),
+        "MY_TRANSFERS": program.has_transfers,
+        "MY_CACHED": bool(cache_line_bytes(program)),
         "MY_MEMORIES": [
-            {"MY_WORD": item.word, "my_word": item.word.lower(), "my_section": item.section} for item in parts
+            {"MY_WORD": item.word, "my_word": item.word.lower(), "my_section": item.section} for item in memories
         ],
     }
+
+
+def base_and_offset(parts: Sequence[ArenaPart], offset: int) -> tuple[str, int]:
+    """Return the array of an offset in the arena in C, and the offset in that array."""
+    if not parts:
+        return "context->arena", offset
+    number, start = place_in_parts(parts, offset)
+    return f"context->arena[{number}]", start
 
 
 def state_tensors(program: NativeProgram) -> frozenset[int]:

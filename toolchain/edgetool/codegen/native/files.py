@@ -13,6 +13,7 @@ from edgetool.codegen.native.code_size import NativeCode, rows_code, tensors_cod
 from edgetool.codegen.native.emit import (
     ARENA_SHIFT,
     arrays_of,
+    cache_line_bytes,
     io_type,
     kernel_files,
     model_source,
@@ -29,12 +30,14 @@ from edgetool.codegen.native.stack import stack_bounds
 from edgetool.codegen.spec import HeaderSpec, IoSpec
 from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.errors import UnsupportedModelError
+from edgetool.memory.problem import ArenaPart
 from edgetool.memory.streaming.problem import RowPlan, RowProblem
 from edgetool.model.types import Tensor
 
 # Sizes and offsets are unsigned integers of 32 bits in the tables.
 MAX_ARENA_BYTES = 2**31 - 1
 MAX_PARTS = 2 ** (32 - ARENA_SHIFT)
+MAX_UNIT_BYTES = 8  # of C's integers
 # The part in PlacedSpec; there is one for each memory of the arena.
 ARENA = "arena"
 
@@ -66,7 +69,7 @@ def native_files(
         UnsupportedModelError: The arena is larger than a 32-bit device can address, or there is nothing to time.
     """
     _check_arena(memory.arena_bytes)
-    _check_parts(memory)
+    _check_parts(memory.parts)
     name = c_names.model_identifier(spec.name)
     arrays = arrays_of(name, program)
     parts = arena_memories(spec)
@@ -85,7 +88,7 @@ def native_files(
         f"{name}_weights.c": weights_source(name, arrays, model_section(spec.places)),
     }
     if spec.places:
-        texts[f"{name}_memories.ld"] = linker_script(spec.name, spec.tool_version, spec.places)
+        texts[f"{name}_memories.ld"] = linker_script(spec.name, spec.tool_version, spec.places, spec.placed_code)
     if profile:
         texts[f"{name}_profile.c"] = profile_source(spec, program, clock_hz)
     main_text = _main(spec, program) if main else ""
@@ -123,9 +126,11 @@ def row_files(
             there is nothing to time.
     """
     _check_arena(plan.memory_bytes)
+    _check_parts(plan.parts)
     name = c_names.model_identifier(spec.name)
     arrays = arrays_of(name, program)
     tables = row_tables(name, program, problem, plan, arrays, shared=profile)
+    memories = arena_memories(spec)
     fed, taken = ([item.position for item in handed] for handed in (tables.feeds, tables.takes))
     texts = {
         f"{name}.h": _header(
@@ -133,20 +138,32 @@ def row_files(
             program,
             _Arena.of_rows(problem, plan, tables),
             arrays.total_bytes,
-            rows_code(program, tables, spec.target.core),
+            () if memories else rows_code(program, tables, spec.target.core),
             tables,
         ),
         f"{name}.c": fill(
             "native/model/model.c",
-            **source_values(name, program, tables.offsets, plan.memory_bytes, arrays, fed, taken),
-            **row_values(program, tables),
+            **source_values(
+                name,
+                program,
+                tables.offsets,
+                plan.memory_bytes,
+                arrays,
+                fed,
+                taken,
+                parts=plan.parts,
+                memories=memories,
+            ),
+            **row_values(program, plan, tables),
         ),
         f"{name}_weights.h": weights_header(name, arrays, shared=tables.declarations if profile else ()),
-        f"{name}_weights.c": weights_source(name, arrays),
+        f"{name}_weights.c": weights_source(name, arrays, model_section(spec.places)),
     }
+    if spec.places:
+        texts[f"{name}_memories.ld"] = linker_script(spec.name, spec.tool_version, spec.places, spec.placed_code)
     if profile:
         texts[f"{name}_profile.c"] = profile_source(spec, program, clock_hz, tables)
-    copied = kernel_files(program, "edgetool_rows")
+    copied = kernel_files(program, "edgetool_rows_several" if memories else "edgetool_rows")
     main_text = _main(spec, program, tables) if main else ""
     return _all_files(spec, texts, copied, main_text, cmake=cmake, kernels=kernels, profile=profile)
 
@@ -156,13 +173,19 @@ def arena_memories(spec: HeaderSpec) -> tuple[PlacedMemory, ...]:
     return tuple(item for item in memories_of(spec.places) if any(part.part == ARENA for part in item.parts))
 
 
-def without_sections(spec: HeaderSpec) -> bytes:
-    """Return macros in front of NAME.c with which the arena's parts are in the compiler's own section.
+def run_macros(spec: HeaderSpec, program: NativeProgram) -> bytes:
+    """Return macros in front of NAME.c for run.c.
 
-    There, sanitizers report accesses behind their ends.
+    The arena's parts are in the compiler's own section, where sanitizers report accesses behind their ends, and run.c
+    simulates the data cache.
     """
     macro = c_names.model_macro(spec.name)
-    return "".join(f"#define {macro}_IN_{item.word}_SECTION\n" for item in arena_memories(spec)).encode("ascii")
+    text = "".join(f"#define {macro}_IN_{item.word}_SECTION\n" for item in arena_memories(spec))
+    if cache_line_bytes(program):
+        function = f"{c_names.model_identifier(spec.name)}_run_invalidate"
+        text += f"#include <stddef.h>\nvoid {function}(void *address, size_t bytes);\n"
+        text += f"#define {macro}_INVALIDATE(address, bytes) {function}(address, bytes)\n"
+    return text.encode("ascii")
 
 
 def _check_arena(arena_bytes: int) -> None:
@@ -174,14 +197,14 @@ def _check_arena(arena_bytes: int) -> None:
         )
 
 
-def _check_parts(memory: NativeMemory) -> None:
+def _check_parts(parts: Sequence[ArenaPart]) -> None:
     """Raise UnsupportedModelError if the tables cannot state the parts of an arena."""
-    if len(memory.parts) > MAX_PARTS:
+    if len(parts) > MAX_PARTS:
         raise UnsupportedModelError(
-            f"its arena is in {len(memory.parts)} memories, and the tables have room for {MAX_PARTS}",
+            f"its arena is in {len(parts)} memories, and the tables have room for {MAX_PARTS}",
             fix="allow fewer memories for the arena",
         )
-    for part in memory.parts:
+    for part in parts:
         if part.size_bytes > 2**ARENA_SHIFT:
             raise UnsupportedModelError(
                 f"its arena takes {part.size_bytes:,} bytes of {part.memory}, and the tables have room for "
@@ -239,6 +262,9 @@ def run_source(
         **c_names.model_names(spec.name),
         MY_PLACED=bool(arena_memories(spec)),
         MY_MEMORIES=[{"my_word": item.word.lower()} for item in arena_memories(spec)],
+        MY_TRANSFERS=program.has_transfers,
+        MY_CACHED=bool(cache_line_bytes(program)),
+        MY_MOSTBYTES=max((step.output_bytes for step in program.steps if step.begins is not None), default=0),
         MY_INPUTS=inputs,
         MY_OUTPUTS=outputs,
         MY_HANDED=bool(fed or taken),
@@ -354,8 +380,11 @@ def _header(
         MY_WINDOWROWS=0 if stream is None else stream.window_rows,
         MY_HOPROWS=0 if stream is None else stream.hop_rows,
         MY_WINDOWHOPS=0 if stream is None else stream.window_hops,
-        MY_UNIT=f"uint{8 * arena.alignment}_t",
+        MY_UNIT=f"uint{8 * min(arena.alignment, MAX_UNIT_BYTES)}_t",
         MY_PLACED=bool(arena_memories(spec)),
+        MY_TRANSFERS=program.has_transfers,
+        MY_CACHED=bool(cache_line_bytes(program)),
+        MY_LINEBYTES=cache_line_bytes(program),
         MY_MEMORIES=[
             {
                 "MY_WORD": item.word,
@@ -376,7 +405,7 @@ def _header(
         MY_TAKES=items(takes, outputs, graph.outputs),
         MY_START="begin" if feeds or takes else "invoke",
         MY_END="the end of an inference" if feeds or takes else "an invoke",
-        MY_NULLTEXT="the context" if arena_memories(spec) else null_text(is_handed=bool(feeds or takes)),
+        MY_NULLTEXT=null_text(is_handed=bool(feeds or takes), is_placed=bool(arena_memories(spec))),
         MY_ORDERCOMMENT=_order_comment(program, is_handed=bool(feeds or takes), is_taken=bool(takes)),
     )
 
@@ -451,7 +480,8 @@ def _stack(program: NativeProgram, core: str, *, row_wise: bool, placed: bool) -
     bounds = stack_bounds(program, core, row_wise=row_wise, placed=placed)
     if not bounds:
         return comment([f"Stack: not measured for {comment_text(core)}."])
-    lines = ["Stack that invoke needs below its caller, at most:"]
+    besides = " besides that of copy_begin and copy_wait" if program.has_transfers else ""
+    lines = [f"Stack that invoke needs below its caller, at most{besides}:"]
     lines += [f"  {item.stack_bytes} bytes   {item.compiler} {item.level}, {item.core}" for item in bounds]
     return comment(lines)
 
@@ -480,6 +510,7 @@ def _main(spec: HeaderSpec, program: NativeProgram, tables: RowTables | None = N
         my_label=comment_text(spec.name),
         my_version=comment_text(spec.tool_version),
         MY_PLACED=bool(arena_memories(spec)),
+        MY_TRANSFERS=program.has_transfers,
         MY_HANDED=bool(feeds or takes),
         MY_ROWINPUT=bool(feeds),
         MY_ROWOUTPUT=bool(takes),

@@ -130,7 +130,12 @@ class NativeProgram:
     @property
     def kernels(self) -> tuple[str, ...]:
         """The kernels that the steps call, sorted."""
-        return tuple(sorted({step.kernel for step in self.steps}))
+        return tuple(sorted({step.kernel for step in self.steps if step.begins is None}))
+
+    @property
+    def has_transfers(self) -> bool:
+        """Whether the firmware copies constants while steps run (loads.py)."""
+        return any(step.begins is not None for step in self.steps)
 
 
 def lowering_of(code: str, *, vector: bool = False) -> Lowering | None:

@@ -6,7 +6,6 @@ overlap an input that dies at its step, as far as the kernel's order of access a
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,19 +14,21 @@ from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.program import Step
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.layout.solve import LayoutStrategy, solve
-from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Overlap, SeveralLayout, aligned
+from edgetool.memory.problem import (
+    ArenaPart,
+    Buffer,
+    Effort,
+    Layout,
+    LayoutProblem,
+    Lifetime,
+    Overlap,
+    SeveralLayout,
+    aligned,
+    place_in_parts,
+)
 
 # Offsets are multiples of this, which is enough for every kernel; those of 64-bit elements are of twice that.
 ALIGNMENT = 4
-
-
-@dataclass(frozen=True, slots=True)
-class ArenaPart:
-    """The part of an arena that is in a memory: the offset at which it starts, and its size."""
-
-    memory: str
-    start: int
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,7 @@ class NativeMemory:
 
     def place_of(self, offset: int) -> tuple[int, int]:
         """Return the number of the part of the arena that an offset is in, and the offset in that part."""
-        number = max(0, bisect_right(self.parts, offset, key=lambda part: part.start) - 1)
-        return number, offset - (self.parts[number].start if self.parts else 0)
+        return place_in_parts(self.parts, offset)
 
     @property
     def alignment(self) -> int:
@@ -81,12 +81,13 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
                 _touch(program, item.source, position, first, last)
         if step.block is not None:
             _touch(program, step.block.tensor, position, first, last)
-        _touch(program, step.output, position, first, last)
+        _touch(program, step.output, position if step.begins is None else step.begins, first, last)
         for state in step.states:
             _touch(program, state, position, first, last)
     for index in graph.outputs:
         _touch(program, index, last_step, first, last)
     always |= {root for root in first if graph.tensors[root].is_variable}
+    blocks = {step.block.tensor: step.block.alignment for step in program.steps if step.block is not None}
     buffers = [
         Buffer(
             subgraph=0,
@@ -94,7 +95,7 @@ def native_problem(program: NativeProgram) -> LayoutProblem:
             name=graph.tensors[root].name,
             size_bytes=graph.tensors[root].size_bytes,
             lifetime=Lifetime(-1, last_step) if root in always else Lifetime(first[root], last[root]),
-            alignment=max(ALIGNMENT, graph.tensors[root].dtype.bits // 8),
+            alignment=max(ALIGNMENT, graph.tensors[root].dtype.bits // 8, blocks.get(root, ALIGNMENT)),
             granule=ALIGNMENT,
         )
         for root in sorted(first)

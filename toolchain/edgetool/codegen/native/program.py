@@ -104,10 +104,14 @@ class StepOverlap:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A tensor of the main graph that holds all constants of a step: the offset of each by the descriptor's field."""
+    """A tensor of the main graph that holds all constants of a step: the offset of each by the descriptor's field.
+
+    alignment: that of the tensor's address.
+    """
 
     tensor: int
     offsets: tuple[tuple[str, int], ...]
+    alignment: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,7 @@ class Step:
         bare: The calls without scratch, counted through all batches.
         block: The copy of its constants in the arena, if it reads them there (loads.py).
         first: The number of rows that other steps of the same operator compute before: overlaps count from these on.
+        begins: For a copy of a block that the firmware makes, the step before which it begins; this step waits for it.
     """
 
     operator: int
@@ -153,6 +158,7 @@ class Step:
     bare: frozenset[int] = frozenset()
     first: int = 0
     block: Block | None = None
+    begins: int | None = None
 
     @property
     def output_bytes(self) -> int:

@@ -792,4 +792,5 @@ def rows_memory(rows: NativeRows) -> NativeMemory:
         {tensor.tensor: plan.offsets[problem.first_row(i)] for i, tensor in enumerate(problem.tensors) if tensor.rows},
         {numbers[i]: max(offsets) for i, offsets in enumerate(plan.scratch) if offsets},
         {},
+        plan.parts,
     )

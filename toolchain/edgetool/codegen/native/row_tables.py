@@ -10,12 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgetool.codegen.native.emit import NULL_TEXT, Arrays, constant_input, descriptor, io_type, wrapped
+from edgetool.codegen.native.emit import (
+    ARENA_SHIFT,
+    NULL_TEXT,
+    Arrays,
+    base_and_offset,
+    constant_input,
+    descriptor,
+    io_type,
+    wrapped,
+)
 from edgetool.codegen.native.lower import NativeProgram
 from edgetool.codegen.native.program import LIMITS, Constant, RowInput, Step
 from edgetool.codegen.native.rows import FEED, TAKE, step_operators
 from edgetool.codegen.templates import TemplateValue
 from edgetool.errors import InternalError, UnsupportedModelError
+from edgetool.memory.problem import place_in_parts
 from edgetool.memory.streaming.planner import place_unit
 from edgetool.memory.streaming.problem import NO_SCRATCH, RowPlan, RowProblem
 
@@ -140,7 +150,8 @@ class _Pool:
 class _Tensor:
     """Cells of a tensor: their size, their places, and for each cell the number of its place.
 
-    kind: TOGETHER, EACH or CONSTANT if the cells have no such numbers. constant: the number of the constant.
+    kind: TOGETHER, EACH or CONSTANT if the cells have no such numbers. constant: the number of the constant. part: that
+    of the part of the arena, if it has several.
     """
 
     cell_bytes: int
@@ -148,6 +159,7 @@ class _Tensor:
     places: tuple[int, ...] = ()
     index: tuple[int, ...] = ()
     constant: int = 0
+    part: int = 0
 
 
 class _Writer:
@@ -165,7 +177,7 @@ class _Writer:
     ) -> None:
         self._linkage = "" if shared else "static "
         self._name, self._program, self._problem, self._plan, self._arrays = name, program, problem, plan, arrays
-        self._unit = place_unit(plan.memory_bytes)
+        self._unit = place_unit(max((part.size_bytes for part in plan.parts), default=plan.memory_bytes))
         self._roots = {tensor.tensor: index for index, tensor in enumerate(problem.tensors)}
         # In the schedule of the tables, operators of the application have the first numbers, and steps the others.
         self._operators = step_operators(problem)
@@ -285,12 +297,15 @@ class _Writer:
         if not offsets:
             return "EDGETOOL_NONE", False
         places = [NONE if offset == NO_SCRATCH else self._place(offset) for offset in offsets]
+        part = next((self._part(offset) for offset in offsets if offset != NO_SCRATCH), 0)
         if len({*places}) == 1:
-            return places[0], False
+            if part == 0:
+                return places[0], False
+            return self._number(_Tensor(0, TOGETHER, (places[0],), part=part)), True
         calls = -(-step.rows // step.band)
         rows = range(step.rows * step.batches)
         of_rows = [places[row // step.rows * calls + row % step.rows // step.band] for row in rows]
-        return self._number(_cells_at(of_rows)), True
+        return self._number(_cells_at(of_rows, part)), True
 
     def _access_start(self, accesses: tuple[str, ...]) -> int:
         """Return the number of the first of the accesses of a step."""
@@ -337,8 +352,8 @@ class _Writer:
         if offset % cell == 0 and row_bytes % cell == 0:
             return self._number(tensor), offset // cell, row_bytes // cell
         # A tensor of too many cells is one row in the plan.
-        start = self._start(root)
-        return self._number(_Tensor(row_bytes, TOGETHER, (self._place(start + offset),))), 0, 1
+        start = self._start(root) + offset
+        return self._number(_Tensor(row_bytes, TOGETHER, (self._place(start),), part=self._part(start))), 0, 1
 
     def _check_together(self, root: int, first: int, cells: int, rows: int, batches: int, band: int = 1) -> None:
         """Raise InternalError unless the cells of each row follow each other, and the rows of each band do."""
@@ -354,10 +369,11 @@ class _Writer:
     def _root(self, root: int) -> _Tensor:
         """Return the cells of a root tensor."""
         item = self._problem.tensors[self._roots[root]]
-        places = (
-            tuple(self._place(offset) for offset in self._cell_offsets(root)) if not self._lies_together(root) else ()
-        )
-        return _cells_at(places) if places else _Tensor(item.row_bytes, TOGETHER, (self._place(self._start(root)),))
+        if self._lies_together(root):
+            start = self._start(root)
+            return _Tensor(item.row_bytes, TOGETHER, (self._place(start),), part=self._part(start))
+        offsets = self._cell_offsets(root)
+        return _cells_at([self._place(offset) for offset in offsets], self._part(offsets[0]))
 
     def _cell_offsets(self, root: int) -> Sequence[int]:
         rows = self._problem.rows_of(self._roots[root])
@@ -380,10 +396,15 @@ class _Writer:
         return {root: self._start(root) for root in self._roots if root in whole or self._lies_together(root)}
 
     def _place(self, offset: int) -> int:
-        """Return an offset in units."""
-        if offset % self._unit:
-            raise InternalError(f"the offset {offset} is not a multiple of {self._unit}", where="a plan of rows")
-        return offset // self._unit
+        """Return an offset in its part of the arena in units."""
+        _, inside = place_in_parts(self._plan.parts, offset)
+        if inside % self._unit:
+            raise InternalError(f"the offset {inside} is not a multiple of {self._unit}", where="a plan of rows")
+        return inside // self._unit
+
+    def _part(self, offset: int) -> int:
+        """Return the number of the part of the arena that an offset is in."""
+        return place_in_parts(self._plan.parts, offset)[0]
 
     def _number(self, tensor: _Tensor) -> int:
         """Return the number of a tensor in its table."""
@@ -395,21 +416,22 @@ class _Writer:
         if tensor.kind == CONSTANT:
             return _struct(tensor.cell_bytes, tensor.constant, "EDGETOOL_CONSTANT")
         start = _fits("places", places.start(tensor.places), "uint16_t", "the model")
+        cell_bytes = tensor.part << ARENA_SHIFT | tensor.cell_bytes
         kinds = {TOGETHER: "EDGETOOL_TOGETHER", EACH: "EDGETOOL_EACH"}
         if tensor.kind in kinds:
-            return _struct(tensor.cell_bytes, start, kinds[tensor.kind])
+            return _struct(cell_bytes, start, kinds[tensor.kind])
         number = index.start(tensor.index)
         if number >= CONSTANT:
             raise _too_large("places", number, "the model")
-        return _struct(tensor.cell_bytes, start, number)
+        return _struct(cell_bytes, start, number)
 
 
-def _cells_at(places: Sequence[int]) -> _Tensor:
-    """Return cells with places of their own."""
+def _cells_at(places: Sequence[int], part: int) -> _Tensor:
+    """Return cells with places of their own in a part of the arena."""
     numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
     if len(numbers) > MAX_SHARED or 2 * len(numbers) >= len(places):
-        return _Tensor(0, EACH, tuple(places))
-    return _Tensor(0, 0, tuple(numbers), tuple(numbers[place] for place in places))
+        return _Tensor(0, EACH, tuple(places), part=part)
+    return _Tensor(0, 0, tuple(numbers), tuple(numbers[place] for place in places), part=part)
 
 
 def _longest_first(sequences: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -443,12 +465,14 @@ def _too_large(what: str, value: int, where: str) -> UnsupportedModelError:
     )
 
 
-def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateValue]:
+def row_values(program: NativeProgram, plan: RowPlan, tables: RowTables) -> dict[str, TemplateValue]:
     """Return what NAME.c has for a plan of rows, besides source_values."""
+    handed = bool(tables.feeds or tables.takes)
+    several = "_several" if plan.parts else ""
     feeds, takes, stream = tables.feeds, tables.takes, program.stream
     graph = program.graph
 
-    def items(handed: Sequence[Handed], tensors: Sequence[int], number: str) -> list[dict[str, TemplateValue]]:
+    def items(accesses: Sequence[Handed], tensors: Sequence[int], number: str) -> list[dict[str, TemplateValue]]:
         return [
             {
                 "my_position": item.position,
@@ -458,17 +482,17 @@ def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateV
                 "MY_FIRST": item.first,
                 "MY_ROWBYTES": item.row_bytes,
             }
-            for item in handed
+            for item in accesses
         ]
 
     return {
         "MY_TABLES": tables.text,
         "MY_ROWWISE": True,
-        "MY_HANDED": bool(feeds or takes),
+        "MY_HANDED": handed,
         "MY_ROWINPUT": bool(feeds),
         "MY_ROWOUTPUT": bool(takes),
-        "MY_START": "begin" if feeds or takes else "invoke",
-        "MY_NULLTEXT": null_text(is_handed=bool(feeds or takes)),
+        "MY_START": "begin" if handed else "invoke",
+        "MY_NULLTEXT": null_text(is_handed=handed, is_placed=bool(plan.parts)),
         "MY_ORDERTEXT": order_text(is_stream=stream is not None, is_fed=bool(feeds), is_taken=bool(takes)),
         "MY_FIRINGS": tables.firings,
         "MY_HANDEDCOUNT": len(feeds) + len(takes),
@@ -479,9 +503,12 @@ def row_values(program: NativeProgram, tables: RowTables) -> dict[str, TemplateV
         "MY_FEDS": items(feeds, graph.inputs, "MY_FEEDNUMBER"),
         "MY_TAKES": items(takes, graph.outputs, "MY_TAKENUMBER"),
         "MY_INCREMENTAL": stream is not None,
+        "my_fire": f"edgetool_fire{several}",
+        "my_cell": f"edgetool_cell{several}",
         "MY_RINGS": [
             {
-                "MY_RINGOFFSET": tables.offsets[root],
+                "my_base": base_and_offset(plan.parts, tables.offsets[root])[0],
+                "MY_RINGOFFSET": base_and_offset(plan.parts, tables.offsets[root])[1],
                 "MY_KEPTBYTES": ring.kept_bytes,
                 "MY_HOPBYTES": ring.hop_bytes,
             }
@@ -501,6 +528,11 @@ def order_text(*, is_stream: bool, is_fed: bool, is_taken: bool) -> str:
     return "init must be called first"
 
 
-def null_text(*, is_handed: bool) -> str:
-    """Return what may be a null pointer although it must not. is_handed: whether rows are handed over."""
+def null_text(*, is_handed: bool, is_placed: bool) -> str:
+    """Return what may be a null pointer although it must not.
+
+    is_handed: whether rows are handed over. is_placed: whether the arena is in several memories.
+    """
+    if is_placed:
+        return "the context or a row" if is_handed else "the context"
     return "the context, the memory or a row" if is_handed else NULL_TEXT

@@ -19,7 +19,7 @@ from edgetool.codegen.templates import read_file
 POINTER_BYTES = 4  # on every core of the table
 STACK_ALIGNMENT = 16  # of RISC-V; Arm's is 8
 INVOKE, RUN, RUN_SEVERAL = "invoke", "edgetool_run", "edgetool_run_several"
-INVOKE_ROWS, FIRE = "invoke_rows", "edgetool_fire"
+INVOKE_ROWS, FIRE, FIRE_SEVERAL = "invoke_rows", "edgetool_fire", "edgetool_fire_several"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ def stack_bounds(
 
     row_wise: with a plan of rows. placed: with an arena in several memories.
     """
-    caller, runtime = (INVOKE_ROWS, FIRE) if row_wise else (INVOKE, RUN_SEVERAL if placed else RUN)
+    caller = INVOKE_ROWS if row_wise else INVOKE
+    one, several = (FIRE, FIRE_SEVERAL) if row_wise else (RUN, RUN_SEVERAL)
+    runtime = several if placed else one
     rows = max(1, table_rows(program)) * POINTER_BYTES
     bounds = []
     for (compiler, name, level), frames in _frames().items():

@@ -8,13 +8,13 @@ when it is read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetool.errors import InternalError
-from edgetool.memory.streaming.problem import Firing, RowPlan, RowProblem
+from edgetool.memory.streaming.problem import Firing, PlacedRows, RowPlan, RowProblem, SeveralRows
 
 NOTHING = -1  # the owner of a byte that no row has
 SCRATCH_ALIGNMENT = 4
@@ -26,7 +26,7 @@ def row_plan_problems(problem: RowProblem, plan: RowPlan) -> list[str]:
     firings = [len(operator.firings) if operator.scratch_bytes else 0 for operator in problem.operators]
     if len(plan.offsets) != problem.row_count or [len(offsets) for offsets in plan.scratch] != firings:
         return ["the plan is of another problem"]
-    placed = _placement_problems(problem, plan)
+    placed = [*_part_problems(problem, plan), *_placement_problems(problem, plan)]
     return placed[:1] or _Execution(problem, plan).problems()
 
 
@@ -37,12 +37,52 @@ def require_valid_rows(problem: RowProblem, plan: RowPlan) -> None:
         raise InternalError(f"a plan of rows is invalid: {problems[0]}")
 
 
+def require_valid_placed_rows(several: SeveralRows, placed: PlacedRows) -> None:
+    """Raise InternalError if a plan in several memories is not valid, or not that of its choice.
+
+    The rules: the plan is valid; each item is in the part of its memory, where it can be; no part is larger than the
+    memory; and the cost is the sum of the items' costs and not below the bound.
+    """
+    require_valid_rows(several.problem, placed.plan)
+    choice, problem, problems = placed.choice, several.problem, []
+    costs = [row[memory] for row, memory in zip(several.costs, choice.memories, strict=True)]
+    problems += [f"item {index} cannot be in its memory" for index, cost in enumerate(costs) if cost is None]
+    cost = sum(item or 0 for item in costs)
+    if cost != choice.cost or cost < choice.lower_bound or (choice.optimal and cost != choice.lower_bound):
+        problems.append(f"the cost is {cost}, not {choice.cost}, with the bound {choice.lower_bound}")
+    parts = {part.memory: part for part in placed.plan.parts}
+    for memory, height in zip(several.memories, choice.heights, strict=True):
+        size = parts[memory.name].size_bytes if memory.name in parts else 0
+        if size != height or size > memory.size_bytes:
+            problems.append(f"{size} bytes of {memory.name}, which has {memory.size_bytes}, are not {height}")
+    rows = [(problem.rows_of(i), tensor.row_bytes) for i, tensor in enumerate(problem.tensors)]
+    ranges = [[(placed.plan.offsets[row], size) for row in numbers] for numbers, size in rows]
+    for operator, places in zip(problem.operators, placed.plan.scratch, strict=True):
+        firings = zip(operator.firings, places, strict=False)
+        ranges.append([(place, firing.scratch_bytes) for firing, place in firings])
+    for index, (items, number) in enumerate(zip(ranges, choice.memories, strict=True)):
+        part = parts.get(several.memories[number].name)
+        for start, size in items:
+            if size and (part is None or not part.start <= start <= part.start + part.size_bytes - size):
+                problems.append(f"item {index} is not in the part of its memory")
+    lowest = placed.lowest
+    if lowest is not None and (
+        lowest.layout != choice
+        or lowest.height < lowest.lower_bound_bytes
+        or (lowest.proof != "none" and lowest.height != lowest.lower_bound_bytes)
+    ):
+        problems.append(f"the height is {lowest.height}, with the bound {lowest.lower_bound_bytes}")
+    if problems:
+        raise InternalError(f"the placement of rows is invalid: {problems[0]}")
+
+
 def _placement_problems(problem: RowProblem, plan: RowPlan) -> list[str]:
     """Return what is outside the memory, not aligned, or not behind the row that it must be behind."""
     problems = []
     # So much is enough for all rows and scratch side by side. No plan needs more, and a damaged one may have 2**60.
     enough = sum(tensor.rows * (tensor.row_bytes + tensor.alignment + UNIT) for tensor in problem.tensors)
     enough += sum(operator.scratch_bytes + SCRATCH_ALIGNMENT + UNIT for operator in problem.operators)
+    enough += UNIT * len(plan.parts)
     if not 0 <= plan.memory_bytes <= enough:
         problems.append(f"{plan.memory_bytes} bytes of memory are not between 0 and {enough}")
     for index, tensor in enumerate(problem.tensors):
@@ -59,6 +99,39 @@ def _placement_problems(problem: RowProblem, plan: RowPlan) -> list[str]:
             is_inside = 0 <= offset <= plan.memory_bytes - firing.scratch_bytes
             if firing.scratch_bytes and (not is_inside or offset % SCRATCH_ALIGNMENT):
                 problems.append(f"the scratch of {operator.name} is outside the memory or not aligned")
+    return problems
+
+
+def _part_problems(problem: RowProblem, plan: RowPlan) -> list[str]:
+    """Return what is wrong with the parts of the memory, and what is not in one of them as a whole.
+
+    Offsets are those in all parts, one behind the other: in the others, which follow, nothing of it may be.
+    """
+    if not plan.parts:
+        return []
+    problems = []
+    alignment = max([SCRATCH_ALIGNMENT, *(tensor.alignment for tensor in problem.tensors)])
+    end = 0
+    for part in plan.parts:
+        if part.size_bytes <= 0 or not end <= part.start < end + alignment or part.start % alignment:
+            problems.append(f"the part in {part.memory} is not behind the one before, or not aligned")
+        end = part.start + part.size_bytes
+    if end != plan.memory_bytes:
+        problems.append(f"the parts end at {end}, and the memory at {plan.memory_bytes}")
+
+    def is_in_one(ranges: Sequence[tuple[int, int]]) -> bool:
+        low, high = min(start for start, _ in ranges), max(start + size for start, size in ranges)
+        return any(part.start <= low and high <= part.start + part.size_bytes for part in plan.parts)
+
+    for index, tensor in enumerate(problem.tensors):
+        rows = [(plan.offsets[row], tensor.row_bytes) for row in problem.rows_of(index)]
+        if rows and tensor.row_bytes and not is_in_one(rows):
+            problems.append(f"the rows of {tensor.name} are in several memories")
+    for operator, offsets in zip(problem.operators, plan.scratch, strict=True):
+        firings = zip(operator.firings, offsets, strict=False)
+        scratch = [(offset, firing.scratch_bytes) for firing, offset in firings if firing.scratch_bytes]
+        if scratch and not is_in_one(scratch):
+            problems.append(f"the scratch of {operator.name} is in several memories")
     return problems
 
 

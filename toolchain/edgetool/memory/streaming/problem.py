@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from edgetool.memory.problem import ArenaPart, LowestLayout, Memory, SeveralLayout
+
 NO_SCRATCH = -1
 
 
@@ -135,6 +137,8 @@ class RowPlan:
             firing has any.
         memory_bytes: The size of the memory.
         lower_bound: No schedule of the same firings takes fewer bytes.
+        parts: Those of an arena in several memories, one behind the other. All rows of a tensor are in one of them, and
+            so is the scratch of an operator. Nothing if the arena is one array.
     """
 
     schedule: tuple[int, ...]
@@ -142,11 +146,38 @@ class RowPlan:
     scratch: tuple[tuple[int, ...], ...]
     memory_bytes: int
     lower_bound: int = 0
+    parts: tuple[ArenaPart, ...] = ()
 
     @property
     def gap(self) -> float:
         """How much more the plan takes than the bound, as a share of the bound."""
         return self.memory_bytes / self.lower_bound - 1 if self.lower_bound else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralRows:
+    """A plan of rows in one memory, the memories that its items may be in instead, and what they cost there.
+
+    costs: of each tensor in each memory, then those of the scratch of each operator; None where it cannot be.
+    """
+
+    problem: RowProblem
+    plan: RowPlan
+    memories: tuple[Memory, ...]
+    costs: tuple[tuple[int | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """A plan whose memory has parts, and the choice behind it.
+
+    choice: the memory of each item, the lowest offset of an item there, and the height of each memory. An item that is
+    never live has no bytes. lowest: the same, if the bytes in one memory were minimized.
+    """
+
+    plan: RowPlan
+    choice: SeveralLayout
+    lowest: LowestLayout | None = None
 
 
 def steps_of(problem: RowProblem, schedule: tuple[int, ...]) -> Iterator[tuple[int, Firing]]:

@@ -1,37 +1,46 @@
 /* SPDX-License-Identifier: 0BSD */
 #include "edgetool_rows.h"
 
+/* One arena. edgetool_rows_several.c, which includes this file, has several. */
+#ifndef EDGETOOL_FIRE
+#define EDGETOOL_FIRE edgetool_fire
+#define EDGETOOL_CELL edgetool_cell
+#define EDGETOOL_ARENA uint8_t *
+#define EDGETOOL_BASE(cell_bytes) arena
+#define EDGETOOL_SIZE(cell_bytes) (cell_bytes)
+
 uint32_t edgetool_turn(const edgetool_row_tables *tables, uint32_t at)
 {
     const uint32_t number = tables->blocks[at / EDGETOOL_BLOCK] + at % EDGETOOL_BLOCK;
     const uint8_t *turn = tables->turns + (size_t)number * tables->turn_bytes;
     return tables->turn_bytes == 1 ? turn[0] : turn[0] | (uint32_t)turn[1] << 8;
 }
+#endif
 
-uint8_t *edgetool_cell(const edgetool_row_tables *tables, uint8_t *arena, uint32_t tensor, uint32_t cell)
+uint8_t *EDGETOOL_CELL(const edgetool_row_tables *tables, EDGETOOL_ARENA arena, uint32_t tensor, uint32_t cell)
 {
     const edgetool_cells *cells = &tables->tensors[tensor];
-    const size_t before = (size_t)cell * cells->cell_bytes;
+    const size_t before = (size_t)cell * EDGETOOL_SIZE(cells->cell_bytes);
     if (cells->index == EDGETOOL_CONSTANT) {
         /* Kernels only read their inputs. */
         return (uint8_t *)(uintptr_t)tables->constants[cells->places] + before;
     }
     const uint16_t *places = tables->places + cells->places;
     if (cells->index == EDGETOOL_TOGETHER) {
-        return arena + ((size_t)*places << tables->shift) + before;
+        return EDGETOOL_BASE(cells->cell_bytes) + ((size_t)*places << tables->shift) + before;
     }
     const uint32_t place = places[cells->index == EDGETOOL_EACH ? cell : tables->index[cells->index + cell]];
-    return place == EDGETOOL_NONE ? NULL : arena + ((size_t)place << tables->shift);
+    return place == EDGETOOL_NONE ? NULL : EDGETOOL_BASE(cells->cell_bytes) + ((size_t)place << tables->shift);
 }
 
 /* The address of a row of an operator, counted through all batches. */
-static uint8_t *row_of(const edgetool_row_tables *tables, uint8_t *arena, const edgetool_access *access, uint32_t row)
+static uint8_t *row_of(const edgetool_row_tables *tables, EDGETOOL_ARENA arena, const edgetool_access *access, uint32_t row)
 {
-    return edgetool_cell(tables, arena, access->tensor, access->first + row * tables->walks[access->walk].cells);
+    return EDGETOOL_CELL(tables, arena, access->tensor, access->first + row * tables->walks[access->walk].cells);
 }
 
 /* Writes the pointers to the rows of an input that output row `y` of a batch needs; returns the end of the table. */
-static const void **input_rows(const edgetool_row_tables *tables, uint8_t *arena, const edgetool_access *access,
+static const void **input_rows(const edgetool_row_tables *tables, EDGETOOL_ARENA arena, const edgetool_access *access,
                                uint32_t batch, uint32_t y, const void **rows)
 {
     const edgetool_walk *walk = &tables->walks[access->walk];
@@ -47,7 +56,7 @@ static const void **input_rows(const edgetool_row_tables *tables, uint8_t *arena
     return rows;
 }
 
-void edgetool_fire(const edgetool_row_tables *tables, uint32_t number, uint16_t *done, uint8_t *arena, const void **rows)
+void EDGETOOL_FIRE(const edgetool_row_tables *tables, uint32_t number, uint16_t *done, EDGETOOL_ARENA arena, const void **rows)
 {
     const edgetool_row_step *step = &tables->steps[number];
     const edgetool_access *access = &tables->accesses[step->accesses];
@@ -59,9 +68,9 @@ void edgetool_fire(const edgetool_row_tables *tables, uint32_t number, uint16_t 
     band.rows = rows;
     band.out = row_of(tables, arena, access, *done);
     if (step->moving != 0) {
-        band.scratch = edgetool_cell(tables, arena, step->scratch, *done);
+        band.scratch = EDGETOOL_CELL(tables, arena, step->scratch, *done);
     } else {
-        band.scratch = step->scratch == EDGETOOL_NONE ? NULL : arena + ((size_t)step->scratch << tables->shift);
+        band.scratch = step->scratch == EDGETOOL_NONE ? NULL : EDGETOOL_BASE(0U) + ((size_t)step->scratch << tables->shift);
     }
     *done = (uint16_t)(*done + band.count);
     access++;

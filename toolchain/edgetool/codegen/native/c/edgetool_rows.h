@@ -105,6 +105,15 @@ uint8_t *edgetool_cell(const edgetool_row_tables *tables, uint8_t *arena, uint32
  */
 void edgetool_fire(const edgetool_row_tables *tables, uint32_t step, uint16_t *done, uint8_t *arena, const void **rows);
 
+/*
+ * The same on rows in several memories, each of which has an arena: the upper bits of the `cell_bytes` of a tensor, from
+ * EDGETOOL_ARENA_SHIFT on, are the number of its arena. Scratch that is not `moving` is in the first one.
+ */
+uint8_t *edgetool_cell_several(const edgetool_row_tables *tables, uint8_t *const *arenas, uint32_t tensor, uint32_t cell);
+
+void edgetool_fire_several(const edgetool_row_tables *tables, uint32_t step, uint16_t *done, uint8_t *const *arenas,
+                           const void **rows);
+
 #ifdef __cplusplus
 }
 #endif

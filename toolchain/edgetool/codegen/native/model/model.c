@@ -11,9 +11,53 @@
 #include "my_kernel.h"
 #endif
 
+#if MY_TRANSFERS
+#include "edgetool_transfer.h"
+
+#if MY_CACHED
+#ifndef MY_MODEL_INVALIDATE
+#ifndef EDGETOOL_INVALIDATE
+#error "define MY_MODEL_INVALIDATE(address, bytes), which drops whole lines of RAM from the data cache"
+#endif
+#define MY_MODEL_INVALIDATE(address, bytes) EDGETOOL_INVALIDATE(address, bytes, MY_MODEL_CACHE_LINE_BYTES)
+#endif
+
+#endif
+/* The kernels of the steps that begin a copy and that wait for it. */
+static void my_model_begin(const void *descriptor, const edgetool_band *band)
+{
+    const edgetool_transfer_op *op = (const edgetool_transfer_op *)descriptor;
+#if MY_CACHED
+    /* What the cache still has to write back would overwrite what DMA writes. */
+    MY_MODEL_INVALIDATE(band->out, op->bytes);
+#endif
+    my_model_copy_begin(band->out, band->rows[0], op->bytes);
+}
+
+static void my_model_wait(const void *descriptor, const edgetool_band *band)
+{
+    my_model_copy_wait();
+#if MY_CACHED
+    /* The core may have fetched lines before DMA wrote them. */
+    MY_MODEL_INVALIDATE(band->out, ((const edgetool_transfer_op *)descriptor)->bytes);
+#else
+    (void)descriptor;
+    (void)band;
+#endif
+}
+
+#endif
 // MY_TABLES
 
 #if MY_PLACED
+#if MY_CACHED
+#ifndef MY_MODEL_LINES
+#ifndef __ELF__
+#error "define MY_MODEL_LINES as this compiler's attribute for an alignment of MY_MODEL_CACHE_LINE_BYTES"
+#endif
+#define MY_MODEL_LINES __attribute__((aligned(MY_MODEL_CACHE_LINE_BYTES)))
+#endif
+#endif
 #if MY_MEMORIES
 #ifndef MY_MODEL_IN_MY_WORD_SECTION
 #ifndef __ELF__
@@ -21,7 +65,11 @@
 #endif
 #define MY_MODEL_IN_MY_WORD_SECTION __attribute__((section("my_section")))
 #endif
+#if MY_CACHED
+MY_MODEL_LINES MY_MODEL_IN_MY_WORD_SECTION my_model_in_my_word_array my_model_in_my_word;
+#else
 MY_MODEL_IN_MY_WORD_SECTION my_model_in_my_word_array my_model_in_my_word;
+#endif
 #endif
 
 static uint8_t *const my_model_arenas[] = {
@@ -101,7 +149,7 @@ my_model_result my_model_reset(my_model_context *context)
         return my_model_error_order;
     }
 #if MY_RINGS
-    memset(context->arena + MY_RINGOFFSET, 0, MY_KEPTBYTES + MY_HOPBYTES);
+    memset(my_base + MY_RINGOFFSET, 0, MY_KEPTBYTES + MY_HOPBYTES);
 #endif
     context->at = MY_FIRINGS;
     context->missing = MY_MODEL_WINDOW_HOPS;
@@ -155,12 +203,12 @@ static void my_model_run(my_model_context *context)
 #if MY_HANDED
     while (context->at < MY_FIRINGS && edgetool_turn(&my_model_tables, context->at) >= MY_HANDEDCOUNT) {
         const uint32_t number = edgetool_turn(&my_model_tables, context->at++);
-        edgetool_fire(&my_model_tables, number - MY_HANDEDCOUNT, &context->done[number], context->arena, rows);
+        my_fire(&my_model_tables, number - MY_HANDEDCOUNT, &context->done[number], context->arena, rows);
     }
 #else
     while (context->at < MY_FIRINGS) {
         const uint32_t number = edgetool_turn(&my_model_tables, context->at++);
-        edgetool_fire(&my_model_tables, number, &context->done[number], context->arena, rows);
+        my_fire(&my_model_tables, number, &context->done[number], context->arena, rows);
     }
 #endif
 }
@@ -179,7 +227,7 @@ my_model_result my_model_MY_START(my_model_context *context)
         return my_model_error_order;
     }
 #if MY_RINGS
-    my_model_move(context->arena + MY_RINGOFFSET, MY_KEPTBYTES, MY_HOPBYTES);
+    my_model_move(my_base + MY_RINGOFFSET, MY_KEPTBYTES, MY_HOPBYTES);
 #endif
 #endif
     context->at = 0;
@@ -232,9 +280,9 @@ my_model_result my_model_feed_row_my_position(my_model_context *context, const m
         return my_model_error_order;
     }
 #if MY_FIRST
-    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST + context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
+    memcpy(my_cell(&my_model_tables, context->arena, MY_TENSOR, MY_FIRST + context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
 #else
-    memcpy(edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
+    memcpy(my_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_FEEDNUMBER]), row, MY_ROWBYTES);
 #endif
     context->done[MY_FEEDNUMBER]++;
     context->at++;
@@ -265,7 +313,7 @@ my_model_result my_model_take_row_my_position(my_model_context *context, my_type
     if (my_model_next_output(context) != my_position) {
         return my_model_error_order;
     }
-    memcpy(row, edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_TAKENUMBER]), MY_ROWBYTES);
+    memcpy(row, my_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_TAKENUMBER]), MY_ROWBYTES);
     context->done[MY_TAKENUMBER]++;
     context->at++;
 #if MY_STEPS
@@ -307,7 +355,7 @@ my_model_result my_model_invoke_rows(
 #if MY_TAKES
         case MY_TAKENUMBER:
             take(user, my_position, context->done[MY_TAKENUMBER],
-                 edgetool_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_TAKENUMBER]));
+                 my_cell(&my_model_tables, context->arena, MY_TENSOR, context->done[MY_TAKENUMBER]));
             context->done[MY_TAKENUMBER]++;
             context->at++;
 #if MY_STEPS

@@ -31,9 +31,18 @@ extern "C" {
 #endif
 
 #if MY_ROWWISE
+#if MY_PLACED
+/*
+ * The addresses of the arrays below, and how many rows each operator has computed. All contexts share these arrays, and
+ * so their rows and state.
+ */
+typedef struct {
+    uint8_t *const *arena;
+#else
 /* The address of the arena, and how many rows each operator has computed: it may be copied, and be anywhere. */
 typedef struct {
     uint8_t *arena;
+#endif
     uint32_t at;
 #if MY_INCREMENTAL
     uint32_t missing;
@@ -72,6 +81,27 @@ typedef union {
 } my_model_memory;
 #endif
 
+#if MY_TRANSFERS
+/*
+ * Your firmware defines these two functions, with which invoke copies constants to RAM while it computes. copy_begin
+ * starts a copy, such as with a DMA controller that reaches both memories, and can return before it is complete.
+ * copy_wait returns when the copy is complete. At most one copy runs at a time, and none after invoke. Addresses and sizes
+ * are multiples of 4. Meanwhile, nothing else reads or writes these bytes.
+ */
+void my_model_copy_begin(void *to, const void *from, size_t bytes);
+void my_model_copy_wait(void);
+
+#if MY_CACHED
+/*
+ * The data cache does not see what DMA writes. What is copied therefore has whole lines of the cache for itself, and
+ * my_model.c drops these lines before copy_begin and after copy_wait: with the processor's registers, for which invoke must
+ * run in privileged mode, or with MY_MODEL_INVALIDATE(address, bytes) if you define it for my_model.c. Constants in flash
+ * are never written, and need no maintenance.
+ */
+#define MY_MODEL_CACHE_LINE_BYTES MY_LINEBYTES
+
+#endif
+#endif
 /* The result of a call; my_model_result_text returns it as text. */
 typedef enum {
     my_model_ok = 0,

@@ -53,6 +53,72 @@ static void take(void *user, uint32_t output, uint32_t row, const void *elements
 }
 
 #endif
+#if MY_TRANSFERS
+// A DMA controller that copies at once or not before it is waited for, in turn.
+static struct {
+    uint8_t *to;
+    const uint8_t *from;
+    size_t bytes;
+} job;
+static uint32_t turn;
+static int is_wrong;
+#if MY_CACHED
+
+// A cache that writes its lines back at the worst moment: what DMA writes is hidden until they are dropped, and what was
+// in them is lost.
+static uint8_t hidden[MY_MOSTBYTES];
+static uint8_t *dropped;
+static int is_complete;
+
+void my_model_run_invalidate(void *address, size_t bytes)
+{
+    uint8_t *const lines = (uint8_t *)address - (uintptr_t)address % MY_MODEL_CACHE_LINE_BYTES;
+    const size_t count = (size_t)((uint8_t *)address + bytes - lines);
+    memset(lines, 0x5A, (count + MY_MODEL_CACHE_LINE_BYTES - 1) / MY_MODEL_CACHE_LINE_BYTES * MY_MODEL_CACHE_LINE_BYTES);
+    if (is_complete) {
+        memcpy(address, hidden, bytes);
+    }
+    is_complete = 0;
+    dropped = (uint8_t *)address;
+}
+#endif
+
+static void transfer(void)
+{
+#if MY_CACHED
+    memcpy(hidden, job.from, job.bytes);
+#else
+    memcpy(job.to, job.from, job.bytes);
+#endif
+}
+
+void my_model_copy_begin(void *to, const void *from, size_t bytes)
+{
+#if MY_CACHED
+    is_wrong |= dropped != to;
+#endif
+    is_wrong |= job.to != NULL;
+    job.to = (uint8_t *)to;
+    job.from = (const uint8_t *)from;
+    job.bytes = bytes;
+    if (turn % 2 == 0) {
+        transfer();
+    }
+}
+
+void my_model_copy_wait(void)
+{
+    is_wrong |= job.to == NULL;
+    if (turn++ % 2 == 1) {
+        transfer();
+    }
+    job.to = NULL;
+#if MY_CACHED
+    is_complete = 1;
+#endif
+}
+
+#endif
 int bare_main(void)
 {
     my_model_context context;
@@ -72,6 +138,9 @@ int bare_main(void)
         return BARE_INIT;
     }
     for (uint32_t i = 0; i < start[0]; i++) {
+#if MY_TRANSFERS
+        turn = i;
+#endif
 #if MY_INPUTS
 #if MY_FED
         bare_read(input_my_position, MY_BYTES);
@@ -94,6 +163,11 @@ int bare_main(void)
         }
 #else
         if (my_model_invoke(&context) != my_model_ok) {
+            return BARE_INVOKE;
+        }
+#endif
+#if MY_TRANSFERS
+        if (is_wrong || job.to != NULL) {
             return BARE_INVOKE;
         }
 #endif
