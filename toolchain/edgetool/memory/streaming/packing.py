@@ -444,7 +444,8 @@ class _Blocks:
                 self.scratch.append((number, together))
         parts.sort(key=lambda part: part.first)
         self._parts = parts
-        self.unit = gcd(*self.alignments)  # of all offsets at which conflicts begin or end
+        # Of all offsets at which conflicts begin or end; a model without rows has none.
+        self.unit = gcd(*self.alignments) or 1
         self._others, self._starts, self._ends, ends_of_blocks = _conflicts(
             len(self.sizes), parts, distances, self.unit
         )
