@@ -217,6 +217,7 @@ def test_a_user_chooses_memories_of_rows(path: Path) -> None:
     assert list(memories(lowest)) == ["m1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"row_input": True}, {"row_output": True}, {"row_input": True, "row_output": True}]
 )
@@ -233,6 +234,7 @@ def test_rows_that_are_handed_over_are_in_several_memories(options: dict[str, bo
     assert [check for check in report.verify.checks if check.passed is False] == []
 
 
+@pytest.mark.slow
 def test_a_stream_is_in_several_memories(tmp_path: Path) -> None:
     path = put(tmp_path, spotter())
     whole = native_model(open_tflite(path), replace(board(1 << 20, 1 << 20), incremental=2))
@@ -334,7 +336,12 @@ def test_a_model_without_buffers_has_no_parts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("build", "by_rows"),
-    [(residual_model, False), (branches_model, False), (conv_model, False), (residual_model, True)],
+    [
+        (conv_model, False),
+        pytest.param(residual_model, False, marks=pytest.mark.slow),
+        pytest.param(branches_model, False, marks=pytest.mark.slow),
+        pytest.param(residual_model, True, marks=pytest.mark.slow),
+    ],
 )
 def test_outputs_are_those_of_tflm(build: object, by_rows: bool, tmp_path: Path) -> None:
     assert callable(build)
@@ -370,10 +377,10 @@ int __wrap_bare_main(void)
 @pytest.mark.parametrize(
     ("build", "by_rows", "item"),
     [
-        (branches_model, False, ""),
         (branches_model, False, ",dma=m0"),
-        (branches_model, False, ",code=itcm"),
-        (residual_model, True, ",code=itcm"),
+        pytest.param(branches_model, False, "", marks=pytest.mark.slow),
+        pytest.param(branches_model, False, ",code=itcm", marks=pytest.mark.slow),
+        pytest.param(residual_model, True, ",code=itcm", marks=pytest.mark.slow),
     ],
 )
 def test_a_linked_program_has_each_part_in_its_memory_and_runs(
@@ -484,6 +491,7 @@ def test_the_estimate_reads_copied_constants_once_from_flash(path: Path) -> None
         assert item.stall_cycles == 24 * item.parameter_bytes
 
 
+@pytest.mark.slow
 def test_outputs_with_copied_constants_are_those_of_tflm(path: Path) -> None:
     target = serial(board(1 << 20, 1 << 20))
     report = verify_native(path, target, place="auto", samples=3)
@@ -492,6 +500,7 @@ def test_outputs_with_copied_constants_are_those_of_tflm(path: Path) -> None:
     assert loaded(placed(path, "auto", target))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m7"])
 def test_outputs_are_those_of_tflm_whenever_dma_copies(path: Path, core: str) -> None:
     # run.c copies when a copy begins or when it is waited for, and simulates the data cache of a Cortex-M7.
@@ -514,6 +523,7 @@ def with_dma(path: Path, target: Target) -> tuple[dict[str, bytes], NativeModel]
     return {**files, "net.c": run_macros(spec, program) + files["net.c"]}, model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line", [b"NET_INVALIDATE(band->out, op->bytes);", b"NET_INVALIDATE(band->out, ((const edgetool_transfer_op *)"]
 )
