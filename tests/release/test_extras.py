@@ -15,11 +15,13 @@ from tests.release import artifacts
 pytestmark = pytest.mark.slow
 
 KEYWORDS = artifacts.ROOT / "examples" / "keyword_spotting"
+ONNX_MODEL = artifacts.ROOT / "examples" / "onnx" / "keyword_spotting.onnx"
 AUDIO = artifacts.ROOT / "examples" / "layout" / "audio.csv"
 MODEL = "keyword_spotting.tflite"
 SWEEP = 'name = "words"\nmodel = "keyword_spotting.h5"\nprecisions = ["int8"]\ntargets = ["nucleo-l4r5zi"]\n'
 PLAN = ("plan", MODEL, "--target", "rpi-pico")
 CONVERT = ("convert", "keyword_spotting.h5", "--target", "rpi-pico", "--calibration", "calibration.npz")
+ONNX = ("convert", "keyword_spotting.onnx", *CONVERT[2:], "--force")
 VERIFY = ("verify", MODEL, "--samples", "1")
 LAYOUT = ("layout", "audio.csv", "--strategy", "cp-sat")
 PARETO = ("sweep", "pareto", "words.toml")
@@ -31,10 +33,15 @@ COMMANDS = {
     "cp-sat": (LAYOUT,),
     "fast": (PLAN, ("layout", "audio.csv")),
     "sweep": (("sweep", "run", "--help"), PLAN),
-    "all": (CONVERT, VERIFY, LAYOUT, SWEEP_RUN, PARETO),
+    "all": (CONVERT, ONNX, VERIFY, LAYOUT, SWEEP_RUN, PARETO),
 }
 # Without the extra: a command, the exit code of a missing one, and the extra that the message names.
-MISSING = ((CONVERT, "edgetool[convert]"), (VERIFY, "edgetool[verify]"), (LAYOUT, "edgetool[cp-sat]"))
+MISSING = (
+    (CONVERT, "edgetool[convert]"),
+    (ONNX, "edgetool[onnx]"),
+    (VERIFY, "edgetool[verify]"),
+    (LAYOUT, "edgetool[cp-sat]"),
+)
 USAGE = 2
 
 
@@ -75,7 +82,7 @@ def _installed(wheel: Path, extra: str, folder: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "--python", python, *options]
     done = subprocess.run([*pip, requirement], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-3000:]
-    for path in (*(KEYWORDS / name for name in (MODEL, "keyword_spotting.h5", "calibration.npz")), AUDIO):
+    for path in (*(KEYWORDS / name for name in (MODEL, "keyword_spotting.h5", "calibration.npz")), AUDIO, ONNX_MODEL):
         shutil.copy(path, folder)
     (folder / "words.toml").write_text(SWEEP, encoding="utf-8")
     return folder / "environment" / "bin" / "edgetool"
