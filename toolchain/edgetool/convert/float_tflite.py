@@ -7,7 +7,7 @@ float32, without a memory plan, and with one signature.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -168,14 +168,20 @@ class FloatTflite:
         return tuple(spec.name for spec in self.specs)
 
 
-def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
-    """Prepare a model that the reader accepted for quantization. Raises the same errors as check_quantizable."""
+def float_tflite(
+    model: Model, scheme: str, where: str, *, known_sizes: Callable[[Model], Model] | None = None
+) -> FloatTflite:
+    """Prepare a model that the reader accepted for quantization. Raises the same errors as check_quantizable.
+
+    known_sizes: returns a model with the sizes that it computes; None if all are known.
+    """
     check_quantizable(model, scheme, where)
     ready, count = _with_float_constants(model)
     for name in (PLAN, PLAN_RECORD, STABLEHLO_CONSTANTS):
         ready = without_metadata(ready, name)
     original = _with_signature(ready)
-    ready = spread_scales(normalize_accurately(tidy_float(original), use_l2=scheme == "int8"))
+    sized = original if known_sizes is None else known_sizes(original)
+    ready = spread_scales(normalize_accurately(tidy_float(sized), use_l2=scheme == "int8"))
     names = [name for name, _ in ready.signatures[0].inputs]
     tensors = [ready.main.tensors[index] for index in ready.main.inputs]
     specs = tuple(
@@ -334,6 +340,16 @@ class TfliteRunner:
             runtime.set_tensor(index, _as_stored(values, graph.tensors[index]))
         runtime.invoke()
         return [with_batch(_as_reals(runtime.get_tensor(index), graph.tensors[index])) for index in graph.outputs]
+
+    def shapes(self) -> dict[int, tuple[int, ...]]:
+        """Return the shape of each tensor after an inference on zeros, from new states."""
+        self.start()
+        for index in self._graph.inputs:
+            tensor = self._graph.tensors[index]
+            self._interpreter.set_tensor(index, np.zeros(tensor.shape, STORED[tensor.dtype]))
+        self._interpreter.invoke()
+        details = self._interpreter.get_tensor_details()
+        return {int(tensor["index"]): tuple(int(size) for size in tensor["shape"]) for tensor in details}
 
 
 def _as_stored(values: Array, tensor: Tensor) -> Array:

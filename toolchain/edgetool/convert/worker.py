@@ -17,9 +17,10 @@ from edgetool import child
 from edgetool.convert.calibration import read_evaluation, read_samples
 from edgetool.convert.exported_program import pickled_error
 from edgetool.convert.float_model import FloatModel, check_traced, output_shape, run_float_model
-from edgetool.convert.float_tflite import float_tflite, loaded_tflite
+from edgetool.convert.float_tflite import check_quantizable, float_tflite, loaded_tflite
 from edgetool.convert.imported import ImportedModel, for_device, layout_notes, original_model
 from edgetool.convert.keras_model import float_model
+from edgetool.convert.known_sizes import with_known_sizes
 from edgetool.convert.lite import start_lite
 from edgetool.convert.load_keras import (
     checked_config,
@@ -58,6 +59,7 @@ from edgetool.convert.tflite import ConversionResult, ConverterOptions, Order, c
 from edgetool.convert.unrolled_lstms import quantize_with_lstms
 from edgetool.errors import ConversionError, UnsupportedModelError, UsageError
 from edgetool.model.reader import read_model
+from edgetool.model.types import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +285,15 @@ def _tflite(
     path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
 ) -> _PreparedModel:
     """Prepare a float .tflite; TensorFlow receives it as our writer wrote it, after our reader accepted it."""
-    tflite = float_tflite(read_model(path.read_bytes(), name=str(path)), options.quantize, str(path))
+    source = read_model(path.read_bytes(), name=str(path))
+    check_quantizable(source, options.quantize, str(path))
     progress("loading TensorFlow Lite")
     versions = start_lite()
+
+    def known_sizes(original: Model) -> Model:
+        return with_known_sizes(original, str(path))
+
+    tflite = float_tflite(source, options.quantize, str(path), known_sizes=known_sizes)
     model = loaded_tflite(tflite)
     order = Order(tuple(range(len(tflite.specs))), tuple(range(len(model.output_names))))
 

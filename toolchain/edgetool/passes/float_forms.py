@@ -27,7 +27,7 @@ import numpy as np
 from edgetool.model.draft import Array, Draft
 from edgetool.model.types import DType, Model, Operator, OptionValue
 from edgetool.passes.elementwise import Reals, apply, closed_regions, evaluate, remove_unread
-from edgetool.passes.folding import COMPUTES, FUSABLE, MOVES, fold, fuse
+from edgetool.passes.folding import FOLDED, FUSABLE, fold, fuse
 from edgetool.passes.layout import REDUCTIONS, axis_groups, merge_moves, move_transposes
 from edgetool.passes.rewrite import OperatorBuilder, fused_activation
 from edgetool.passes.validation import is_consistent, is_in_order
@@ -608,7 +608,6 @@ RULES: Mapping[str, tuple[FloatRule, ...]] = {
     "STRIDED_SLICE": (_keep_axes,),
     "TRANSPOSE": (_move_quantized,),
 }
-FOLDED = frozenset({*MOVES, *COMPUTES, "SHAPE"})
 FUSED = frozenset({"RELU", "RELU6"})
 
 

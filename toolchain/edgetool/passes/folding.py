@@ -17,6 +17,7 @@ from edgetool.model.types import DType, Operator
 from edgetool.passes.movement import same_values
 from edgetool.passes.rewrite import Applied, Context, Rewrite, applied
 from edgetool.passes.slices import axis_slices
+from edgetool.passes.validation import is_consistent
 
 SMALL_BYTES = 1024  # a constant of this size may be larger than its inputs
 MAX_ELEMENTS = 1 << 24
@@ -94,6 +95,7 @@ COMPUTES: dict[str, Fold] = {
 }
 # Those whose results in float32 are the same everywhere.
 EXACT = frozenset({"ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB"})
+FOLDED = frozenset({"SHAPE", *MOVES, *COMPUTES})
 
 
 def _fold(draft: Draft, operator: Operator, context: Context) -> Applied | None:
@@ -120,6 +122,14 @@ def fold(draft: Draft, operator: Operator) -> Applied | None:
     return record
 
 
+def fold_constants(draft: Draft) -> None:
+    """Replace all results that are known by constants; the operators are in order."""
+    for index in tuple(operator.index for operator in draft.operators):
+        operator = draft.operator(index)
+        if operator is not None and operator.code in FOLDED and is_consistent(draft, operator):
+            fold(draft, operator)
+
+
 def _result(draft: Draft, operator: Operator) -> Any:
     """Return the operator's result; None if it is unknown."""
     if operator.code == "SHAPE":
@@ -144,7 +154,7 @@ FOLDING_RULES = (
         "fold",
         "",
         _fold,
-        frozenset({"SHAPE", *MOVES, *COMPUTES}),
+        FOLDED,
         always=True,
     ),
 )
