@@ -83,6 +83,17 @@ def test_batch_normalization_becomes_weights(code: str, bias: bool) -> None:
     assert codes(result) == ([code, "RELU6"] if code == "TRANSPOSE_CONV" else [code])
 
 
+@pytest.mark.parametrize(("shape", "joined"), [((1, 16, 6), True), ((16, 6), True), ((1, 4, 8, 3), False)])
+def test_bias_and_rectifier_join_weights_before_a_move_that_keeps_the_channels(
+    shape: tuple[int, ...], joined: bool
+) -> None:
+    net = Graph()
+    moved = net.reshape(weighted(net, "CONV_2D"), shape)
+    y = fused(net, "ADD", [moved, net.noise(shape[-1])])
+    result = codes(tidied(net.model([0], [net.apply("RELU", [y])])))
+    assert result == (["CONV_2D", "RESHAPE"] if joined else ["CONV_2D", "RESHAPE", "ADD"])
+
+
 def test_arithmetic_that_differs_within_a_channel_stays() -> None:
     net = Graph()
     y = weighted(net, "CONV_2D")

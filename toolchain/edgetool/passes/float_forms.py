@@ -104,11 +104,20 @@ def _only_producer(draft: Draft, operator: Operator, tensor: int) -> Operator | 
 
 
 def _into_weights(draft: Draft, operator: Operator) -> bool:
-    """Apply arithmetic with a constant for each channel to the weights and the bias of the operator before it."""
+    """Apply arithmetic with a constant for each channel to the weights and the bias of the operator before it.
+
+    Between them may be operators that move elements without changing their channels.
+    """
     position = 0 if draft.values(operator.inputs[0]) is not None else 1
     constant, computed = draft.values(operator.inputs[position]), operator.inputs[1 - position]
-    before = _only_producer(draft, operator, computed)
-    if constant is None or before is None or before.code not in WEIGHTED or fused_activation(before) != "NONE":
+    nearest, before = _before_moves(draft, operator, computed)
+    if (
+        constant is None
+        or before is None
+        or nearest is None
+        or before.code not in WEIGHTED
+        or fused_activation(before) != "NONE"
+    ):
         return False
     weights_at, bias_at, axis = WEIGHTED[before.code]
     weights = draft.values(before.inputs[weights_at])
@@ -136,13 +145,48 @@ def _into_weights(draft: Draft, operator: Operator) -> bool:
     name = output.name if bias is None else draft.tensors[bias_index].name
     new[bias_at] = draft.constant(f"{name}/bias" if bias is None else name, shifted.astype(np.float32))
     version = max(before.version, TRANSPOSE_CONV_WITH_BIAS) if before.code == "TRANSPOSE_CONV" else before.version
-    changed = replace(before, inputs=tuple(new), outputs=operator.outputs, version=version)
+    changed = replace(before, inputs=tuple(new), version=version)
     draft.replace(before, _with_options(changed, **{ACTIVATION: fused_activation(operator)}))
+    last = draft.operator(nearest.index)
+    assert last is not None
+    draft.replace(last, replace(last, outputs=operator.outputs))
     draft.replace(operator)
     return True
 
 
 TRANSPOSE_CONV_WITH_BIAS = 3  # the version
+
+
+def _before_moves(draft: Draft, operator: Operator, tensor: int) -> tuple[Operator | None, Operator | None]:
+    """Return the operator that computes a tensor for this one alone, and the nearest that does not only move elements.
+
+    The channels stay the last axis between them.
+    """
+    before = nearest = _only_producer(draft, operator, tensor)
+    while before is not None and _keeps_channels(draft, before):
+        before = _only_producer(draft, before, before.inputs[0])
+    return nearest, before
+
+
+def _fuse_before_moves(draft: Draft, operator: Operator) -> bool:
+    """Fuse a rectifier into an operator whose results are moved in between."""
+    nearest, before = _before_moves(draft, operator, operator.inputs[0])
+    if nearest is None or before is None or before is nearest or not _is_float(draft, *operator.outputs):
+        return False
+    if before.code not in FUSABLE or fused_activation(before) != "NONE":
+        return False
+    draft.replace(before, _with_options(before, **{ACTIVATION: operator.code}))
+    draft.replace(nearest, replace(nearest, outputs=operator.outputs))
+    draft.replace(operator)
+    return True
+
+
+def _keeps_channels(draft: Draft, operator: Operator) -> bool:
+    """Return whether an operator only moves elements along axes other than the last."""
+    if operator.code not in ("BATCH_TO_SPACE_ND", "EXPAND_DIMS", "RESHAPE", "SQUEEZE"):
+        return False
+    source, output = draft.tensors[operator.inputs[0]], draft.tensors[operator.outputs[0]]
+    return source.shape[-1:] == output.shape[-1:] != ()
 
 
 def _is_for_each_channel(constant: Array, channels: int) -> bool:
@@ -596,7 +640,8 @@ def _moved_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int, orde
 
 RULES: Mapping[str, tuple[FloatRule, ...]] = {
     **dict.fromkeys(ARITHMETIC, (_into_weights, _known, _into_reader, _merge_affine)),
-    **dict.fromkeys(["MAXIMUM", "MINIMUM", "PRELU", "RELU", "RELU6"], (_known,)),
+    **dict.fromkeys(["MAXIMUM", "MINIMUM", "PRELU"], (_known,)),
+    **dict.fromkeys(["RELU", "RELU6"], (_known, _fuse_before_moves)),
     **dict.fromkeys(["SELECT", "SELECT_V2"], (_known, _softplus)),
     **dict.fromkeys(REDUCTIONS, (_reduce_image,)),
     "CONV_2D": (_pad_same,),
