@@ -43,6 +43,9 @@ def main() -> None:
         return
     for name in arguments.names or NETWORKS:
         for door in arguments.doors:
+            if not (arguments.folder / f"{name}{DOORS[door][0]}").exists():
+                print(name, door, "not built", sep="  ", flush=True)
+                continue
             with no_children():
                 result = convert(name, door, arguments.folder)
             write_rows(RESULTS, Result, replaced(read_rows(RESULTS, Result), result, list(NETWORKS)))

@@ -1,5 +1,7 @@
 """Writes a network as NAME.keras, .tflite (float32), .pt2 and .onnx with the same weights, and samples in their orders.
 
+There is no .tflite of recurrent networks: TensorFlow's converter needs a fixed batch for their loops.
+
 python -m benchmarks.foreign.build FOLDER [NAME...]
 """
 
@@ -62,7 +64,8 @@ def write(network: Network, folder: Path) -> None:
     built = keras_twin(network)
     np.save(folder / f"{network.name}.keras.npy", built.samples[0])
     built.model.save(folder / f"{network.name}.keras")
-    (folder / f"{network.name}.tflite").write_bytes(tf.lite.TFLiteConverter.from_keras_model(built.model).convert())
+    if not any(isinstance(layer, keras.layers.RNN) for layer in built.model.layers):  # converted only for a fixed batch
+        (folder / f"{network.name}.tflite").write_bytes(tf.lite.TFLiteConverter.from_keras_model(built.model).convert())
     samples = channels_first(built.samples[0], network)
     np.save(folder / f"{network.name}.npy", samples)
     weights = {layer.name: layer.get_weights() for layer in built.model.layers if layer.get_weights()}

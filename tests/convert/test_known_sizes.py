@@ -10,13 +10,19 @@ import numpy as np
 import pytest
 
 from edgetool.convert.known_sizes import SIZES, has_unknown_batch, with_known_sizes, with_shapes
+from edgetool.convert.request import ConvertRequest
 from edgetool.errors import ConversionError, InvalidModelError
 from edgetool.model.reader import read_model
 from edgetool.model.rules import COUNTS
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
+from edgetool.pipeline.convert import convert_for
+from edgetool.pipeline.quality import measure_quality
+from edgetool.target.load import load_target
 from tests.convert.conftest import Convert
+from tests.convert.left_by_child import leave
 from tests.convert.test_float_tflite import saved, sqnr_db
+from tests.in_process import no_children
 from tests.memory.account_net import Net
 
 WEIGHTS = np.arange(-9, 9).reshape(3, 6) / 8
@@ -137,3 +143,24 @@ def test_a_model_that_cannot_run_for_a_batch_of_one_is_refused(convert: Convert,
     path = saved(net.model([x], [y]), tmp_path)
     with pytest.raises(ConversionError, match=r"model\.tflite: TensorFlow Lite cannot run .* for a batch of 1"):
         convert(path, quantize="int8", samples=4)
+
+
+@pytest.mark.slow
+def test_it_loses_as_much_as_the_keras_model(tmp_path: Path) -> None:
+    """Upsampling, a dilated convolution and a dense layer on two axes compute sizes from the batch."""
+    folder = leave("tests.convert.any_batch_child", tmp_path)
+    float_model = read_model((folder / "model.tflite").read_bytes())
+    assert has_unknown_batch(float_model)
+    assert any(operator.shape_conflict for operator in float_model.main.operators)
+    sqnrs_db = []
+    for suffix in ("tflite", "keras"):
+        request = ConvertRequest(folder / f"model.{suffix}", quantize="int8", calibration=folder / "samples.npy")
+        workdir = tmp_path / suffix
+        workdir.mkdir()
+        with no_children():
+            made = convert_for(request, load_target("cortex-m7").runtime, name="model", workdir=workdir)
+            quality, _ = measure_quality(made.conversion, made.model, scheme="int8", workdir=workdir)
+        (output,) = quality.outputs
+        assert output.sqnr_db is not None
+        sqnrs_db.append(output.sqnr_db)
+    assert sqnrs_db[0] > sqnrs_db[1] - 1
