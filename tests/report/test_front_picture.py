@@ -48,6 +48,11 @@ def test_the_memory_of_the_target_is_a_line_between_the_points() -> None:
     assert 'class="limit"' not in front_svg(points, title="x", limit=4_000)
 
 
+def test_large_arenas_that_hardly_differ_have_few_ticks() -> None:
+    svg = front_svg([point(2**40 + 16, 0), point(2**40, 8)], title="x")
+    assert 4 < len([item for item in parsed(svg, "path") if item.get("class") == "grid"]) < 20
+
+
 def test_labels_do_not_cover_each_other() -> None:
     near = [point(1000 - i, i / 1000) for i in range(50)]
     heights = sorted(

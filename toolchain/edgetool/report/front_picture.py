@@ -31,7 +31,8 @@ def front_svg(points: Sequence[FrontPoint], *, title: str, limit: int | None = N
     timed = [time for time in times if time is not None]
     costs = timed if len(timed) == len(points) else [point.extra_macs_percent for point in points]
     axis = "ms per inference" if costs is timed else "extra multiply-accumulates, %"
-    x = _scale([point.arena_bytes for point in points], LEFT, LEFT + WIDTH)
+    sizes = [point.arena_bytes for point in points]
+    x = _scale(sizes, LEFT, LEFT + WIDTH)
     y = _scale(costs, TOP + HEIGHT, TOP)
     right, bottom = LEFT + WIDTH, TOP + HEIGHT
     lines = [
@@ -42,11 +43,9 @@ def front_svg(points: Sequence[FrontPoint], *, title: str, limit: int | None = N
         f'<text x="{LEFT}" y="26" font-weight="bold">{text_of(title)}</text>',
         f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>',
     ]
-    span = max(point.arena_bytes for point in points) - min(point.arena_bytes for point in points)
-    for value in ticks(max(point.arena_bytes for point in points), max(1, span)):
-        if LEFT <= x(value) <= right:
-            lines.append(f'<path class="grid" d="M{x(value):.1f} {TOP}V{bottom}"/>')
-            lines.append(f'<text x="{x(value):.1f}" y="{bottom + 20}" text-anchor="middle">{value:,}</text>')
+    for value in ticks(max(sizes), min(sizes)):
+        lines.append(f'<path class="grid" d="M{x(value):.1f} {TOP}V{bottom}"/>')
+        lines.append(f'<text x="{x(value):.1f}" y="{bottom + 20}" text-anchor="middle">{value:,}</text>')
     lines.append(f'<text x="{right}" y="{bottom + 44}" text-anchor="end">arena in bytes</text>')
     lines.append(f'<text x="{LEFT}" y="{bottom + 44}">{axis}, upwards</text>')
     if limit is not None and LEFT <= x(limit) <= right:

@@ -167,12 +167,12 @@ def _path(boxes: Sequence[Box]) -> str:
     return "".join(f"M{start} {low}H{end}V{high}H{start}z" for start, end, low, high in boxes)
 
 
-def ticks(memory: int, span: int | None = None) -> range:
-    """Return round numbers of bytes from 0 to `memory`, at least TICKS of them in a span, by default from 0 on."""
+def ticks(most: int, least: int = 0) -> range:
+    """Return round numbers of bytes from `least` to `most`, at least TICKS of them if that many bytes differ."""
     unit = 1
-    while (memory if span is None else span) // (unit * 2) >= TICKS:
+    while (most - least) // (unit * 2) >= TICKS:
         unit *= 2
-    return range(0, memory + 1, unit)
+    return range(-(-least // unit) * unit, most + 1, unit)
 
 
 def _style() -> str:
