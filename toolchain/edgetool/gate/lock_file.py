@@ -43,6 +43,7 @@ UNHASHED_FIELDS = frozenset(
         "description",
         "document",
         "code_options",
+        "data_cache_line_bytes",
         "rank_limits",
         "kernel_types",
         "registrations",

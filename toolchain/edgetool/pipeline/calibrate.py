@@ -89,6 +89,7 @@ def _all_keys(target: Target) -> Table:
         "mcu": target.mcu,
         "core": target.core.name,
         "fpu": target.core.fpu,
+        "data_cache_line": target.core.data_cache_line_bytes or None,
         "clock": format_clock(target.clock_hz),
         "clock_source": target.clock_source,
         "kernels": target.kernels if target.usual_kernels is None else None,
