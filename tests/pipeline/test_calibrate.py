@@ -280,6 +280,13 @@ def test_every_board_is_written_in_both_ways(name: str) -> None:
         assert not [finding for finding in validate_target(text, where="mine.toml") if finding.level == "error"]
 
 
+@pytest.mark.parametrize("line_bytes", [0, 64])
+def test_the_data_cache_of_a_chip_is_not_that_of_its_core(line_bytes: int) -> None:
+    board = load_target("nucleo-h743zi2")
+    chip = mine(board, core=replace(board.core, data_cache_line_bytes=line_bytes))
+    assert f"data_cache_line = {line_bytes}" in profile_text(chip, base=board)
+
+
 def test_an_extension_contains_only_differences() -> None:
     board = load_target("nucleo-l4r5zi")
     text = profile_text(mine(board, timings=(TIMING,)), base=board, comments=["by hand", "twice\nover"])

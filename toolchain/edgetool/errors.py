@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -146,6 +146,11 @@ def problems_as_error(
 def _line(problem: Problem) -> str:
     fix = f"; {problem.fix}" if problem.fix else ""
     return f"{problem.key}: {problem.what}{fix}"
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Return names as an enumeration: "plan, check and emit"."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -12,11 +12,11 @@ import click
 
 from edgetool.cli.command import PipeClosedError, command_name, long_name
 from edgetool.cli.output import color, printable
-from edgetool.errors import EdgetoolError, UsageError
+from edgetool.errors import EdgetoolError, UsageError, in_words
 from edgetool.gate.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from types import FrameType
 
 MAX_CHARACTERS = 4000  # of a message
@@ -128,12 +128,6 @@ def commands_with(option: str, ctx: click.Context) -> list[str]:
         for name, command in commands.items()
         if command is not None and any(option in parameter.opts for parameter in command.params)
     ]
-
-
-def in_words(names: Sequence[str]) -> str:
-    """Return names as an enumeration: "plan, check and emit"."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _say(text: str) -> None:

@@ -23,6 +23,7 @@ from edgetool.cli.output import (
     width,
     wrapped,
 )
+from edgetool.errors import in_words
 from edgetool.figure import significant
 from edgetool.gate.limits import SUBJECTS
 from edgetool.sweep.front import accuracy_of, default_axes, sqnr_of
@@ -351,7 +352,7 @@ def heading(record: SweepRecord, rows: Sequence[Row], all_rows: Sequence[Row]) -
     if record.strategy == "search":
         lines += fact(
             "Searched",
-            f"for {_listed([AXIS_WORDS[name] for name in record.objectives])}, without evaluating the whole grid",
+            f"for {in_words([AXIS_WORDS[name] for name in record.objectives])}, without evaluating the whole grid",
         )
     same = same_everywhere(all_rows)
     lines += fact("All", ", ".join(same.values())) if same else []
@@ -400,7 +401,7 @@ def _front_axes(rows: Sequence[Row]) -> str:
         for name in AXIS_WORDS
         if any(name in axes for axes in fronts)
     ]
-    return _listed(words)
+    return in_words(words)
 
 
 def remarks(rows: Sequence[Row], *, everything: bool) -> list[str]:
@@ -483,10 +484,6 @@ def _limits(limits: SweepLimits) -> list[str]:
     if limits.max_accuracy_loss is not None:
         texts.append(f"accuracy loss at most {limits.max_accuracy_loss:g} points")
     return texts
-
-
-def _listed(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
 
 def _grouped(pairs: Iterable[tuple[str, int]]) -> list[tuple[str, list[int]]]:

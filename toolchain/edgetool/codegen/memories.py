@@ -11,6 +11,7 @@ from edgetool.codegen import c_names
 from edgetool.codegen.c_names import comment, comment_text
 from edgetool.codegen.spec import ARENA_ALIGNMENT, PlacedCode, PlacedSpec
 from edgetool.codegen.templates import TemplateValue, fill
+from edgetool.errors import in_words
 
 _NOT_IN_A_WORD = re.compile(r"[^A-Z0-9]+")
 COMMENT_WIDTH = 100
@@ -160,8 +161,7 @@ def _copied_text(identifier: str) -> str:
 
 def _listed(places: Sequence[PlacedSpec]) -> str:
     """Return the parts in words: "head, tail and model"."""
-    *others, last = dict.fromkeys(item.part for item in places)
-    return f"{', '.join(others)} and {last}" if others else last
+    return in_words([*dict.fromkeys(item.part for item in places)])
 
 
 def _section(memory: PlacedMemory, section: str, suffix: str) -> dict[str, TemplateValue]:

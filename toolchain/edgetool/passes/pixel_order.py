@@ -24,10 +24,7 @@ def pointwise(graph: Graph) -> frozenset[int]:
 
 def in_pixel_order(graph: Graph) -> frozenset[int]:
     """Return those with a dilation."""
-    chosen = pointwise(graph)
-    return frozenset(
-        operator.index for operator in graph.operators if operator.index in chosen and _is_dilated(operator)
-    )
+    return frozenset(index for index in pointwise(graph) if _is_dilated(graph.operators[index]))
 
 
 def with_pixel_order(model: Model, operators: Collection[int], *, enabled: bool = True) -> Model:

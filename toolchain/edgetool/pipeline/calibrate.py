@@ -42,7 +42,7 @@ from edgetool.report.calibration import (
     MeasuredOperator,
 )
 from edgetool.report.document import Provenance, TargetInfo
-from edgetool.target.load import DEFAULT_RUNTIME, dependent_on, load_target, parse_target
+from edgetool.target.load import DEFAULT_RUNTIME, dependent_on, load_core, load_target, parse_target
 from edgetool.target.platform import platform_of
 from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.toml import MAX_TEXT, Section
@@ -82,6 +82,7 @@ def _check(text: str, target: Target) -> None:
 
 def _all_keys(target: Target) -> Table:
     """Return all keys of a complete profile."""
+    line_bytes = target.core.data_cache_line_bytes
     table: Table = {
         "name": target.name,
         "board": target.board,
@@ -89,7 +90,7 @@ def _all_keys(target: Target) -> Table:
         "mcu": target.mcu,
         "core": target.core.name,
         "fpu": target.core.fpu,
-        "data_cache_line": target.core.data_cache_line_bytes or None,
+        "data_cache_line": line_bytes if line_bytes != load_core(target.core.name).data_cache_line_bytes else None,
         "clock": format_clock(target.clock_hz),
         "clock_source": target.clock_source,
         "kernels": target.kernels if target.usual_kernels is None else None,
