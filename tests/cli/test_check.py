@@ -288,6 +288,7 @@ def test_options_that_settings_must_not_contain(folder: Path, setting: str, said
     assert (code, said in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_concurrent_updates_are_all_kept(folder: Path) -> None:
     boards = ("nucleo-f446re", "nucleo-l4r5zi", "nucleo-l476rg", "rpi-pico")
     with ThreadPoolExecutor(len(boards)) as pool:

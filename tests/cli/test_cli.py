@@ -295,6 +295,7 @@ def on_a_terminal(*arguments: str | Path, **environment: str) -> str:
     return printed.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_colour_on_a_terminal_unless_told_otherwise(tflite: Path) -> None:
     for arguments in (("plan", tflite), ("plan", "none.tflite")):

@@ -21,6 +21,7 @@ def decoder(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["plan", "estimate", "verify"])
 def test_the_document_contains_the_finding(command: str, decoder: Path) -> None:
     run = captured(command, str(decoder), "--target", "cortex-m7", "--json")

@@ -67,6 +67,7 @@ def test_without_extra_work_nothing_changes_that_costs_any(tflite: Path) -> None
     assert "no stripes" in note["message"] or "0.0 %" in note["message"]
 
 
+@pytest.mark.slow
 def test_products_in_pixel_order_take_no_extra_work(tflite: Path, tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     target, planned = ("--target", "cortex-m7", "--kernels", "cmsis-nn"), tmp_path / "ordered.tflite"
@@ -145,6 +146,7 @@ def test_the_front_shows_what_a_smaller_arena_costs(tflite: Path, tmp_path: Path
         assert json.loads(shrunk.stdout)["plan"]["stripes"]["extra_macs"] <= point["extra_macs"]
 
 
+@pytest.mark.slow
 def test_the_front_names_the_first_plan_that_fits(tflite: Path) -> None:
     whole = arena(captured("plan", tflite, *TARGET, "--json").stdout)
     shown = captured("plan", tflite, *TARGET, "--sram", str(whole - 16), "--front").stdout

@@ -159,29 +159,39 @@ def test_every_template_has_a_compiler() -> None:
     assert set(BEFORE) | set(FILES.values()) <= set(TEMPLATES)
 
 
-@pytest.mark.parametrize("file", [file for file in SOURCES if Path(file).suffix in COMPILERS])
-def test_a_compiler_parses_the_template(tmp_path: Path, file: str) -> None:
+def variants_of(file: str) -> tuple[tuple[str, dict[str, str]], ...]:
+    """The values of all flags, and those that differ, with which a template is compiled."""
+    if file.startswith("native/model/"):
+        return NATIVE_VARIANTS if file != "native/model/profile.c" else NATIVE_VARIANTS[:2]
+    return VARIANTS if file.startswith("tflm/") else VARIANTS[:2]
+
+
+@pytest.mark.parametrize(
+    ("file", "flag", "differing"),
+    [
+        pytest.param(file, flag, differing, id=f"{file}-{number}", marks=pytest.mark.slow if number else ())
+        for file in SOURCES
+        if Path(file).suffix in COMPILERS
+        for number, (flag, differing) in enumerate(variants_of(file))
+    ],
+)
+def test_a_compiler_parses_the_template(tmp_path: Path, file: str, flag: str, differing: dict[str, str]) -> None:
     command = COMPILERS[".cc" if file in CPP_HEADERS else Path(file).suffix]
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     unit = tmp_path / ("unit.cc" if command[0] == "g++" else "unit.c")
     unit.write_text(f'{COMMON}{BEFORE.get(file, "")}#include "{PACKAGE / file}"\n', encoding="utf-8")
-    paths = includes(tmp_path, file)
     standard = next(option for option in command if option.startswith("-std"))
-    variants = VARIANTS if file.startswith("tflm/") else VARIANTS[:2]
-    if file.startswith("native/model/"):
-        variants = NATIVE_VARIANTS if file != "native/model/profile.c" else NATIVE_VARIANTS[:2]
-    for flag, differing in variants:
-        defined = {**OPERANDS, **dict.fromkeys(flags_of_templates() - set(OPERANDS), flag), **differing}
-        options = [f"-D{name}={value}" for name, value in defined.items()]
-        done = subprocess.run(
-            [command[0], standard, "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused", *options, *paths, unit],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert (done.returncode, done.stderr) == (0, ""), (flag, differing)
+    defined = {**OPERANDS, **dict.fromkeys(flags_of_templates() - set(OPERANDS), flag), **differing}
+    options = [*(f"-D{name}={value}" for name, value in defined.items()), *includes(tmp_path, file)]
+    done = subprocess.run(
+        [command[0], standard, "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused", *options, unit],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_assembler_reads_the_template(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def sqnr_db(expected: Any, actual: Any) -> float:
     return float(10 * np.log10(np.square(expected).sum() / np.square(expected - actual).sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_the_bad_layer_comes_first(made: Path, name: str) -> None:
     found = reported(made, name)
@@ -54,6 +55,7 @@ def test_the_bad_layer_comes_first(made: Path, name: str) -> None:
     assert worst["kept_float_sqnr_db"] > 30
 
 
+@pytest.mark.slow
 def test_a_sound_model_has_no_bad_layer(made: Path) -> None:
     found = reported(made, "sound")
     assert found["sqnr_db"] > 40
@@ -66,10 +68,12 @@ def test_a_sound_model_has_no_bad_layer(made: Path) -> None:
         assert histogram["low"] <= entry["minimum"] <= entry["maximum"] <= histogram["high"]
 
 
+@pytest.mark.slow
 def test_one_calibration_gives_what_the_converter_gives(made: Path) -> None:
     assert reported(made, "sound")["as_usual"] is True
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_tensorflows_debugger(made: Path) -> None:
     """The mean squared error of each layer's worst operator is one that QuantizationDebugger reports.
 
@@ -81,6 +85,7 @@ def test_errors_are_those_of_tensorflows_debugger(made: Path) -> None:
         assert min(abs(own - theirs) / theirs for theirs in found["debugger"]) < 0.2
 
 
+@pytest.mark.slow
 def test_a_missing_layer_is_reported(made: Path) -> None:
     text = reported(made, "sound")["unknown"]
     assert "'nonesuch'" in text
@@ -111,6 +116,7 @@ def test_layers_left_in_float_run_on_tflm(made: Path, name: str) -> None:
     ("name", "cause"),
     [("channel", "channel 0 has"), ("depthwise", "channel 3 has"), ("joined", "before they are combined")],
 )
+@pytest.mark.slow
 def test_the_advice_names_cause_and_remedy(made: Path, name: str, cause: str) -> None:
     found = reported(made, name)
     outputs = (OutputQuality("out", found["sqnr_db"], None, None),)

@@ -139,6 +139,7 @@ def test_code_also_runs_on_an_emulated_core(core: str, tmp_path: Path) -> None:
     assert run.core_samples == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(MACHINES["cortex-m4"].missing_tools), reason="a cross compiler or QEMU is not installed")
 @pytest.mark.parametrize(
     ("work", "equal", "why"),

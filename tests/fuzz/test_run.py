@@ -150,6 +150,7 @@ def test_every_input_is_served_or_refused(tmp_path: Path) -> None:
     assert set(total.refused) == {"InvalidModelError", "UnsupportedModelError"}
 
 
+@pytest.mark.slow
 def test_all_sound_files_are_accepted() -> None:
     for seed in inputs().seeds:
         assert judge(seed.blob, way_of(0)) == "", seed.name

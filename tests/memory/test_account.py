@@ -126,6 +126,7 @@ def test_an_intermediate_that_is_not_empty_is_refused() -> None:
     assert refusals(with_an_intermediate(3)) == ["ABS has an intermediate tensor that is not empty"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [

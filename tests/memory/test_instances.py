@@ -150,6 +150,7 @@ def test_the_answer_fills_the_offset_column_where_it_stands() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_rows_are_read_in_about_a_second() -> None:
     text = HEADER + "".join(f"{i},{i},{i + 5},{i % 977}\n" for i in range(100_000))
     started = time.process_time()

@@ -200,7 +200,7 @@ def test_no_smaller_memory_has_room(given: SeveralProblem, data: st.DataObject) 
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="needs the extra 'cp-sat'")
-@pytest.mark.parametrize("start", range(0, 60, 20))
+@pytest.mark.parametrize("start", [0, *(pytest.param(start, marks=pytest.mark.slow) for start in (20, 40))])
 def test_cp_sat_agrees(start: int) -> None:
     from benchmarks.several_soundness import compare, compare_height
 

@@ -151,6 +151,7 @@ def test_products_run_in_pixel_order_where_that_saves_memory() -> None:
         assert plan_stripes(model, base, platform, replace(request, overlap=False), Effort(), max_extra_macs=0) is None
 
 
+@pytest.mark.slow
 def test_the_front_has_a_smaller_arena_for_more_work() -> None:
     plans = planner(0.5).front(Effort(), [0.01, 0.1, 0.5])
     assert len(plans) > 1
@@ -170,6 +171,7 @@ def test_a_capacity_takes_no_more_work_than_a_point_of_the_front_that_fits() -> 
         assert found.striped.extra_macs <= plan.striped.extra_macs
 
 
+@pytest.mark.slow
 def test_a_capacity_that_is_too_small_gets_the_smallest_plan() -> None:
     found, smallest = planner(0.5).leanest(Effort(), 1_000), planner(0.5).smallest(Effort())
     assert found is not None

@@ -67,6 +67,7 @@ def test_outputs_may_then_overlap_inputs(core: str, kernels: str, before: set[in
     assert [overlaps[index] for index in (1, 3)] == [reference[index] for index in (1, 3)]
 
 
+@pytest.mark.slow
 def test_plans_with_overlapping_products_compute_the_same() -> None:
     pytest.importorskip("tflite_micro")
     steps = (DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"), (DEPTHWISE, 3, 2, "SAME"), (CONV, 1, 1, "SAME")

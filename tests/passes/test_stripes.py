@@ -315,6 +315,7 @@ def test_many_random_networks_compute_the_same_in_stripes() -> None:
     assert check_networks(12, 600) >= 250
 
 
+@pytest.mark.slow
 def test_a_planner_that_understates_distances_is_caught() -> None:
     pytest.importorskip("tflite_micro")
     exact = views._distance

@@ -51,6 +51,7 @@ def test_a_full_disk_leaves_the_old_files_and_names_the_directory(tmp_path: Path
     assert "out: cannot be written: No space left on device" in ended.said
 
 
+@pytest.mark.slow
 def test_a_limit_of_file_size_leaves_the_old_files_and_names_the_directory(tmp_path: Path, case: faults.Case) -> None:
     ended = faults.small_files(case, tmp_path, 100_000)
     assert (ended.code, ended.state, ended.left) == (2, "old", False)

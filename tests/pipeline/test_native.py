@@ -274,6 +274,7 @@ def test_verify_compares_the_code_with_tflm(tmp_path: Path) -> None:
     assert report.verify.samples.random == 4
 
 
+@pytest.mark.slow
 def test_verify_finds_a_wrong_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tflite_micro")
     path = put(tmp_path, conv_model())

@@ -143,6 +143,7 @@ def test_a_user_chooses_memories_of_tensors(path: Path) -> None:
     assert {item.memory for item in chosen.info.buffers if item.name != name} == {"m0"}
 
 
+@pytest.mark.slow
 def test_the_fewest_bytes_of_a_memory(path: Path) -> None:
     size = whole_arena(path)
     model = placed(path, "minimize=m1", board(size - 4, 1 << 20))

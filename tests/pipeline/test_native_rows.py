@@ -387,6 +387,7 @@ def test_tflm_computes_nothing_again() -> None:
         load_target("cortex-m4").with_overrides(max_extra_macs=5)
 
 
+@pytest.mark.slow
 def test_shrinking_stops_where_the_model_fits(expansions: Source) -> None:
     target = M4.with_overrides(row_input=True)
     least = planned_on(expansions, FED.with_overrides(max_extra_macs=400)).planned.memory.arena_bytes

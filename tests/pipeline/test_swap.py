@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="needs processes that can be killed")
 
 
+@pytest.mark.slow
 @posix
 def test_a_kill_at_any_step_leaves_the_old_or_the_new_files(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -332,6 +332,7 @@ def test_the_tested_versions_are_those_that_setup_cfg_installs() -> None:
     assert f"tflite-micro>={TESTED[0]},<={TESTED[1]};" in text
 
 
+@pytest.mark.slow
 def test_a_failure_of_litert_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("ai_edge_litert", "tflite_runtime"):
         fake(tmp_path / "fake", package, ABSENT, monkeypatch)

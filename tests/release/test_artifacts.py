@@ -92,6 +92,7 @@ def test_the_wheel_lists_all_targets(wheel: Path, tmp_path: Path) -> None:
     assert listed(artifacts.unpacked(wheel, tmp_path / "site")) == EXPECTED
 
 
+@pytest.mark.slow
 def test_the_sdist_builds_the_same_wheel(sdist: Path, wheel: Path, wheel_of_sdist: Path) -> None:
     assert files_of_wheel(wheel_of_sdist) == files_of_wheel(wheel)
     with tarfile.open(sdist) as archive:

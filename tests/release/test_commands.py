@@ -194,17 +194,17 @@ def test_every_command_has_a_job_here() -> None:
 WHEELS = ("wheel", "wheel_of_sdist")
 # Jobs that take seconds are slow tests, and so is the second wheel, which does only the short ones and convert:
 # test_artifacts.py compares the files of both wheels, byte by byte.
-LONG_JOBS = {"compare", "estimate", "fit", "init", "native", "sweep"}
+SHORT_JOBS = {emit, inspect, layout, plan, targets}
 CASES = [
     pytest.param(
         wheel,
         job,
         id=f"{wheel}-{job.__name__}",
-        marks=pytest.mark.slow if wheel == "wheel_of_sdist" or job.__name__ in LONG_JOBS else (),
+        marks=() if wheel == "wheel" and job in SHORT_JOBS else pytest.mark.slow,
     )
     for wheel in WHEELS
     for job in JOBS
-    if wheel == "wheel" or job.__name__ not in LONG_JOBS
+    if wheel == "wheel" or job in SHORT_JOBS or job is convert
 ]
 
 

@@ -328,6 +328,7 @@ def test_what_a_killed_worker_left_is_removed_by_the_next(
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("running_worker")
 def test_a_worker_without_room_for_the_contents_says_so(
     place: Path, contents: dict[str, Content], monkeypatch: pytest.MonkeyPatch

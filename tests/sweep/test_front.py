@@ -33,6 +33,7 @@ def test_the_optimal_points_match_the_definition(points: list[tuple[float, ...]]
     assert pareto_optimal(points) == defined(points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axes", [2, 3, 4])
 def test_more_points_than_are_compared_at_once(axes: int) -> None:
     rng = random.Random(axes)

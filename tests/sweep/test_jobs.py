@@ -378,6 +378,7 @@ def test_keys_stay_as_they_are() -> None:
     assert [job.key[:16] for job in chain()[:3]] == ["10768b752076ddc7", "0fad2176c7735997", "da1286d042c36c50"]
 
 
+@pytest.mark.slow
 def test_keys_are_those_of_every_process() -> None:
     call = "t.chain(t.BUILT, t.BUILT_VARIANT, t.BUILT_FILES)"
     code = f"from tests.sweep import test_jobs as t; print([job.key for job in {call}])"

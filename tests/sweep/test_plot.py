@@ -122,6 +122,7 @@ def test_an_svg_shows_the_front_and_the_rejected_variants_with_reasons() -> None
     assert "rejected: time or energy" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["svg", "png"])
 def test_the_same_rows_give_the_same_bytes_whatever_the_settings_of_the_machine(format: str) -> None:
     import matplotlib
@@ -388,6 +389,7 @@ def test_what_cannot_be_plotted_is_refused(x: str, y: str, format: str, message:
         plot(record("one"), made("one", energy_uj=None), x, y, format=format)
 
 
+@pytest.mark.slow
 def test_more_targets_than_panels_are_refused_and_twelve_are_not() -> None:
     names = [f"board {number}" for number in range(13)]
     rows = made(*names, levels=(0.0,), precisions=("int8",))

@@ -65,6 +65,7 @@ def test_one_job_at_a_time_follows_the_order_of_the_variants(tmp_path: Path, sto
     assert [key for key, _, _ in lines(tmp_path / "log")] == order
 
 
+@pytest.mark.slow
 def test_the_number_of_jobs_changes_nothing_in_the_table(tmp_path: Path) -> None:
     tables = []
     for jobs in (1, 7):

@@ -489,6 +489,7 @@ def test_one_sweep_runs_and_its_lock_dies_with_it(path: Path) -> None:
             store.record(job("new"), Outcome())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
 def test_a_killed_sweep_leaves_whole_outcomes(path: Path) -> None:
     seeded = random.Random(3)

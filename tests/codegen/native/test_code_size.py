@@ -112,6 +112,7 @@ def test_structs_have_the_sizes_that_the_compiler_gives_them(core: str) -> None:
     measure("net", {"net.c": "\n".join(lines).encode()}, core, "-O2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("core", [CORE, "cortex-m7", "riscv32"])
 def test_whole_programs_take_what_is_counted(core: str) -> None:
     _skip_without_compiler(core)

@@ -151,6 +151,7 @@ def depthwises() -> list[Model]:
     return [*square, *others, _depthwise(9, dilation=2), _depthwise(9, (3, 5), (2, 1), dilation=2, padding="VALID")]
 
 
+@pytest.mark.slow
 @over_builds
 def test_depthwise_convolutions_with_planes_compute_what_tflm_computes(
     flags: tuple[str, ...], driver: Literal["run", "bands"]
@@ -726,6 +727,7 @@ WIDTHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector", [False, True])
 def test_images_that_are_too_wide_for_a_tuned_kernel_have_another_one(vector: bool) -> None:
     trials = {}

@@ -192,7 +192,8 @@ def test_a_product_with_one_column_has_its_operands_exchanged() -> None:
     assert len(_words(fields["bias"])) == 7
 
 
-@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), ("-DEDGETOOL_DSP=1",)])
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("-DEDGETOOL_DSP=1",)])
 def test_products_of_all_depths_and_numbers_of_columns_compute_what_tflm_computes(flags: tuple[str, ...]) -> None:
     trials = []
     for depth in (1, 2, 3, 4, 15, 16, 17, 18, 19, 20, 33):

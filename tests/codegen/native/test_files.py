@@ -114,6 +114,7 @@ def test_a_target_with_too_little_memory_does_not_compile(tmp_path: Path) -> Non
     assert compile_in(tmp_path, "gcc", "c99", "-fsyntax-only", "layer.c").returncode != 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_project_builds_and_its_program_prints_the_outputs(tmp_path: Path, name: str) -> None:
     if shutil.which("cmake") is None or shutil.which("cc") is None:

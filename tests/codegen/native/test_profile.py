@@ -264,6 +264,7 @@ def test_the_clock_of_the_c_library_is_used_if_the_core_is_unknown(tmp_path: Pat
     assert profile.ticks_hz
 
 
+@pytest.mark.slow
 def test_the_project_builds_the_program_on_request(tmp_path: Path) -> None:
     if shutil.which("cmake") is None or shutil.which("cc") is None:
         pytest.skip("cmake or a C compiler is not installed")

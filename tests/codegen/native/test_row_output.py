@@ -63,6 +63,7 @@ def trial_of(model: Model, fed: tuple[int, ...], taken: tuple[int, ...], *, scat
     return with_rows(trial, plan, fed, taken)
 
 
+@pytest.mark.slow
 def test_rows_that_are_taken_are_those_of_tflm() -> None:
     trials = {
         "unet": trial_of(unet(), (), (0, 1)),

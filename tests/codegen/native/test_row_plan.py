@@ -144,6 +144,7 @@ def in_memories(trials: Mapping[str, Trial]) -> dict[str, Trial]:
     return placed
 
 
+@pytest.mark.slow
 def test_random_networks_are_equal_in_several_memories() -> None:
     trials = in_memories(random_trials(500, QUICK))
     assert max(len(trial.parts) for trial in trials.values()) > 2

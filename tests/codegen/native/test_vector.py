@@ -180,6 +180,7 @@ def _valid(width: int, taps: tuple[int, int], stride: int, depth: int, channels:
     return net.whole()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row_wise", APART)
 def test_windows_in_the_input_and_single_channels_compute_what_tflm_computes(row_wise: bool) -> None:
     kinds = product((5, 8), ((1, 1), (1, 3), (3, 3)), (1, 2), (5, 40), (1, 2, 5))

@@ -94,6 +94,7 @@ def test_each_new_state_depends_on_the_old_states(made_of: list[int], order: lis
     assert all(one in (None, other) for one, other in zip(found, expected, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
 def test_a_delay_line(order: list[int]) -> None:
     content = write_model(separate_states([0, 1, 2], order, ()))

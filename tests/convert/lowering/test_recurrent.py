@@ -203,6 +203,7 @@ def test_states_of_16_bits(tmp_path: Path) -> None:
     assert sqnr_db(keras_stream(model, samples), run_stream(content, samples)[1]) > 38
 
 
+@pytest.mark.slow
 def test_a_loop_stays_one_in_float(tmp_path: Path) -> None:
     model = sequential((20, 3), layers.GRU(4))
     samples = random_samples(model, 3)

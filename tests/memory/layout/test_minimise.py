@@ -61,6 +61,7 @@ def test_numba_starts_only_after_many_operations(monkeypatch: pytest.MonkeyPatch
     assert other.engine(never) is made
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("anew")
 def test_a_search_that_must_end_does_not_wait_for_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="needs the extra 'fast'")

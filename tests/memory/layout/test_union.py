@@ -46,6 +46,7 @@ def test_the_union_of_a_small_group_is_exact(group: tuple[list[int], Distances])
     assert least_unions(moments, moments, sizes, distances, 1) == [smallest_union(sizes, distances)]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(groups())
 def test_the_union_of_a_large_group_is_a_bound(group: tuple[list[int], Distances]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ def test_placements_are_valid_and_bounds_hold(several: SeveralRows) -> None:
     assert all(choice.lower_bound <= cost for cost, _ in choices)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_the_fewest_bytes_of_a_memory_have_a_bound(data: st.DataObject) -> None:
