@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 READER = ("reader", "flexbuffer")  # in edgetool.model; the modules there that these import belong to them
@@ -20,12 +21,16 @@ Change = Callable[[ast.AST], None]  # what is done to the node that holds the ch
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A check that is removed: its descriptive name, the path of the module in the package, and its source without the
-    check."""
+    """A check that is removed: its descriptive name, the path of the module in the package, and what removes it."""
 
     name: str
     path: str
-    source: str
+    remove: Callable[[], str]
+
+    @property
+    def source(self) -> str:
+        """The source of the module without the check, made each time: there are a thousand checks."""
+        return self.remove()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +50,15 @@ def removals(package: Path) -> Iterator[Removal]:
     checking = _checking(trees.values(), refusing)
     for name, tree in trees.items():
         for site in _Finder(name, tree, refusing, checking).sites():
-            tree = ast.parse(sources[name])
-            site.change(list(ast.walk(tree))[site.node])
-            yield Removal(site.name, f"model/{name}.py", ast.unparse(tree))
+            yield Removal(site.name, f"model/{name}.py", partial(_without, sources[name], site))
     yield from _schema_removals(sources["schema"])
+
+
+def _without(source: str, site: _Site) -> str:
+    """Return a source without the check at a site."""
+    tree = ast.parse(source)
+    site.change(list(ast.walk(tree))[site.node])
+    return ast.unparse(tree)
 
 
 def _modules(directory: Path) -> list[str]:
@@ -286,7 +296,7 @@ def _schema_removals(source: str) -> Iterator[Removal]:
             continue  # the comment above the fields describes their syntax
         owner = re.findall(r"^(\w+) ", source[start : role.start()], re.MULTILINE)[-1]
         removed = source[: role.start(2)] + source[role.end() :]
-        yield Removal(f"schema without {owner}.{field}{into}", "model/schema.py", removed)
+        yield Removal(f"schema without {owner}.{field}{into}", "model/schema.py", partial(str, removed))
         if into != "!" and not optional:
             looser = source[: role.end()] + "?" + source[role.end() :]
-            yield Removal(f"schema without {owner}.{field}{into} from 0", "model/schema.py", looser)
+            yield Removal(f"schema without {owner}.{field}{into} from 0", "model/schema.py", partial(str, looser))
