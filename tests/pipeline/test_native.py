@@ -1,4 +1,4 @@
-"""Models as generated C: their files, reports, refusals and checks."""
+"""Models as generated C: their files, reports and refusals."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.convert.request import ConvertRequest
-from edgetool.errors import EdgetoolError, MissingExtraError, UnsupportedModelError, UsageError
-from edgetool.execute import native as execute_native
-from edgetool.execute.cores import MACHINES
+from edgetool.errors import EdgetoolError, UnsupportedModelError, UsageError
 from edgetool.memory.account import account_model
 from edgetool.memory.order.solve import OrderStrategy
 from edgetool.memory.planner import PlanRequest
@@ -20,7 +18,9 @@ from edgetool.pipeline.compare import compare_models
 from edgetool.pipeline.convert import convert_file
 from edgetool.pipeline.emit import Emitted
 from edgetool.pipeline.firmware import FirmwareRequest
-from edgetool.pipeline.native import emit_native, native_model, plan_native, verify_native
+from edgetool.pipeline.native import native_model, plan_native
+from edgetool.pipeline.native_emit import emit_native
+from edgetool.pipeline.native_verify import verify_native
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import Report
@@ -256,49 +256,3 @@ def test_compare_shows_both_arenas(tmp_path: Path) -> None:
     arenas = [native_model(open_tflite(path), TARGET).planned.memory.arena_bytes for path in (first, second)]
     (change,) = (item for item in compared.compare.figures if item.figure == "arena_bytes")
     assert [change.a, change.b] == arenas
-
-
-@pytest.mark.slow
-def test_verify_compares_the_code_with_tflm(tmp_path: Path) -> None:
-    pytest.importorskip("tflite_micro")
-    path = put(tmp_path, residual_model())
-    report = verify_native(path, load_target("cortex-m7"), samples=4)
-    assert report.verify is not None
-    assert report.verify.passed
-    assert report.verify.native
-    runs, equal, cores = report.verify.checks
-    assert [check.check for check in (runs, equal, cores)] == ["native-runs", "outputs-equal", "native-on-cores"]
-    assert runs.passed
-    assert equal.passed
-    assert cores.passed is (None if MACHINES["cortex-m7"].missing_tools else True)
-    assert report.verify.samples.random == 4
-
-
-@pytest.mark.slow
-def test_verify_finds_a_wrong_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tflite_micro")
-    path = put(tmp_path, conv_model())
-    compiled = execute_native.run_native
-
-    def wrong(files: dict[str, bytes], *rest: object, **options: object) -> object:
-        (weights,) = [name for name in files if name.endswith("_weights.c")]
-        text = files[weights].decode()
-        start = text.index("{\n") + 2
-        number = text[start:].split(",")[0].strip()
-        changed = text[:start] + text[start:].replace(number, f"{int(number.rstrip('U')) ^ 0x00400040}U", 1)
-        return compiled({**files, weights: changed.encode()}, *rest, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("edgetool.pipeline.native.run_native", wrong)
-    report = verify_native(path, TFLM_TARGET, samples=4)
-    assert report.verify is not None
-    assert not report.verify.passed
-    assert [check.passed for check in report.verify.checks][:2] == [True, False]
-    assert report.verify.checks[1].difference is not None
-
-
-def test_verify_without_a_compiler_is_a_named_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tflite_micro")
-    path = put(tmp_path, conv_model())
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingExtraError, match="needs a C compiler"):
-        verify_native(path, samples=1)

@@ -29,8 +29,10 @@ from edgetool.pipeline import fit
 from edgetool.pipeline.check import CheckRequest, check_models
 from edgetool.pipeline.convert import convert_file
 from edgetool.pipeline.firmware import FirmwareRequest, header_spec
-from edgetool.pipeline.native import NativeModel, emit_native, native_model, plan_native, verify_native
+from edgetool.pipeline.native import NativeModel, native_model, plan_native
+from edgetool.pipeline.native_emit import emit_native
 from edgetool.pipeline.native_places import Move
+from edgetool.pipeline.native_verify import verify_native
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.json import document
 from edgetool.target.load import load_core, load_target

@@ -22,18 +22,11 @@ from edgetool.model.writer import write_model
 from edgetool.pipeline import native_rows, native_stream
 from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.compare import compare_models
-from edgetool.pipeline.native import (
-    NativeModel,
-    SharedNative,
-    choose,
-    emit_native,
-    instructions_of,
-    native_model,
-    plan_native,
-    verify_native,
-)
+from edgetool.pipeline.native import NativeModel, SharedNative, choose, instructions_of, native_model, plan_native
+from edgetool.pipeline.native_emit import emit_native
 from edgetool.pipeline.native_rows import known_sum, model_macs, operator_instructions, preferences, rows_info
 from edgetool.pipeline.native_stream import LEAST_WINDOWS, stream_samples
+from edgetool.pipeline.native_verify import verify_native
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.report.document import KernelChoiceInfo, OutputInfo, RowSegment, RowsInfo, RowTensorInfo
 from edgetool.report.json import documents, plain, read_reports

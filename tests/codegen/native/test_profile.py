@@ -22,7 +22,7 @@ from edgetool.model.types import Model
 from edgetool.pipeline.calibrate import calibrate_target
 from edgetool.pipeline.device_log import DeviceProfile, read_profile_log
 from edgetool.pipeline.firmware import FirmwareRequest
-from edgetool.pipeline.native import emit_native
+from edgetool.pipeline.native_emit import emit_native
 from edgetool.pipeline.targets import resolve_named
 from tests.codegen.c_compilers import MATRIX as COMPILER_MATRIX
 from tests.codegen.c_compilers import compile_in, over_compilers

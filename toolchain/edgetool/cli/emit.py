@@ -231,7 +231,7 @@ def command(
             fix="add --shared-arena to let them share an arena, or emit them one by one",
         )
     if native:
-        from edgetool.pipeline.native import emit_native
+        from edgetool.pipeline.native_emit import emit_native
 
         emitted = emit_native(
             models[0],

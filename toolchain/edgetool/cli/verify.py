@@ -220,7 +220,7 @@ def command(
     device, native = resolve_with_native(target, **overrides)
     with ProgressLine(quiet=quiet or as_json) as progress:
         if native:
-            from edgetool.pipeline.native import verify_native
+            from edgetool.pipeline.native_verify import verify_native
 
             if original is not None or run_unsafe_plan:
                 option = "--original" if original is not None else "--run-unsafe-plan"

@@ -49,7 +49,8 @@ from edgetool.pipeline.delivery import (
     deliver,
 )
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
-from edgetool.pipeline.native import check_native, deliver_native, native_model
+from edgetool.pipeline.native import native_model
+from edgetool.pipeline.native_emit import check_native, deliver_native
 from edgetool.pipeline.output import check_readable
 from edgetool.pipeline.places import check_places
 from edgetool.pipeline.planning import cleaned_up, planned_for, rewritten_for

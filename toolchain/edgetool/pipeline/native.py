@@ -1,29 +1,25 @@
-"""Models as generated C: plan their memory, write their files, and verify them against TFLM's reference kernels."""
+"""Models as generated C: choices of kernels and of rows, their memory, and what an inference on a target takes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from edgetool.codegen.native.code_size import rows_code, tensors_code
-from edgetool.codegen.native.files import constant_bytes, native_files, row_files, run_macros, run_source
+from edgetool.codegen.native.files import constant_bytes
 from edgetool.codegen.native.loops.registry import code_of, program_loops
-from edgetool.codegen.native.lower import NativeProgram, Stream, lower
+from edgetool.codegen.native.lower import NativeProgram, lower
 from edgetool.codegen.native.plan import ALIGNMENT, NativeMemory, in_program_order, native_problem, place_buffers
 from edgetool.codegen.native.row_plan import NativeRows, rows_memory
 from edgetool.codegen.native.row_tables import row_tables
 from edgetool.codegen.native.rows import takeable_outputs
 from edgetool.codegen.native.scratch import kernel_choices
 from edgetool.codegen.native.stack import stack_bounds
-from edgetool.errors import ConversionError, EdgetoolError, FailedCheckError, UnsupportedModelError, UsageError
+from edgetool.errors import EdgetoolError, FailedCheckError, UnsupportedModelError, UsageError
 from edgetool.estimate.flash import CodeSize
 from edgetool.estimate.latency import CountedOperator
 from edgetool.estimate.native import StepWork, count_native_operators, estimate_native, is_estimated
-from edgetool.execute.cores import MACHINES
-from edgetool.execute.native import CoreRun, run_native
 from edgetool.figure import Figure, in_text
 from edgetool.finding import Finding
 from edgetool.memory.account import ArenaAccount, Peak
@@ -39,9 +35,6 @@ from edgetool.model.types import Model
 from edgetool.model.views import views_of
 from edgetool.operators.legality import unsupported_operators
 from edgetool.pipeline.analysis import Analysis, analyse
-from edgetool.pipeline.delivery import Converted, Destination, Origin, Progress
-from edgetool.pipeline.emit import Emitted
-from edgetool.pipeline.firmware import FirmwareRequest, header_spec, name_findings, output_name
 from edgetool.pipeline.native_places import (
     UNKNOWN_COST,
     PlacedArena,
@@ -60,38 +53,12 @@ from edgetool.pipeline.native_rows import (
     rows_info,
     shrinking_budgets,
 )
-from edgetool.pipeline.native_stream import LEAST_WINDOWS, stream_samples
-from edgetool.pipeline.output import check_writable, write_file, write_files
+from edgetool.pipeline.output import check_writable, write_file
 from edgetool.pipeline.planning import Deadline, search_findings
 from edgetool.pipeline.reporting import Described, report
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.pipeline.targets import NATIVE
-from edgetool.pipeline.verify import (
-    DEFAULT_SAMPLES,
-    HOST_ABI,
-    Array,
-    Samples,
-    error_line,
-    file_info,
-    load_all_samples,
-    on_litert,
-    outputs_check,
-    run_original,
-    verify_report,
-)
-from edgetool.report.document import (
-    CheckInfo,
-    FlashInfo,
-    HostArena,
-    KernelChoiceInfo,
-    LinkedRuntime,
-    OutputInfo,
-    PlacedInfo,
-    Report,
-    StackInfo,
-    VerifyInfo,
-)
-from edgetool.report.json import document, to_json
+from edgetool.report.document import FlashInfo, KernelChoiceInfo, LinkedRuntime, PlacedInfo, Report, StackInfo
 from edgetool.report.rows_picture import rows_svg
 from edgetool.target.load import MAX_EXTRA_MACS, load_runtime, load_target, with_memories
 from edgetool.target.native_places import NativePlaces, read_native_places
@@ -102,7 +69,6 @@ from edgetool.target.types import Target
 ALTERNATIVE_SECONDS = 2.0  # for the search for a plan that is only an alternative
 MAX_SLOWDOWN = 0.04  # the share of the instructions that less memory may cost, unless the user sets a budget
 TYPICAL_CORE = "cortex-m4"  # decides between kernels for cores without counts
-CORE_MACS = 200_000_000  # of all samples on one emulated core: a few seconds
 
 _Extensions = tuple[bool, ...]
 # The core, whether instructions are counted for it, whether rows of inputs and outputs are handed over, what may be
@@ -818,277 +784,3 @@ def _choice_infos(model: NativeModel) -> tuple[KernelChoiceInfo, ...]:
                 )
             )
     return tuple(infos) if len(infos) > 1 else ()
-
-
-def native_contents(
-    name: str,
-    model: NativeModel,
-    target: Target | None,
-    request: FirmwareRequest,
-    *,
-    uncalibrated: bool = False,
-    notes: tuple[str, ...] = (),
-) -> dict[str, bytes]:
-    """Return the C files of a model by name."""
-    spec = header_spec(name, model.source, model.planned.plan, target, uncalibrated=uncalibrated, notes=notes)
-    planned = model.planned
-    if planned.placed is not None and target is not None:
-        if request.profile:
-            raise UsageError(
-                f"--profile times code with one arena, and {PLACE} makes several", fix=f"omit --profile or {PLACE}"
-            )
-        places = planned.placed.specs(target, constant_bytes(planned.program))
-        spec = replace(spec, places=places, placed_code=planned.placed.code_spec())
-    clock_hz = None if target is None else target.clock_hz
-    options = {
-        "main": request.has_program,
-        "cmake": request.project == "cmake",
-        "kernels": request.kernels,
-        "profile": request.profile,
-    }
-    if planned.rows is not None:
-        problem, plan = planned.rows.problem, planned.rows.plan
-        return row_files(spec, planned.program, problem, plan, clock_hz=clock_hz, **options)
-    return native_files(spec, planned.program, planned.memory, clock_hz=clock_hz, **options)
-
-
-def check_native(request: FirmwareRequest) -> None:
-    """Raise UsageError for options of TFLM's programs."""
-    if request.data == "incbin":
-        raise UsageError("--data incbin includes a .tflite, which native code does not contain", fix="omit --data")
-
-
-def emit_native(
-    path: Path,
-    target: Target | None,
-    *,
-    output: Path | None = None,
-    name: str | None = None,
-    request: FirmwareRequest | None = None,
-    plan: PlanRequest | None = None,
-    place: str | None = None,
-    force: bool = False,
-) -> Emitted:
-    """Write the C files of a .tflite.
-
-    Args:
-        path: The .tflite.
-        target: The target, if any.
-        output: The directory to write to; by default NAME-firmware.
-        name: The name for files and in C; by default, it is derived from the file's name.
-        request: Which files to write: "header" leaves out main.c, "cmake" adds CMakeLists.txt.
-        plan: How to plan.
-        place: As for native_model.
-        force: Whether to replace existing files.
-
-    Raises the same errors as native_model; nothing is written then.
-    """
-    request, plan = request or FirmwareRequest(), plan or PlanRequest()
-    check_native(request)
-    on_name = name_findings(path, name)
-    name = output_name(path, name)
-    directory = output or Path(f"{name}-firmware")
-    source = open_tflite(path)
-    model = native_model(source, target, plan, place=place)
-    contents = native_contents(name, model, target, request)
-    check_writable(directory, tuple(contents), force=force, inputs=(path,))
-    files = write_files(directory, contents, force=force, inputs=(path,))
-    options: dict[str, object] = {"command": "emit", "name": name, "runtime": NATIVE, **request.as_options()}
-    options |= {"shrink": plan.shrink, "place": place}
-    found = (*on_name, *model.findings)
-    return Emitted(native_report(model, report(source, model.analysis, options=options, findings=found)), files)
-
-
-def deliver_native(
-    source: Source,
-    origin: Origin,
-    target: Target,
-    destination: Destination,
-    *,
-    options: Mapping[str, object],
-    request: PlanRequest | None = None,
-    place: str | None = None,
-    strict: bool = False,
-    progress: Progress | None = None,
-) -> Converted:
-    """Plan a converted model as native code, judge it, and write the .tflite, the C files and the report.
-
-    Args:
-        source: The .tflite, which defines the outputs; `verify` compares them.
-        origin: The input from which it was made.
-        target: The target.
-        destination: Where to write the files.
-        options: The options of the user, for the report.
-        request: How to plan.
-        place: As for native_model.
-        strict: Whether to write nothing if any finding is an error.
-        progress: Called with each step.
-
-    Raises the same errors as native_model; nothing is written then.
-    """
-    request = request or PlanRequest()
-    report_step = progress or (lambda step: None)
-    report_step("planning")
-    deadline = Deadline(request.time_limit)
-    model = native_model(source, target, request, deadline, place)
-    files = native_contents(
-        destination.name,
-        model,
-        target,
-        destination.firmware,
-        uncalibrated=origin.is_uncalibrated,
-        notes=origin.header_notes,
-    )
-    on_search = search_findings(model.planned.plan, deadline, "see --plan-time-limit")
-    delivery_report = native_report(
-        model,
-        report(
-            source,
-            model.analysis,
-            options={**options, "runtime": NATIVE, "place": place},
-            original=replace(origin.original, output=OutputInfo(source.sha256, len(source.blob))),
-            quantization=origin.quantization,
-            findings=(*origin.findings, *model.findings, *on_search),
-            versions=dict(origin.versions),
-            trust_model_code=origin.trust_model_code,
-        ),
-    )
-    text = to_json(document(delivery_report))
-    name = destination.name
-    files = {f"{name}.tflite": source.blob, **files, f"{name}.json": text.encode("ascii")}
-    described = Described(source, model.analysis, delivery_report, model)
-    if strict and any(finding.level == "error" for finding in delivery_report.findings):
-        return Converted(delivery_report, (), described)
-    report_step("writing")
-    return Converted(delivery_report, destination.write(files), described)
-
-
-def verify_native(
-    path: Path,
-    target: Target | None = None,
-    *,
-    inputs: Path | None = None,
-    samples: int = DEFAULT_SAMPLES,
-    seed: int = 0,
-    place: str | None = None,
-    progress: Progress | None = None,
-) -> Report:
-    """Compile a model's generated C with sanitizers, run it, and compare its outputs with TFLM's, bit by bit.
-
-    Args:
-        path: The .tflite.
-        target: The target, if any, which does not influence the outputs.
-        inputs: An .npz or .npy file with further samples, which are run after the random ones.
-        samples: The number of random samples.
-        seed: The seed of the random samples.
-        place: As for native_model; each part of the arena is then an array of its own.
-        progress: Called with each step.
-
-    Raises:
-        UnsupportedModelError: TFLM or the native runtime does not run the model.
-        MissingExtraError: There is no C compiler, or TFLM is not installed.
-
-    A failed check is not an error.
-    """
-    report_step = progress or (lambda step: None)
-    source = open_tflite(path)
-    model = native_model(source, target, place=place)
-    program = model.planned.program
-    least = 0 if program.stream is None else LEAST_WINDOWS
-    taken = load_all_samples(source, inputs, max(samples, least), seed)
-    stream = None
-    if program.stream is not None:
-        # Those of the file come first, because the end of a long stream is cut off.
-        stream = stream_samples(np.roll(taken.arrays[0], taken.info.from_file, axis=0), program.stream)
-        taken = replace(taken, arrays=(stream.windows,))
-    reference = run_original(source, taken, report_step)
-    spec = header_spec("model", source, model.planned.plan, target, uncalibrated=False)
-    rows, placed = model.planned.rows, model.planned.placed
-    if placed is not None and target is not None:
-        spec = replace(spec, places=placed.specs(target, constant_bytes(program)))
-    if rows is None:
-        files = {**native_files(spec, program, model.planned.memory), "run.c": run_source(spec, program)}
-    else:
-        fed = [program.graph.inputs.index(tensor) for tensor in rows.fed]
-        by_rows = [program.graph.outputs.index(tensor) for tensor in rows.taken]
-        files = {**row_files(spec, program, rows.problem, rows.plan), "run.c": run_source(spec, program, fed, by_rows)}
-    files["model.c"] = run_macros(spec, program) + files["model.c"]
-    outputs = [program.graph.tensors[index] for index in program.graph.outputs]
-    try:
-        native = run_native(
-            files,
-            taken.arrays if stream is None else (stream.hops,),
-            outputs,
-            cores=[core for core in MACHINES if target is None or target.core.name == core],
-            core_samples=_core_samples(program),
-            progress=report_step,
-        )
-    except ConversionError as error:
-        checks: tuple[CheckInfo, ...] = (
-            CheckInfo("native-runs", False, f"the generated code does not run: {error_line(error)}"),
-            CheckInfo("outputs-equal", None, "not checked: the generated code does not run"),
-        )
-    else:
-        size = f"{model.planned.memory.arena_bytes:,} bytes"
-        text = f"the generated code compiles and runs without a report of a sanitizer in its arena of {size}"
-        compared = _outputs_check(source, taken, reference.outputs, native.outputs, program.stream)
-        checks = (CheckInfo("native-runs", True, text), compared, _cores_check(native.cores, native.core_samples))
-    report_step("running the model on LiteRT")
-    arena = model.planned.memory.arena_bytes
-    verified = VerifyInfo(
-        passed=all(check.passed is not False for check in checks),
-        original=file_info(source),
-        planned=file_info(source),
-        planner="edgetool",
-        samples=taken.info,
-        checks=checks,
-        arena=HostArena(HOST_ABI, False, arena, arena, arena, 0, None, None, None),
-        runtimes=(on_litert(source, taken, reference),),
-        native=True,
-    )
-    options: dict[str, object] = {
-        "command": "verify",
-        "runtime": NATIVE,
-        "samples": samples,
-        "seed": seed,
-        "inputs": inputs.name if inputs is not None else None,
-        "place": place,
-    }
-    return verify_report(source, target, options, verified)
-
-
-def _outputs_check(
-    source: Source, taken: Samples, expected: Sequence[Array], outputs: Sequence[Array], stream: Stream | None
-) -> CheckInfo:
-    """Compare the outputs with those of TFLM; of a stream, from the first whole window on."""
-    if stream is None:
-        return outputs_check(source, taken, expected, outputs, other="the generated code")
-    count = len(taken.arrays[0])
-    windows = replace(taken, info=replace(taken.info, random=count, from_file=0))
-    whole = [array[-count:] for array in outputs]
-    check = outputs_check(source, windows, expected, whole, other="the generated code")
-    text = f"windows of {stream.window_rows:,} rows, each {stream.hop_rows:,} after the one before: {check.message}"
-    return replace(check, message=text)
-
-
-def _core_samples(program: NativeProgram) -> int:
-    """Return how many samples an emulated core runs: as many as stay below CORE_MACS, and at least one."""
-    return max(1, CORE_MACS // max(1, sum(cost.macs for cost in program_costs(program))))
-
-
-def _cores_check(runs: Sequence[CoreRun], samples: int) -> CheckInfo:
-    """Return the check of the outputs on emulated cores: null if none ran the code."""
-    equal = [run.core for run in runs if run.equal]
-    parts = []
-    if equal:
-        count = f"{samples} sample" + "s" * (samples != 1)
-        parts.append(f"{', '.join(equal)}, emulated by QEMU: the outputs of {count} are bit-identical")
-    parts += [f"{run.core} on QEMU's {run.machine}: {run.why}" for run in runs if run.equal is False]
-    reasons: dict[str, list[str]] = {}
-    for run in runs:
-        if run.equal is None:
-            reasons.setdefault(run.why, []).append(run.core)
-    parts += [f"not run on {', '.join(cores)}: {why}" for why, cores in reasons.items()]
-    verdicts = [run.equal for run in runs if run.equal is not None]
-    text = "; ".join(parts) or "not run: QEMU has no machine with the target's core"
-    return CheckInfo("native-on-cores", all(verdicts) if verdicts else None, text)

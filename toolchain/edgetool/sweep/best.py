@@ -21,7 +21,7 @@ from edgetool.pipeline.delivery import (
     deliver,
 )
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
-from edgetool.pipeline.native import check_native, deliver_native
+from edgetool.pipeline.native_emit import check_native, deliver_native
 from edgetool.pipeline.planning import cleaned_up, without_faults
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
