@@ -20,7 +20,8 @@ COMPILERS = {
     "gcc": (),
     "clang": ("-fsyntax-only",),  # its warnings do not depend on what it generates
     "arm-none-eabi-gcc": ("-mcpu=cortex-m0plus", "-mthumb"),
-    "riscv64-unknown-elf-gcc": ("-march=rv32imc", "-mabi=ilp32", "--specs=picolibc.specs"),
+    # The optimizer is that of the other compilers of GCC.
+    "riscv64-unknown-elf-gcc": ("-march=rv32imc", "-mabi=ilp32", "--specs=picolibc.specs", "-fsyntax-only"),
 }
 # What a level warns of is the same in both languages.
 LANGUAGES = {"c99": ("-std=c99",), "c++11": ("-x", "c++", "-std=c++11", "-fsyntax-only")}
