@@ -12,7 +12,8 @@ import click
 import pytest
 
 from edgetool.cli.estimate import comparison_view, constraint_lines, estimate_view, precision_lines
-from edgetool.cli.view import counted, operator_table, percent
+from edgetool.cli.latency_view import counted, operator_table
+from edgetool.cli.output import percent
 from edgetool.report.document import Band, EstimateInfo, FindingInfo, MemoryInfo, Report
 from tests.cli.estimates import FACTOR, MEASURED, estimate, operator, report
 

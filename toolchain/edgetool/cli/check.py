@@ -27,7 +27,8 @@ from edgetool.cli.options import (
 from edgetool.cli.output import deliver, duration, notice, print_lines, printable, short_size, table, width, wrapped
 from edgetool.cli.page import check_page, html_option, write_reports
 from edgetool.cli.settings import implicit_inputs
-from edgetool.cli.view import SCREEN_LINES, drift_lines, finding_lines
+from edgetool.cli.verdict import SCREEN_LINES
+from edgetool.cli.view import drift_lines, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
 from edgetool.gate.messages import NO_LIMIT, device, gate_of, unjudged_findings, usage, usage_matrix
 from edgetool.gate.text import exact

@@ -267,7 +267,8 @@ def command(
     model as C data, the C++ files for TFLM, and the report NAME.json.
     """
     from edgetool.child import ProcessLimits
-    from edgetool.cli.view import closing, summary, verdict_of, written
+    from edgetool.cli.verdict import closing, verdict_of
+    from edgetool.cli.view import summary, written
     from edgetool.convert.request import ConvertRequest
     from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.convert import convert_file

@@ -25,7 +25,8 @@ from edgetool.cli.options import (
 )
 from edgetool.cli.output import deliver, duration, fact, grouped, notice, print_lines, printable, size_with_unit, table
 from edgetool.cli.settings import implicit_inputs
-from edgetool.cli.view import TOO_LARGE, Summary, finding_lines, placed_facts
+from edgetool.cli.verdict import TOO_LARGE, Summary
+from edgetool.cli.view import finding_lines, placed_facts
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -180,7 +181,8 @@ def command(
 
     With --runtime native, the model itself becomes C code that needs no runtime: tables and the kernels that it uses.
     """
-    from edgetool.cli.view import closing, summary, verdict_of, written
+    from edgetool.cli.verdict import closing, verdict_of
+    from edgetool.cli.view import summary, written
     from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.emit import emit_files, emit_shared
     from edgetool.pipeline.firmware import FirmwareRequest

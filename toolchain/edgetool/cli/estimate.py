@@ -10,6 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgetool.cli.command import Command, option
+from edgetool.cli.latency_view import (
+    by_time,
+    energy_facts,
+    latency_facts,
+    limit_facts,
+    operator_table,
+    slowest_facts,
+    status,
+    unmodelled_fact,
+    work_facts,
+)
 from edgetool.cli.options import (
     PATH,
     POSITIVE,
@@ -33,6 +44,7 @@ from edgetool.cli.output import (
     in_common_unit,
     mac_rate,
     notice,
+    percent,
     print_lines,
     printable,
     short_size,
@@ -42,23 +54,8 @@ from edgetool.cli.output import (
     width,
     wrapped,
 )
-from edgetool.cli.view import (
-    by_time,
-    energy_facts,
-    finding_lines,
-    fits_fact,
-    heading,
-    latency_facts,
-    limit_facts,
-    operator_table,
-    percent,
-    runs_fact,
-    slowest_facts,
-    status,
-    unmodelled_fact,
-    without_shared,
-    work_facts,
-)
+from edgetool.cli.verdict import fits_fact, runs_fact
+from edgetool.cli.view import finding_lines, heading, without_shared
 from edgetool.figure import significant
 
 if TYPE_CHECKING:
@@ -417,7 +414,7 @@ def command(
     Times and energy are printed with a band and their basis. Several targets are shown side by side. --csv writes
     operator_profile.csv, hardware_totals.csv and hardware_summary.csv, in a folder per target if there are several.
     """
-    from edgetool.cli.view import closing, joint_verdict
+    from edgetool.cli.verdict import closing, joint_verdict
     from edgetool.pipeline.estimate import estimate_file
     from edgetool.pipeline.estimate_report import EstimateRequest
     from edgetool.pipeline.targets import resolve_named

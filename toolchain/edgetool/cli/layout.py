@@ -20,7 +20,8 @@ from edgetool.cli.output import (
     table,
     width,
 )
-from edgetool.cli.view import PROOFS, Summary, closing, finding_lines
+from edgetool.cli.verdict import Summary, closing
+from edgetool.cli.view import PROOFS, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
 from edgetool.figure import significant
 

@@ -288,3 +288,11 @@ class ProgressLine:
         if self._shown:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
+
+
+def percent(share: float) -> str:
+    """Return a share in percent to at most two significant digits: 5.4 %, 31 %, 0.1 %."""
+    percent = 100 * share
+    if 0 < percent < 0.1:
+        return "<0.1 %"
+    return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"

@@ -45,7 +45,7 @@ def check_page(
 
 def page_reports(items: Sequence[Described | Report]) -> list[PageReport]:
     """Return the reports as pages show them: with their verdicts, and what drawings need, if their models are known."""
-    from edgetool.cli.view import verdict_of
+    from edgetool.cli.verdict import verdict_of
     from edgetool.pipeline.report import view_of
     from edgetool.pipeline.reporting import Described
     from edgetool.report.html import PageReport

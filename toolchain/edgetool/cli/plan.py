@@ -10,6 +10,7 @@ import click
 from edgetool.cli.command import Command, option
 from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.front_view import front_view
+from edgetool.cli.latency_view import latency_facts
 from edgetool.cli.options import (
     PATH,
     custom_operators_option,
@@ -26,19 +27,17 @@ from edgetool.cli.options import (
 from edgetool.cli.output import deliver, fact, notice, print_lines, printable, size_with_unit, table, width, wrapped
 from edgetool.cli.page import check_page, html_option, write_reports
 from edgetool.cli.rows_view import rows_facts, rows_picture
+from edgetool.cli.verdict import fits_fact, runs_fact
 from edgetool.cli.view import (
     arena_facts,
     code_fact,
     constants_fact,
     finding_lines,
-    fits_fact,
     heading,
     kernels_fact,
-    latency_facts,
     layout_proof,
     order_facts,
     places_facts,
-    runs_fact,
     sharing_facts,
     stack_fact,
 )
@@ -429,7 +428,8 @@ def command(
 
     Shows the exact size of the arena, when each tensor is live, its offset, and what bounds the size.
     """
-    from edgetool.cli.view import closing, finding_lines, joint_verdict, without_shared
+    from edgetool.cli.verdict import closing, joint_verdict
+    from edgetool.cli.view import finding_lines, without_shared
     from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.plan import FrontRequest, plan_model
     from edgetool.pipeline.planning import interruptible

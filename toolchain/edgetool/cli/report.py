@@ -105,7 +105,7 @@ def command(
     The page contains everything that it needs, loads nothing, and can be printed. --format writes files for other
     viewers instead.
     """
-    from edgetool.cli.view import joint_verdict
+    from edgetool.cli.verdict import joint_verdict
     from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.planning import interruptible
     from edgetool.pipeline.report import describe

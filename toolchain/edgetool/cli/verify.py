@@ -17,7 +17,8 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import ProgressLine, deliver, fact, grouped, print_lines, printable
-from edgetool.cli.view import Summary, closing, finding_lines
+from edgetool.cli.verdict import Summary, closing
+from edgetool.cli.view import finding_lines
 from edgetool.errors import FailedCheckError, UsageError
 from edgetool.figure import significant
 
