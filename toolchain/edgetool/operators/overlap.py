@@ -153,9 +153,9 @@ def _first_inside(outputs: int, side: int, taps: int, stride: int, dilation: int
     """Return the first position within 0 .. side - 1 that each window along one axis reads, NEVER if there is none."""
     result = []
     for start in range(-pad, outputs * stride - pad, stride):
-        skipped = max(0, -(start // dilation))
+        skipped = 0 if start >= 0 else -(start // dilation)
         first = start + skipped * dilation
-        result.append(first if skipped < taps and first < side else NEVER)
+        result.append(first if first < side and skipped < taps else NEVER)
     return result
 
 
@@ -216,6 +216,7 @@ def _scaled(window: Window, distance: int, element_bytes: int) -> int:
     return (distance if distance > -NEVER // 2 else -total) * element_bytes
 
 
+@lru_cache(maxsize=KNOWN_GAPS)
 def conv_distance(window: Window, *, descending: bool = False, element_bytes: int = 1) -> int:
     """Return the distance in bytes for a kernel that computes pixel by pixel and reads all channels for each output.
 
@@ -257,6 +258,7 @@ def pixelwise_distance(window: Window, block: int = 1, *, element_bytes: int = 1
     return _scaled(window, gap + block * window.output_channels, element_bytes)
 
 
+@lru_cache(maxsize=KNOWN_GAPS)
 def channelwise_distance(window: Window, *, element_bytes: int = 1) -> int:
     """Return the distance in bytes for a kernel that computes pixel by pixel, and reads one channel for each output.
 

@@ -574,19 +574,18 @@ def _blocks(flat: Array, numbers: Array) -> bytes:
     starts, ends = table[:, 0].reshape(-1, CHANNELS), table[:, 1:].reshape(len(words), -1)
     starts = starts @ np.array(((1, 1), (0, 256)))
     whole = len(flat) // (BLOCK * CHANNELS) * BLOCK
-    blocks = [range(first, first + BLOCK) for first in range(0, whole, BLOCK)]
-    blocks += [range(pair, pair + 1) for pair in range(whole, len(words))]
-    # Those of even taps of two pairs, then those of odd ones.
-    parts = [
-        part
-        for pairs in blocks
-        for part in (
-            starts[pairs],
-            words[pairs].reshape(-1, min(2, len(pairs)), taps // TAPS, 2).transpose(2, 0, 3, 1),
-            ends[pairs],
+    # Those of even taps of two pairs, then those of odd ones; and those of single pairs.
+    of_blocks = words[:whole].reshape(-1, BLOCK // 2, 2, taps // TAPS, 2).transpose(0, 3, 1, 4, 2)
+    parts = (starts[:whole], of_blocks, ends[:whole]), (starts[whole:], words[whole:], ends[whole:])
+    return b"".join(
+        np.concatenate(
+            [(item.astype(np.int64) & 0xFFFFFFFF).reshape(len(middle), -1) for item in (first, middle, last)], axis=1
         )
-    ]
-    return b"".join((part.astype(np.int64) & 0xFFFFFFFF).astype("<u4").tobytes() for part in parts)
+        .astype("<u4")
+        .tobytes()
+        for first, middle, last in parts
+        if len(middle)
+    )
 
 
 def _up(value: int, unit: int) -> int:

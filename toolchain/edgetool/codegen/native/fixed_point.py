@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import frexp, isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,7 @@ TRIED_MULTIPLIERS = 9
 KNOWN, KNOWN_MULTIPLIERS = 1024, 2**16
 
 
-@dataclass(frozen=True, slots=True)
-class Multiplier:
+class Multiplier(NamedTuple):
     """real = value * 2^(shift - 31), with value from 2^30 to 2^31 - 1, or 0.
 
     Source: QuantizeMultiplier (quantization_util.cc).
@@ -253,14 +252,15 @@ def find_lines(
     real = values * np.exp2(shifts + 1.0 + line_shift)
     codes = np.arange(low, high + 2, dtype=np.int64)
     steps = _thresholds(values, shifts, codes - zero_point)
-    first = zero_point + _multiplied(lowest, values, shifts)
+    first = np.clip(zero_point + _multiplied(lowest, values, shifts), low, high)
     last = zero_point + _multiplied(highest, values, shifts)
     # At its threshold the line must have reached the code, and just below it must not. Beyond the reachable
     # accumulators, only the first and the last one matter.
     reached = (codes > low) & (codes <= high) & (codes <= last[:, None]) & (steps >= lowest[:, None] + 1)
-    at_start = (codes > low) & (codes == np.clip(first, low, high)[:, None])
-    at_end = (codes <= high) & (codes == np.clip(last, low, high)[:, None] + 1)
-    return _fit_lines(real, bits, codes << bits, (steps, reached), (lowest, at_start), (highest, at_end), line_shift)
+    behind = np.clip(last, low, high) + 1
+    start = _Points(lowest, first << bits, first > low)
+    end = _Points(highest, behind << bits, behind <= high)
+    return _fit_lines(real, _Points(steps, codes << bits, reached), start, end, line_shift)
 
 
 def _thresholds(values: Integers, shifts: Integers, results: Integers) -> Integers:
@@ -285,32 +285,45 @@ def _multiplied(accumulators: Integers, values: Integers, shifts: Integers) -> I
     return np.asarray((high + half - ((high < 0) & (right > 0))) >> right, np.int64)
 
 
-Points = tuple[Integers, npt.NDArray[np.bool_]]
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Accumulators of each channel, the levels of their codes, and which of them matter."""
+
+    accumulators: Integers
+    levels: Integers
+    matter: npt.NDArray[np.bool_]
 
 
 def _fit_lines(
-    real: npt.NDArray[np.float64],
-    bits: int,
-    levels: Integers,
-    steps: Points,
-    start: Points,
-    end: Points,
-    line_shift: int,
+    real: npt.NDArray[np.float64], steps: _Points, start: _Points, end: _Points, line_shift: int
 ) -> tuple[Integers, Integers, int] | None:
-    """Return for each channel the slope nearest to the real one that has an intercept."""
+    """Return for each channel the slope nearest to the real one that has an intercept.
+
+    Args:
+        real: The slope of each channel.
+        steps: The thresholds of the codes, of shape (channels, codes); levels are the same for all channels.
+        start: The smallest accumulator of each channel, at which the line must have reached the level.
+        end: The largest one, at which it must not.
+        line_shift: The shift beyond 32 bits, which is returned.
+    """
     count = len(real)
     slopes, intercepts = np.zeros(count, np.int64), np.zeros(count, np.int64)
     rest = np.arange(count)
+    # In the place of points that do not matter, one that does.
+    has_steps, places = np.asarray(steps.matter.any(axis=1)), steps.matter.argmax(axis=1)
+    thresholds = np.where(steps.matter, steps.accumulators, steps.accumulators[rest, places][:, None])
+    levels = np.where(steps.matter, steps.levels, steps.levels[places][:, None])
     tried = sorted(range(-(TRIED_MULTIPLIERS // 2), TRIED_MULTIPLIERS // 2 + 1), key=abs)
     for delta in tried:
         slope = np.where(real[rest] > 0, np.round(real[rest]).astype(np.int64) + delta, 0)
         usable = (slope >= 0) & (slope < 2**31)
-        points = levels - steps[0][rest] * slope[:, None]
-        least = np.where(steps[1][rest], points, _LOWEST).max(axis=1)
-        most = np.where(steps[1][rest], points + (slope - 1)[:, None], _HIGHEST).min(axis=1)
-        first, last = (start[0][rest] * slope)[:, None], (end[0][rest] * slope)[:, None]
-        least = np.maximum(least, np.where(start[1][rest], levels - first, _LOWEST).max(axis=1))
-        most = np.minimum(most, np.where(end[1][rest], levels - 1 - last, _HIGHEST).min(axis=1))
+        points = levels[rest] - thresholds[rest] * slope[:, None]
+        least = np.where(has_steps[rest], points.max(axis=1), _LOWEST)
+        most = np.where(has_steps[rest], points.min(axis=1) + slope - 1, _HIGHEST)
+        reached = start.levels[rest] - start.accumulators[rest] * slope
+        missed = end.levels[rest] - 1 - end.accumulators[rest] * slope
+        least = np.maximum(least, np.where(start.matter[rest], reached, _LOWEST))
+        most = np.minimum(most, np.where(end.matter[rest], missed, _HIGHEST))
         fits = usable & (least <= most)
         middle = np.where(least == _LOWEST, most, np.where(most == _HIGHEST, least, least + (most - least) // 2))
         slopes[rest[fits]], intercepts[rest[fits]] = slope[fits], middle[fits]

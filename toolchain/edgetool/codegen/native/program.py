@@ -160,6 +160,10 @@ class Step:
     block: Block | None = None
     begins: int | None = None
 
+    def __hash__(self) -> int:
+        """Return a hash of the numbers in which the steps of a model differ: one of all fields takes far longer."""
+        return hash((self.operator, self.kernel, self.output, self.rows, self.band, self.scratch_bytes, self.bare))
+
     @property
     def output_bytes(self) -> int:
         """The size of all output rows."""

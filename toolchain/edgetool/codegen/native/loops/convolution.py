@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -20,50 +21,58 @@ def _tiled_s8(call: StepCall) -> LoopCounts:
     check_steps(call.step.rows * call["output_width"])
     # Bands differ in what the alignments of their rows are.
     bands: dict[tuple[object, ...], tuple[range, int]] = {}
-    columns = _columns(call)
+    copies = _Copies(_columns(call))
     for band in call.bands():
         address = (call.output_start + band[0] * call.step.row_bytes) % WORD
         key = (address, *(_alignments(call, y) for y in band))
         bands[key] = band, bands.get(key, (band, 0))[1] + 1
-    copied: dict[tuple[object, ...], Counter[str]] = {}
     loops: Counter[str] = Counter()
     for band, times in bands.values():
-        for name, count in _tiled_band(call, band, columns, copied).items():
+        for name, count in _tiled_band(call, band, copies).items():
             loops[name] += times * count
     return LoopCounts(call.form, {name: call.step.batches * times for name, times in loops.items()})
 
 
-def _tiled_band(
-    call: StepCall, band: range, columns: Sequence[tuple[bool, int]], copied: dict[tuple[object, ...], Counter[str]]
-) -> Counter[str]:
-    """Return the loops of one band.
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """What the copies of groups of pixels depend on, as numbers, and what is known of them.
 
-    columns: what the copies of each pixel of a row depend on. copied: the loops that copy groups of pixels, to which
-    new ones are added.
+    Attributes:
+        columns: A number from 0 on for each pixel of a row; equal ones have the same copies in the same rows.
+        rows: A number for the alignments of the input rows of each output row so far.
+        loops: Those that copy groups of pixels, by the numbers of the pixels and an input channel modulo 4.
     """
+
+    columns: tuple[int, ...]
+    rows: dict[tuple[int | None, ...], int] = field(default_factory=dict)
+    loops: dict[tuple[tuple[int, ...], int], Counter[str]] = field(default_factory=dict)
+
+
+def _tiled_band(call: StepCall, band: range, copies: _Copies) -> Counter[str]:
+    """Return the loops of one band. copies: to which those of new groups of pixels are added."""
     loops: Counter[str] = Counter()
     width, groups, filters, depth = (call[name] for name in ("output_width", "groups", "filters", "depth"))
     channels, pixels = groups * filters, 2 if call.code.thumb1 else 4
     turns = -(-call["taps_y"] * call["taps_x"] * depth // TAPS) * 2
-    is_line, inside = _is_line(call, pixels), _groups_inside(call, pixels)
-    count = len(band) * width
-    alignments = {y: _alignments(call, y) for y in band}
-    times: Counter[tuple[object, ...]] = Counter()
-    for done in range(0, count, pixels):
-        size = min(pixels, count - done)
-        first = count - done - size if call.descending else done
-        group = [(band[place // width], place % width) for place in range(first, first + size)]
-        rows = tuple(alignments[y] for y, _ in group)
-        places = tuple(columns[x] for _, x in group)
-        is_inside = group[0][1] in inside
-        for channel in range(0, groups * depth, depth):
-            key = (*rows, *places, is_inside, channel % WORD)
-            times[key] += 1
-            if key not in copied:
-                copied[key] = _copies(call, group, channel, pixels)
-    for key, number in times.items():
-        for name, copies in copied[key].items():
-            loops[name] += number * copies
+    is_line, count = _is_line(call, pixels), len(band) * width
+    rows = [copies.rows.setdefault(_alignments(call, y), len(copies.rows)) for y in band]
+    many = max(copies.columns, default=0) + 1
+    kinds = [row * many + column for row in rows for column in copies.columns]
+    rest = count % pixels
+    first = rest if call.descending else 0
+    groups_of = list(zip(*(kinds[first + i : first + count - rest : pixels] for i in range(pixels)), strict=True))
+    times, places = Counter(groups_of), dict(zip(groups_of, range(first, count, pixels), strict=False))
+    if rest:
+        start = 0 if call.descending else count - rest
+        last = tuple(kinds[start : start + rest])
+        times[last], places[last] = 1, start
+    channels_of = Counter(channel % WORD for channel in range(0, groups * depth, depth))
+    for (key, number), (channel, others) in product(times.items(), channels_of.items()):
+        if (key, channel) not in copies.loops:
+            group = [(band[place // width], place % width) for place in range(places[key], places[key] + len(key))]
+            copies.loops[key, channel] = _copies(call, group, channel, pixels)
+        for name, turns_of in copies.loops[key, channel].items():
+            loops[name] += number * others * turns_of
     pairs = groups * -(-filters // 2)
     for size, number in ((pixels, count // pixels), (count % pixels, 1)):
         if not size or not number:
@@ -106,14 +115,16 @@ def _is_line(call: StepCall, pixels: int) -> bool:
     return is_point and is_plain and is_long and call["depth"] % WORD == 0
 
 
-def _columns(call: StepCall) -> list[tuple[bool, int]]:
-    """Return what the copies of each pixel of a row depend on: whether all its columns are inside, and their alignment
-    or its place.
+def _columns(call: StepCall) -> tuple[int, ...]:
+    """Return numbers for what the copies of each pixel of a row depend on: whether all its columns are inside, their
+    alignment or its place, and whether a group can begin with it in which all are.
     """
     stride, pad, pixel = call["stride_x"], call["pad_x"], call["groups"] * call["depth"]
     last = call["input_width"] - (call["taps_x"] - 1) * call["dilation_x"] - 1
-    starts = range(-pad, call["output_width"] * stride - pad, stride)
-    return [(True, start * pixel % WORD) if 0 <= start <= last else (False, x) for x, start in enumerate(starts)]
+    x = np.arange(call["output_width"])
+    start, inside = x * stride - pad, _groups_inside(call, 2 if call.code.thumb1 else 4)
+    kinds = np.where((start >= 0) & (start <= last), start * pixel % WORD, WORD + x)
+    return tuple((2 * kinds + ((x >= inside.start) & (x < inside.stop))).tolist())
 
 
 def _groups_inside(call: StepCall, pixels: int) -> range:
@@ -243,67 +254,80 @@ def _lean_s8(call: StepCall) -> LoopCounts:
 
 def _pixels_s8(call: StepCall) -> LoopCounts:
     """Return the loops of edgetool_conv2d_lean_s8: runs of taps of each pixel, for eight channels at once or two."""
+    # All batches are the same unless some calls are bare.
+    batches = call.step.batches if call.step.bare else 1
+    check_steps(batches * call.step.rows * call["taps_y"])
+    # Rows differ in the alignments of what they read and write, and in whether their call is bare.
+    alike: dict[tuple[object, ...], tuple[int, bool, int]] = {}
+    for number in range(batches * call.step.rows):
+        y, is_bare = number % call.step.rows, number // call.step.band in call.step.bare
+        key = (_alignments(call, y), (call.output_start + y * call.step.row_bytes) % WORD, is_bare)
+        alike[key] = y, is_bare, alike.get(key, (0, False, 0))[2] + 1
+    loops: Counter[str] = Counter()
+    for y, is_bare, times in alike.values():
+        for name, count in _row_of_pixels(call, y, is_bare=is_bare).items():
+            loops[name] += times * count
+    return LoopCounts(call.form, {name: call.step.batches // batches * n for name, n in loops.items() if n})
+
+
+def _row_of_pixels(call: StepCall, y: int, *, is_bare: bool) -> Counter[str]:
+    """Return the loops of an output row of edgetool_conv2d_lean_s8. is_bare: whether its call has no scratch."""
     groups, depth, filters, width = call["groups"], call["depth"], call["filters"], call["output_width"]
     taps_y, taps_x = call["taps_y"], call["taps_x"]
     run, has_words = taps_x * depth, depth % WORD == 0
     fours = -(-taps_y * run // TAPS)
     blocks, rest = filters // BLOCK, filters % BLOCK
     can_run = groups == 1 and call["dilation_x"] == 1
-    starts = [x * call["stride_x"] - call["pad_x"] for x in range(width)]
-    are_between = [can_run and 0 <= start <= call["input_width"] - taps_x for start in starts]
+    stride, pad, last = call["stride_x"], call["pad_x"], call["input_width"] - taps_x
+    starts = list(range(-pad, width * stride - pad, stride))
+    are_between = [can_run and 0 <= start <= last for start in starts]
     between = sum(are_between)
     # Those that are computed one by one; the others are two at once.
     ones = slice(None)
     if call.code.dsp and call["pixels"] == 2:
         ones = slice(width % 2) if call.descending else slice(width // 2 * 2, None)
-    # All batches are the same unless some calls are bare.
-    batches = call.step.batches if call.step.bare else 1
-    check_steps(batches * call.step.rows * taps_y)
-    loops: Counter[str] = Counter()
-    for number in range(batches * call.step.rows):
-        y = number % call.step.rows
-        rows = call.tap_rows(y)
-        is_aligned = not has_words or all(row is None or call.row_start(row) == 0 for row in rows)
-        is_slow = call.form == "double" or not is_aligned
-        if not (call.code.dsp or call.code.thumb1):
-            is_slow = call.form == "double" and not call.code.riscv
-        is_inside = rows[0] is not None and rows[-1] is not None
-        inside = between if is_inside else 0
-        loops.update(_clamps(call, y))
-        if filters < BLOCK and taps_y == 1 and inside == width:
-            is_single = call.code.dsp and filters == 1
-            loops.update((_single_channel if is_single else _few_channels)(call, rows[0], starts))
-            continue
-        outside = width - inside
-        loops.update({"pixels": inside, "pixels outside": outside, "runs": inside * taps_y})
-        loops["more groups"] += outside * (groups - 1)
-        loops["taps outside"] += outside * groups * taps_y * taps_x
-        for pixels, runs, length in ((inside, taps_y, run), (outside * groups, taps_y * taps_x, depth)):
-            if not has_words:
-                loops["copied fours"] += pixels * runs * (length // TAPS)
-                loops["copies of codes"] += pixels * runs * (length % TAPS > 0)
-                loops["copied codes"] += pixels * runs * (length % TAPS)
-        if ones != slice(None) and number // call.step.band not in call.step.bare:
-            loops.update(_two_pixels(call, rows, fours, starts, are_between if is_inside else [False] * width))
-            inside = sum(are_between[ones]) if is_inside else 0
-            outside = len(starts[ones]) - inside
-        for pixels, runs, length in ((inside, taps_y, run), (outside * groups, taps_y * taps_x, depth)):
-            listed, turns = (runs, length // TAPS) if has_words else (1, fours)
-            if is_slow:
-                loops["slow blocks"] += pixels * blocks
-            else:
-                loops["blocks"] += pixels * blocks
-                loops["runs of blocks"] += pixels * blocks * listed
-                loops["turns"] += pixels * blocks * fours
-                if not (call.code.riscv or call.code.thumb1):
-                    loops["double turns"] += pixels * blocks * listed * -(-turns // 2)
-            pairs = pixels * (is_slow * blocks * BLOCK // 2 + -(-rest // 2))
-            kind = "words" if call.code.dsp and is_aligned else "codes"
-            loops["pairs"] += pairs
-            loops["runs of pairs"] += pairs * listed
-            loops[f"fours of pairs in {kind}"] += pairs * fours
-            loops["codes"] += pixels * (is_slow * blocks * BLOCK + rest)
-    return LoopCounts(call.form, {name: call.step.batches // batches * n for name, n in loops.items() if n})
+    rows = call.tap_rows(y)
+    is_aligned = not has_words or all(row is None or call.row_start(row) == 0 for row in rows)
+    is_slow = call.form == "double" or not is_aligned
+    if not (call.code.dsp or call.code.thumb1):
+        is_slow = call.form == "double" and not call.code.riscv
+    is_inside = rows[0] is not None and rows[-1] is not None
+    inside = between if is_inside else 0
+    loops = Counter(_clamps(call, y))
+    if filters < BLOCK and taps_y == 1 and inside == width:
+        is_single = call.code.dsp and filters == 1
+        loops.update((_single_channel if is_single else _few_channels)(call, rows[0], starts))
+        return loops
+    outside = width - inside
+    loops.update({"pixels": inside, "pixels outside": outside, "runs": inside * taps_y})
+    loops["more groups"] += outside * (groups - 1)
+    loops["taps outside"] += outside * groups * taps_y * taps_x
+    for pixels, runs, length in ((inside, taps_y, run), (outside * groups, taps_y * taps_x, depth)):
+        if not has_words:
+            loops["copied fours"] += pixels * runs * (length // TAPS)
+            loops["copies of codes"] += pixels * runs * (length % TAPS > 0)
+            loops["copied codes"] += pixels * runs * (length % TAPS)
+    if ones != slice(None) and not is_bare:
+        loops.update(_two_pixels(call, rows, fours, starts, are_between if is_inside else [False] * width))
+        inside = sum(are_between[ones]) if is_inside else 0
+        outside = len(starts[ones]) - inside
+    for pixels, runs, length in ((inside, taps_y, run), (outside * groups, taps_y * taps_x, depth)):
+        listed, turns = (runs, length // TAPS) if has_words else (1, fours)
+        if is_slow:
+            loops["slow blocks"] += pixels * blocks
+        else:
+            loops["blocks"] += pixels * blocks
+            loops["runs of blocks"] += pixels * blocks * listed
+            loops["turns"] += pixels * blocks * fours
+            if not (call.code.riscv or call.code.thumb1):
+                loops["double turns"] += pixels * blocks * listed * -(-turns // 2)
+        pairs = pixels * (is_slow * blocks * BLOCK // 2 + -(-rest // 2))
+        kind = "words" if call.code.dsp and is_aligned else "codes"
+        loops["pairs"] += pairs
+        loops["runs of pairs"] += pairs * listed
+        loops[f"fours of pairs in {kind}"] += pairs * fours
+        loops["codes"] += pixels * (is_slow * blocks * BLOCK + rest)
+    return loops
 
 
 def _two_pixels(
