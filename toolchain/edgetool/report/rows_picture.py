@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 from edgetool.memory.streaming.planner import segments_of
 from edgetool.memory.streaming.problem import RowPlan, RowProblem, steps_of
-from edgetool.memory.streaming.schedule import first_steps, last_steps
+from edgetool.memory.streaming.schedule import row_lives
 
 PARTS = 120  # of a schedule in reports
 
@@ -36,7 +36,7 @@ Box = tuple[int, int, int, int]
 def rows_live(problem: RowProblem, plan: RowPlan) -> list[list[int]]:
     """Return how many rows of each tensor are in memory at each step."""
     count = len(plan.schedule)
-    first, last = first_steps(problem, plan.schedule), last_steps(problem, plan.schedule)
+    first, last = row_lives(problem, plan.schedule)
     result = []
     for index in range(len(problem.tensors)):
         change = [0] * (count + 1)
@@ -103,7 +103,7 @@ def rows_svg(problem: RowProblem, plan: RowPlan, cuts: Sequence[int], *, title: 
 def row_boxes(problem: RowProblem, plan: RowPlan) -> list[list[Box]]:
     """Return when and where the rows of each tensor are in memory; neighbours that live equally long are one box."""
     count = len(plan.schedule)
-    first, last = first_steps(problem, plan.schedule), last_steps(problem, plan.schedule)
+    first, last = row_lives(problem, plan.schedule)
     result = []
     for index, tensor in enumerate(problem.tensors):
         boxes: list[Box] = []

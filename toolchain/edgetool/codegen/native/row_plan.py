@@ -25,7 +25,7 @@ from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Pro
 from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT, Packing, pack_again, pack_more
 from edgetool.memory.streaming.planner import place_unit, plan_rows, segments_of
 from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, RowPlan, RowProblem, steps_of
-from edgetool.memory.streaming.schedule import first_steps, last_steps, live_bytes
+from edgetool.memory.streaming.schedule import live_bytes, row_lives
 
 SCRATCH_PASSES = 2  # of packing, for each attempt to move rows
 WHOLE_ATTEMPTS = 2  # in vain, to move rows for kernels for whole tensors
@@ -568,8 +568,7 @@ class _Memory:
         self._steps: list[list[int]] = [[] for _ in problem.operators]
         for step, number in enumerate(schedule):
             self._steps[number].append(step)
-        self._first = np.array(first_steps(problem, schedule))
-        self._last = np.array(last_steps(problem, schedule))
+        self._first, self._last = map(np.array, row_lives(problem, schedule))
         self._offsets, self._sizes = np.array(base.plan.offsets), np.array(problem.row_sizes())
         self._ends = self._offsets + self._sizes
         self._tensors = {item.tensor: i for i, item in enumerate(problem.tensors)}
@@ -753,7 +752,7 @@ def rows_memory(rows: NativeRows) -> NativeMemory:
     peak = max(range(len(needs)), key=needs.__getitem__, default=0)
     numbers = step_numbers(problem)
     position = numbers[plan.schedule[peak]] if plan.schedule else 0
-    first, last = first_steps(problem, plan.schedule), last_steps(problem, plan.schedule)
+    first, last = row_lives(problem, plan.schedule)
     buffers, offsets = [], []
     for index, tensor in enumerate(problem.tensors):
         live = [row for row in problem.rows_of(index) if first[row] <= peak <= last[row]]

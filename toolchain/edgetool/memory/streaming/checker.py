@@ -187,11 +187,13 @@ class _Execution:
         read = [*firing.reads, *(row for row in firing.writes if row in self._written)]
         for row in self._overwritten(read):
             return f"{operator.name} reads {self._name(row)}, which is not there"
-        start = self._plan.scratch[number][count] if firing.scratch_bytes else 0
-        scratch = slice(start, start + firing.scratch_bytes)
-        self._owner[scratch] = NOTHING
-        for row in self._overwritten(read):
-            return f"{operator.name}: its scratch shares bytes with {self._name(row)}, which it reads"
+        scratch = slice(0)
+        if firing.scratch_bytes:
+            start = self._plan.scratch[number][count]
+            scratch = slice(start, start + firing.scratch_bytes)
+            self._owner[scratch] = NOTHING
+            for row in self._overwritten(read):
+                return f"{operator.name}: its scratch shares bytes with {self._name(row)}, which it reads"
         self._take(firing.writes)
         if (self._owner[scratch] != NOTHING).any():
             return f"{operator.name}: its scratch shares bytes with a row that it writes"

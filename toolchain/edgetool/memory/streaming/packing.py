@@ -27,16 +27,19 @@ import numpy.typing as npt
 
 from edgetool.memory.problem import never
 from edgetool.memory.streaming.problem import NO_SCRATCH, RowProblem, steps_of
-from edgetool.memory.streaming.schedule import first_steps, last_steps
+from edgetool.memory.streaming.schedule import row_lives
 
 PASSES = 40  # the effort, which the following numbers refer to
 ORDERS = 0.3  # placements of all blocks for each pass, unless the target is reached before
 PATIENCE = 5  # placements without a better one until the search continues from another order
-ORDER_WORK = 32_000  # the conflicts that are considered in a placement for each pass; there are fewer with more
+ORDER_WORK = 24_000  # the conflicts that are considered in a placement for each pass; there are fewer with more
 # The moves in vain of the second search for each pass, and for each block and pass at most. An attempt has a share.
 PASS_MOVES = 200
 BLOCK_MOVES = 0.6
 ATTEMPTS = 6
+# The conflicts of blocks that are moved in vain for each pass: with more, only a share of the moves is made.
+MOVE_WORK = 10_000
+LEAST_MOVES = 2 / 3
 # The share of the memory that scratch with an offset for each firing must save, because tables are larger with it.
 APART_GAIN = 0.02
 APART_SHARE = 0.25  # of the passes, to find such a packing
@@ -244,8 +247,9 @@ def _by_displacing(
     target = max(target, *blocks.sizes)
     best = result = starts[0]
     top = blocks.top(best)
-    moves = PASS_MOVES * passes
     share = _most_moves(blocks, passes) // ATTEMPTS
+    cheap = MOVE_WORK * len(blocks.sizes) // max(1, blocks.conflict_count)
+    moves = int(passes * min(PASS_MOVES, max(LEAST_MOVES * PASS_MOVES, cheap)))
     for start in starts:
         for largest_first in (True, False):
             vain, result = 0, start
@@ -401,8 +405,7 @@ class _Blocks:
 
     def __init__(self, problem: RowProblem, schedule: Sequence[int], unit: int, *, apart: bool = True) -> None:
         self._problem = problem
-        last = last_steps(problem, schedule)
-        first = first_steps(problem, schedule)
+        first, last = row_lives(problem, tuple(schedule))
         tensor_of = problem.tensor_of_rows()
         scratch_steps: dict[tuple[int, int], int] = {}  # by operator and number of its firing
         fired = [0] * len(problem.operators)
@@ -720,7 +723,7 @@ def _conflicts(
         conflicts up to each block.
     """
     # Large models have millions of pairs of parts, and all of these numbers are below 2^31.
-    fields = np.array([(p.block, p.row, p.first, p.last, p.begin, p.end) for p in parts], np.int32).reshape(-1, 6)
+    fields = np.array(parts, np.int32).reshape(-1, 6)
     block, row, first, last, begin, end = np.ascontiguousarray(fields.T)
     # Parts that begin while another one is in use follow it: those up to the first one that begins later.
     counts = first.searchsorted(last, "right") - np.arange(1, len(parts) + 1)

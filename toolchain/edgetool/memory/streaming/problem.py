@@ -80,7 +80,7 @@ class RowOperator:
     @property
     def scratch_bytes(self) -> int:
         """The largest scratch of a firing."""
-        return max((firing.scratch_bytes for firing in self.firings), default=0)
+        return max([firing.scratch_bytes for firing in self.firings], default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,10 @@ class RowProblem:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_starts", tuple(accumulate((item.rows for item in self.tensors), initial=0)))
+
+    def __hash__(self) -> int:
+        """Return a hash of the tensors: one of all firings would take longer than plans that are known save."""
+        return hash((self.tensors, len(self.operators)))
 
     @property
     def row_count(self) -> int:

@@ -94,13 +94,14 @@ def _in_segments(network: _Network, cuts: tuple[int, ...]) -> RowSchedule:
     return RowSchedule(tuple(steps), peak, cuts)
 
 
-def live_bytes(problem: RowProblem, schedule: Sequence[int], *, at_least: bool = False) -> list[int]:
+@lru_cache(maxsize=KNOWN_SCHEDULES)
+def live_bytes(problem: RowProblem, schedule: tuple[int, ...], *, at_least: bool = False) -> tuple[int, ...]:
     """Return the bytes that are live at each step of a schedule.
 
     at_least: whether all rows that are read for the last time share bytes with what is written, each as many as it can,
     instead of one of them. No memory is smaller.
     """
-    sizes, first, last = problem.row_sizes(), first_steps(problem, schedule), last_steps(problem, schedule)
+    sizes, (first, last) = problem.row_sizes(), row_lives(problem, schedule)
     total = 0
     new_bytes, dying_bytes = ([0] * (len(schedule) + 1) for _ in range(2))
     for size, start, end in zip(sizes, first, last, strict=True):
@@ -110,45 +111,49 @@ def live_bytes(problem: RowProblem, schedule: Sequence[int], *, at_least: bool =
             new_bytes[start] += size
         dying_bytes[end] += size
     result = []
-    for step, (_, firing) in enumerate(steps_of(problem, tuple(schedule))):
+    for step, (_, firing) in enumerate(steps_of(problem, schedule)):
         new = new_bytes[step]
         total += new
         saved = 0
-        if new and firing.overlaps:
-            savings = [saving(sizes[row], new, d) for row, d in firing.overlaps if last[row] == step]
-            saved = min(new, sum(savings)) if at_least else max(savings, default=0)
+        if new:
+            for row, distance in firing.overlaps:
+                if last[row] == step:
+                    bytes_saved = saving(sizes[row], new, distance)
+                    saved = saved + bytes_saved if at_least else max(saved, bytes_saved)
+            saved = min(new, saved)
         result.append(total + firing.scratch_bytes - saved)
         total -= dying_bytes[step]
-    return result
+    return tuple(result)
 
 
-def first_steps(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
-    """Return the first step that writes each row; -1 for rows that are given, the number of steps for others."""
-    first = [len(schedule)] * problem.row_count
+@lru_cache(maxsize=KNOWN_SCHEDULES)
+def row_lives(problem: RowProblem, schedule: tuple[int, ...]) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the first step that writes each row, and the last one that reads or writes it.
+
+    The first step is -1 for rows that are given, and the number of steps for those that are never written. The last
+    one is that number for rows that are kept, and -1 for those that are never used.
+    """
+    end = len(schedule)
+    first, last = [end] * problem.row_count, [-1] * problem.row_count
     for row in problem.given_rows():
         first[row] = -1
-    for step, (_, firing) in enumerate(steps_of(problem, tuple(schedule))):
-        for row in firing.writes:
-            first[row] = min(first[row], step)
-    return first
-
-
-def last_steps(problem: RowProblem, schedule: Sequence[int]) -> list[int]:
-    """Return the last step that reads or writes each row; the number of steps for rows that are kept, else -1."""
-    last = [-1] * problem.row_count
-    for step, (_, firing) in enumerate(steps_of(problem, tuple(schedule))):
-        for row in (*firing.reads, *firing.writes):
+    for step, (_, firing) in enumerate(steps_of(problem, schedule)):
+        for row in firing.reads:
             last[row] = step
+        for row in firing.writes:
+            last[row] = step
+            if first[row] == end:
+                first[row] = step
     for index, tensor in enumerate(problem.tensors):
         if tensor.kept:
             for row in problem.rows_of(index):
-                last[row] = len(schedule)
-    return last
+                last[row] = end
+    return first, last
 
 
 def live_tensors(problem: RowProblem, schedule: Sequence[int], steps: Sequence[int]) -> set[int]:
     """Return the tensors of which rows are live at some steps of a schedule."""
-    first, last, tensor_of = first_steps(problem, schedule), last_steps(problem, schedule), problem.tensor_of_rows()
+    (first, last), tensor_of = row_lives(problem, tuple(schedule)), problem.tensor_of_rows()
     return {tensor for row, tensor in enumerate(tensor_of) if any(first[row] <= step <= last[row] for step in steps)}
 
 

@@ -194,24 +194,39 @@ class _Move:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The size of each row; the first operator that writes it, and the last one that reads or writes it.
+    """The size of each row, and what writes and uses it.
 
-    GIVEN precedes all operators, and KEPT follows them.
+    Attributes:
+        sizes: Bytes.
+        first: The first operator that writes each, GIVEN if it is there before all.
+        last: The last one that reads or writes it, KEPT if it is there behind all.
+        writers: The operators that write it, with the numbers of their first and last firing that do, from 1 on.
+        users: The number of the last firing of each operator that reads or writes it.
     """
 
     sizes: list[int]
     first: list[int]
     last: list[int]
+    writers: list[list[tuple[int, int, int]]]
+    users: list[dict[int, int]]
 
     @classmethod
     def of(cls, problem: RowProblem) -> _Rows:
         """Return the rows of a problem."""
         first, last = [KEPT] * problem.row_count, [GIVEN] * problem.row_count
+        writers: list[list[tuple[int, int, int]]] = [[] for _ in first]
+        users: list[dict[int, int]] = [{} for _ in first]
         for number, operator in enumerate(problem.operators):
-            for firing in operator.firings:
+            for count, firing in enumerate(operator.firings, 1):
                 for row in firing.writes:
                     first[row] = min(first[row], number)
+                    items = writers[row]
+                    if items and items[-1][0] == number:
+                        items[-1] = number, items[-1][1], count
+                    else:
+                        items.append((number, count, count))
                 for row in (*firing.reads, *firing.writes):
+                    users[row][number] = count
                     last[row] = number
         for row in problem.given_rows():
             first[row] = GIVEN
@@ -219,82 +234,84 @@ class _Rows:
             if tensor.kept:
                 for row in problem.rows_of(index):
                     last[row] = KEPT
-        return cls(problem.row_sizes(), first, last)
+        return cls(problem.row_sizes(), first, last, writers, users)
 
 
 class _Window:
-    """The operators from `start` up to `end`, before which all earlier ones are complete."""
+    """The operators from `start` up to `end`, before which all earlier ones are complete.
+
+    Its operators are numbered from 0 on. What a firing does is found when the search first comes to it.
+    """
 
     def __init__(self, problem: RowProblem, rows: _Rows, start: int, end: int) -> None:
-        self._start = start
-        operators = problem.operators[start:end]
-        sizes = rows.sizes
-        writers: dict[int, list[tuple[int, int, int]]] = {}  # by row: operator, the first firing and the last
-        users: dict[int, dict[int, int]] = {}  # by row: the last firing of each operator
-        for number, operator in enumerate(operators):
-            for count, firing in enumerate(operator.firings, 1):
-                for row in firing.writes:
-                    items = writers.setdefault(row, [])
-                    if items and items[-1][0] == number:
-                        items[-1] = number, items[-1][1], count
-                    else:
-                        items.append((number, count, count))
-                for row in (*firing.reads, *firing.writes):
-                    users.setdefault(row, {})[number] = count
-        self._live = sum(
-            size for size, first, last in zip(sizes, rows.first, rows.last, strict=True) if first < start <= last
+        self._rows, self._start, self._end = rows, start, end
+        self._operators = problem.operators[start:end]
+        lives = zip(rows.sizes, rows.first, rows.last, strict=True)
+        self._live = sum(size for size, first, last in lives if first < start <= last)
+        self._full = tuple(len(operator.firings) for operator in self._operators)
+        are_writing = [any(firing.writes for firing in item.firings) for item in self._operators]
+        self._taking = {number for number, is_writing in enumerate(are_writing) if not is_writing}
+        self._known_moves: list[list[_Move | None]] = [[None] * count for count in self._full]
+        self._known_affected: list[set[int]] = [set() for _ in self._full]
+
+    def _affected(self, number: int) -> set[int]:
+        """Return an operator, and those that use what it writes."""
+        affected = self._known_affected[number]
+        if not affected:
+            affected.add(number)
+            for row in dict.fromkeys(row for firing in self._operators[number].firings for row in firing.writes):
+                affected.update(self._users(row))
+        return affected
+
+    def _users(self, row: int) -> dict[int, int]:
+        """Return the last firing of each operator that uses a row."""
+        start, end = self._start, self._end
+        return {number - start: count for number, count in self._rows.users[row].items() if start <= number < end}
+
+    def _writers(self, row: int) -> list[tuple[int, int, int]]:
+        """Return the operators that write a row, and their first and last firings that do."""
+        start, end = self._start, self._end
+        return [(item - start, first, last) for item, first, last in self._rows.writers[row] if start <= item < end]
+
+    def _move(self, number: int, done: int) -> _Move:
+        """Return what an operator's next firing does, which is known from then on."""
+        rows, sizes, firing, count = self._rows, self._rows.sizes, self._operators[number].firings[done], done + 1
+        needs: dict[int, int] = {}
+        for row in firing.reads:
+            for other, _, last in self._writers(row):
+                if other != number and rows.first[row] != GIVEN:
+                    needs[other] = max(last, needs.get(other, 0))
+        created, shared = 0, []
+        for row in firing.writes:
+            writers = self._writers(row)
+            if rows.first[row] < self._start or not any(item[:2] == (number, count) for item in writers):
+                continue
+            others = tuple((other, first) for other, first, _ in writers if other != number)
+            if others:
+                shared.append((sizes[row], others))
+            else:
+                created += sizes[row]
+        dying, last_of = 0, {}
+        for row in {*firing.reads, *firing.writes}:
+            if rows.last[row] < self._end and rows.users[row][self._start + number] == count:
+                ends = tuple((other, at) for other, at in self._users(row).items() if other != number)
+                last_of[row] = ends
+                dying += 0 if ends else sizes[row]
+        new = created + sum(size for size, _ in shared)
+        savings = sorted(
+            ((saving(sizes[row], new, distance), last_of[row]) for row, distance in firing.overlaps if row in last_of),
+            key=lambda item: (-item[0], item[1]),
         )
-        self._full = tuple(len(operator.firings) for operator in operators)
-        self._taking = {i for i, item in enumerate(operators) if not any(firing.writes for firing in item.firings)}
-        self._affected: list[set[int]] = [{number} for number in range(len(operators))]
-        for row, uses in users.items():
-            for number, _, _ in writers.get(row, ()):
-                self._affected[number].update(uses)
-        self._moves: list[list[_Move]] = []
-        for number, operator in enumerate(operators):
-            moves = []
-            for count, firing in enumerate(operator.firings, 1):
-                needs: dict[int, int] = {}
-                for row in firing.reads:
-                    for other, _, last in writers.get(row, ()):
-                        if other != number and rows.first[row] != GIVEN:
-                            needs[other] = max(last, needs.get(other, 0))
-                created, shared = 0, []
-                for row in firing.writes:
-                    if rows.first[row] < start or not any(item[:2] == (number, count) for item in writers[row]):
-                        continue
-                    others = tuple((other, first) for other, first, _ in writers[row] if other != number)
-                    if others:
-                        shared.append((sizes[row], others))
-                    else:
-                        created += sizes[row]
-                dying, last_of = 0, {}
-                for row in {*firing.reads, *firing.writes}:
-                    if rows.last[row] < end and users[row][number] == count:
-                        ends = tuple((other, at) for other, at in users[row].items() if other != number)
-                        last_of[row] = ends
-                        dying += 0 if ends else sizes[row]
-                new = created + sum(size for size, _ in shared)
-                savings = sorted(
-                    (
-                        (saving(sizes[row], new, distance), last_of[row])
-                        for row, distance in firing.overlaps
-                        if row in last_of
-                    ),
-                    key=lambda item: (-item[0], item[1]),
-                )
-                moves.append(
-                    _Move(
-                        tuple(needs.items()),
-                        created,
-                        tuple(shared),
-                        dying,
-                        tuple((sizes[row], ends) for row, ends in last_of.items() if ends),
-                        firing.scratch_bytes,
-                        tuple(item for item in savings if item[0]),
-                    )
-                )
-            self._moves.append(moves)
+        move = self._known_moves[number][done] = _Move(
+            tuple(needs.items()),
+            created,
+            tuple(shared),
+            dying,
+            tuple((sizes[row], ends) for row, ends in last_of.items() if ends),
+            firing.scratch_bytes,
+            tuple(item for item in savings if item[0]),
+        )
+        return move
 
     def search(self, floor: int, limit: int, nodes: int, stopped: Callable[[], bool]) -> _Result:
         """Look for firings with the lowest peak, at least `floor`, below the limit."""
@@ -347,11 +364,14 @@ class _Window:
 
     def _is_ready(self, state: Sequence[int], number: int) -> bool:
         done = state[number]
-        return done < self._full[number] and _are_done(state, self._moves[number][done].needs)
+        if done == self._full[number]:
+            return False
+        move = self._known_moves[number][done] or self._move(number, done)
+        return _are_done(state, move.needs)
 
     def _following(self, state: Sequence[int], ready: Sequence[int], number: int) -> list[int]:
         """Return the operators that can fire after one has."""
-        affected = self._affected[number]
+        affected = self._affected(number)
         able = [item for item in affected if self._is_ready(state, item)]
         # What the application takes, it takes at once.
         taking = [item for item in able if item in self._taking] if self._taking else []
@@ -359,7 +379,7 @@ class _Window:
 
     def _step(self, state: Sequence[int], live: int, number: int) -> tuple[int, int]:
         """Return the bytes that a firing needs, and those that are live after it."""
-        move = self._moves[number][state[number]]
+        move = self._known_moves[number][state[number]] or self._move(number, state[number])
         new = move.created
         for size, others in move.shared:
             if not any(state[other] >= count for other, count in others):

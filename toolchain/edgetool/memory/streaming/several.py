@@ -33,7 +33,7 @@ from edgetool.memory.streaming.problem import (
     SeveralRows,
     steps_of,
 )
-from edgetool.memory.streaming.schedule import first_steps, last_steps, saving
+from edgetool.memory.streaming.schedule import row_lives, saving
 
 # The choices of live items that the relaxation keeps.
 STATES = 2_000
@@ -303,7 +303,7 @@ def live_items(problem: RowProblem, schedule: Sequence[int]) -> Numbers:
     What a step shares counts for what it writes.
     """
     count = len(problem.tensors)
-    first, last = (np.array(steps(problem, schedule), np.int64) for steps in (first_steps, last_steps))
+    first, last = (np.array(steps, np.int64) for steps in row_lives(problem, tuple(schedule)))
     sizes, tensor_of = np.array(problem.row_sizes(), np.int64), np.array(problem.tensor_of_rows(), np.int64)
     change = np.zeros((count + len(problem.operators), len(schedule) + 3), np.int64)
     exist = np.flatnonzero(first <= last)
