@@ -105,9 +105,12 @@ def view_problem(
             buffers[position] = replace(buffer, lifetime=_hull([*cells[position], *together]), size_bytes=size)
     handovers = _handovers(model.main, accesses, overlaps, keep_inputs=keep_inputs)
     pairs = []
+    lives = [(buffer.lifetime.first, buffer.lifetime.last) for buffer in buffers]
     for first, one in enumerate(buffers):
-        for second, other in enumerate(buffers):
-            if first == second or not one.lifetime.overlaps(other.lifetime):
+        begin, end = lives[first]
+        for second in [number for number, (start, last) in enumerate(lives) if start <= end and begin <= last]:
+            other = buffers[second]
+            if first == second:
                 continue
             in_main = one.subgraph == other.subgraph == 0
             between = handovers.get((one.tensor, other.tensor), ()) if in_main else ()

@@ -10,9 +10,7 @@ buffers.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import permutations
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 # The minimum of a group is computed exactly up to this number of buffers, for about ten thousand layouts at most.
 MAX_EXACT = 4
@@ -28,24 +26,18 @@ def least_unions(
 
     first and last: the moments at which each buffer is live, both inclusive.
     """
-    change = [0] * (moments + 1)
-    for begin, end, size in zip(first, last, sizes, strict=True):
-        change[begin] += size
-        change[end + 1] -= size
-    sharing: list[set[tuple[int, int]]] = [set() for _ in range(moments)]
-    for i, j in distances:
-        for moment in range(max(first[i], first[j]), min(last[i], last[j]) + 1):
-            sharing[moment].add((min(i, j), max(i, j)))
+    groups = _Groups(sizes, distances)
+    begins: list[list[int]] = [[] for _ in range(moments + 1)]
+    ends: list[list[int]] = [[] for _ in range(moments + 1)]
+    for i, (begin, end) in enumerate(zip(first, last, strict=True)):
+        begins[begin].append(i)
+        ends[end + 1].append(i)
     unions, total = [], 0
-    saved: dict[tuple[int, ...], int] = {}
+    live: set[int] = set()
     for moment in range(moments):
-        total += change[moment]
-        union = total
-        for group in _groups(sharing[moment]):
-            if group not in saved:
-                saved[group] = sum(sizes[i] for i in group) - _least_union(group, sizes, distances)
-            union -= saved[group]
-        unions.append(union)
+        total += sum(sizes[i] for i in begins[moment]) - sum(sizes[i] for i in ends[moment])
+        live = live.union(i for i in begins[moment] if i in groups.near).difference(ends[moment])
+        unions.append(total - sum(sum(sizes[i] for i in part) - groups.least(part) for part in groups.parts(live)))
     return unions
 
 
@@ -58,38 +50,58 @@ def shareable_bytes(first_bytes: int, second_bytes: int, min_distance: int) -> i
     return max(0, min(distance + first_bytes, second_bytes) - distance)
 
 
-def _groups(pairs: set[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
-    """Yield the buffers of the pairs in groups between which there is no pair, each in ascending order."""
-    near: dict[int, set[int]] = {}
-    for i, j in pairs:
-        near.setdefault(i, set()).add(j)
-        near.setdefault(j, set()).add(i)
-    while near:
-        group, todo = set(), [min(near)]
-        while todo:
-            i = todo.pop()
-            if i not in group:
-                group.add(i)
-                todo.extend(near.pop(i))
-        yield tuple(sorted(group))
+class _Groups:
+    """Groups of buffers that are live at the same time, each with the fewest bytes that it occupies.
 
+    near: the buffers that each one may overlap, or that may overlap it.
+    """
 
-def _least_union(group: Sequence[int], sizes: Sequence[int], distances: Distances) -> int:
-    """Return the fewest bytes that buffers which are live at the same time occupy, or a lower bound on them."""
-    if len(group) <= MAX_EXACT:
-        return _exact_union(group, sizes, distances)
-    shared: dict[tuple[int, int], int] = {}
-    for i, j in permutations(group, 2):
-        distance = distances.get((i, j))
-        if distance is not None:
+    def __init__(self, sizes: Sequence[int], distances: Distances) -> None:
+        self._sizes = sizes
+        self._distances = distances
+        self.near: dict[int, set[int]] = {}
+        self._shared: dict[tuple[int, int], int] = {}
+        self._least: dict[tuple[int, ...], int] = {}
+        for (i, j), distance in distances.items():
+            self.near.setdefault(i, set()).add(j)
+            self.near.setdefault(j, set()).add(i)
             pair = min(i, j), max(i, j)
-            shared[pair] = max(shared.get(pair, 0), shareable_bytes(sizes[i], sizes[j], distance))
-    partners = Counter(i for pair in shared for i in pair)
-    common = max(group, key=lambda i: partners[i])
-    rest = {pair for pair in shared if common not in pair}
-    alone = set(group) - {common} - {i for pair in rest for i in pair}
-    without = sum(sizes[i] for i in alone) + sum(_least_union(part, sizes, distances) for part in _groups(rest))
-    return max(without, sizes[common], sum(sizes[i] for i in group) - sum(shared.values()))
+            self._shared[pair] = max(self._shared.get(pair, 0), shareable_bytes(sizes[i], sizes[j], distance))
+
+    def parts(self, buffers: Collection[int]) -> Iterator[tuple[int, ...]]:
+        """Yield those of the buffers that may overlap another one, in groups between which no pair may, each in
+        ascending order.
+        """
+        left = set(buffers)
+        while left:
+            group: set[int] = set()
+            todo = {left.pop()}
+            while todo:
+                i = todo.pop()
+                group.add(i)
+                found = self.near[i] & left
+                left -= found
+                todo |= found
+            if len(group) > 1:
+                yield tuple(sorted(group))
+
+    def least(self, group: tuple[int, ...]) -> int:
+        """Return the fewest bytes that a group occupies, or a lower bound on them."""
+        if group not in self._least:
+            self._least[group] = (
+                _exact_union(group, self._sizes, self._distances) if len(group) <= MAX_EXACT else self._bound(group)
+            )
+        return self._least[group]
+
+    def _bound(self, group: tuple[int, ...]) -> int:
+        sizes, members = self._sizes, {*group}
+        near = {i: self.near[i] & members for i in group}
+        common = max(group, key=lambda i: len(near[i]))
+        shared = sum(self._shared[i, j] for i in group for j in near[i] if i < j)
+        parts = [*self.parts(members - {common})]
+        alone = members.difference({common}, *parts)
+        without = sum(sizes[i] for i in alone) + sum(map(self.least, parts))
+        return max(without, sizes[common], sum(sizes[i] for i in group) - shared)
 
 
 def _exact_union(group: Sequence[int], sizes: Sequence[int], distances: Distances) -> int:
