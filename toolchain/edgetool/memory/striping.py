@@ -157,6 +157,7 @@ class StripePlanner:
         self._request = replace(request, order="original", file_plan="replace", shrink=False)
         self._macs = sum(cost.macs for cost in operator_costs(model, custom))
         self._trials: dict[tuple[Region, ...], _Trial] = {}
+        self._finalists: dict[tuple[Region, ...], tuple[ArenaAccount, Mapping[tuple[int, int], int]]] = {}
         self._overlaps: dict[object, tuple[InputOverlap, ...]] = {}
         budget = int(self._macs * max_extra_macs) if base.account is not None and len(model.subgraphs) == 1 else -1
         # The 1x1 convolutions that all run in pixel order during the search.
@@ -194,7 +195,7 @@ class StripePlanner:
         if finalists and finalists[0].arena_bytes <= enough:
             del finalists[1:]
         else:
-            finalists.sort(key=lambda trial: self._tried(trial.regions, FINALIST_NODES).arena_bytes)
+            finalists.sort(key=lambda trial: self._finalist(trial.regions)[0].bytes)
         for trial in finalists:
             planned = self._planned(trial.regions, effort)
             if planned is not None:
@@ -292,14 +293,17 @@ class StripePlanner:
     def _trial(self, regions: tuple[Region, ...]) -> _Trial:
         """Return the arena with a quick layout, which is computed once."""
         if regions not in self._trials:
-            self._trials[regions] = self._tried(regions, TRIAL_NODES)
+            striped = stripe(self._model, regions)
+            account, _ = self._quick(striped.model, striped.views, TRIAL_NODES)
+            self._trials[regions] = _Trial(regions, account.bytes, striped.extra_macs)
         return self._trials[regions]
 
-    def _tried(self, regions: tuple[Region, ...], nodes: int) -> _Trial:
-        """Return the arena with the best layout that is found in a number of search nodes."""
-        striped = stripe(self._model, regions)
-        account, _ = self._quick(striped.model, striped.views, nodes)
-        return _Trial(regions, account.bytes, striped.extra_macs)
+    def _finalist(self, regions: tuple[Region, ...]) -> tuple[ArenaAccount, Mapping[tuple[int, int], int]]:
+        """Return the arena and the offsets with a better layout, which is computed once."""
+        if regions not in self._finalists:
+            striped = stripe(self._model, regions)
+            self._finalists[regions] = self._quick(striped.model, striped.views, FINALIST_NODES)
+        return self._finalists[regions]
 
     def _quick(
         self, model: Model, views: Sequence[View], nodes: int
@@ -323,7 +327,7 @@ class StripePlanner:
         nodes = FINAL_NODES if effort.node_limit is None else effort.node_limit
         effort = replace(effort, node_limit=nodes, stop=effort.stops_rows)
         striped = stripe(self._model, regions)
-        model = self._faster(striped) if self._ordered else striped.model
+        model = self._faster(striped, regions) if self._ordered else striped.model
         made = with_views(model, striped.views) if regions else model
         try:
             plan = plan_memory(made, self._platform, self._request, effort, custom=self._custom)
@@ -331,13 +335,13 @@ class StripePlanner:
             return None
         return StripedPlan(striped, made, regions, plan)
 
-    def _faster(self, striped: Striped) -> Model:
+    def _faster(self, striped: Striped, regions: tuple[Region, ...]) -> Model:
         """Return the model with only those 1x1 convolutions in pixel order that its arena needs: those that would
         otherwise need more live bytes, or if that is not enough, also those whose output shares bytes with their input.
         """
         model, views, graph = striped.model, striped.views, striped.model.main
         ordered = in_pixel_order(graph)
-        account, offsets = self._quick(model, views, FINALIST_NODES)
+        account, offsets = self._finalist(regions)
         _, problem = self._problem(with_pixel_order(model, ordered, enabled=False), views)
         live = _live_per_operator(problem, len(graph.operators))
         needed = {index for index in ordered if live[index] > account.head_bytes}

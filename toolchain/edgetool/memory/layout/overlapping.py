@@ -8,6 +8,7 @@ of sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from edgetool.memory.layout.greedy import ORDERS, neighbours, orders
 from edgetool.memory.layout.instance import Instance, layout_peak
@@ -124,13 +125,20 @@ class OrderSearch:
         limit: the nodes of the budget that may be spent at the end.
         """
         sizes, order, best = self.instance.sizes, list(self._order), list(self._order)
+        placed, offsets = order, self._offsets
         stale = 0
         while self.peak > goal and stale < PROMOTED_PER_BUFFER * len(order) and not budget.over:
             if limit is not None and budget.spent >= limit:
                 break
             budget.spend(len(order))
             stale += 1
-            offsets = first_fit(self.instance, self.required, order)
+            # Buffers in front of the first that moved remain where they are.
+            same = list(takewhile(lambda pair: pair[0] == pair[1], zip(order, placed, strict=True)))
+            before, offsets = offsets, list(self.instance.pins)
+            for i, _ in same:
+                offsets[i] = before[i]
+            place(self.instance, self.required, order[len(same) :], offsets)
+            placed = order
             peak = layout_peak(self.instance, offsets)
             if peak < self.peak:
                 stale = 0
