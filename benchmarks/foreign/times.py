@@ -30,8 +30,10 @@ import sys, tempfile
 from pathlib import Path
 import tensorflow as tf
 from edgetool.convert.load_onnx import import_onnx
+from edgetool.convert.onnx_file import read_onnx
+path = Path(sys.argv[1])
 with tempfile.TemporaryDirectory() as folder:
-    import_onnx(tf, Path(sys.argv[1]), (), Path(folder), lambda step: None)
+    import_onnx(tf, read_onnx(path), path, (), Path(folder), lambda step: None)
 """,
 }
 

@@ -57,6 +57,14 @@ def _huge(built: Any) -> None:
     built.graph.initializer[0].dims[:] = [2**20, 2**20]
 
 
+def _attribute(built: Any) -> None:
+    built.graph.node[0].attribute.add(name="evil", type=2, i=1)
+
+
+def _undefined(built: Any) -> None:
+    built.graph.node[0].input[0] = "nowhere"
+
+
 def _opset(version: int) -> Callable[[Any], None]:
     def change(built: Any) -> None:
         built.opset_import[0].version = version
@@ -81,7 +89,20 @@ ATTACKS: dict[str, Attack] = {
     "onnx-custom-domain": changed(_node("PyOp", "ai.onnx.contrib"), "is a custom operator of the domain"),
     "onnx-opset-too-old": changed(_opset(7), "uses version 7 of the ONNX operators"),
     "onnx-opset-too-new": changed(_opset(999), "uses version 999 of the ONNX operators"),
-    "onnx-unknown-operator": changed(_node("Evil"), "is not a valid ONNX model"),
-    "onnx-not-protobuf": Attack(lambda: b"\x08\x08\xff\xff\xff\xff", "is not an ONNX model"),
-    "onnx-empty": Attack(lambda: b"", "is not an ONNX model"),
+    "onnx-unknown-operator": changed(_node("Evil"), r"node 'gemm' \(Evil\): is not an ONNX operator of version 17"),
+    "onnx-operator-of-a-later-version": changed(
+        _node("Gelu"), r"of version 17 \(opset\); export it with opset_version="
+    ),
+    "onnx-invalid-attribute": changed(_attribute, r"node 'gemm' \(Gemm\): is not valid ONNX: Unrecognized attribute"),
+    "onnx-undefined-input": changed(_undefined, "is not valid ONNX: .* input 'nowhere' of node: name: gemm"),
+    "onnx-format-too-new": changed(lambda built: setattr(built, "ir_version", 999), "version 999 of the file format"),
+    "onnx-without-a-version": changed(lambda built: built.ClearField("opset_import"), "has no version of the ONNX"),
+    "onnx-without-a-graph": changed(lambda built: built.ClearField("graph"), "is not an ONNX model: it has no graph"),
+    "onnx-not-protobuf": Attack(lambda: b"\x08\x08\xff\xff\xff\xff", "the file is damaged"),
+    "onnx-empty": Attack(lambda: b"", "the file is empty"),
+    "onnx-web-page": Attack(lambda: b"<!doctype html>", "is a web page, not an ONNX model; download the file itself"),
+    "onnx-program": Attack(
+        lambda: b"PK\x03\x04model/data/weights/weight_0",
+        "a PyTorch program, .* not an ONNX model; rename it to end in .pt2",
+    ),
 }

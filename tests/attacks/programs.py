@@ -108,6 +108,30 @@ def _bomb() -> bytes:
     return bytes(content)
 
 
+def _damaged() -> bytes:
+    """A compressed graph that cannot be unpacked."""
+    output = io.BytesIO()
+    with zipfile.ZipFile(SOUND) as old, zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as new:
+        for info in old.infolist():
+            new.writestr(info.filename, old.read(info))
+        graph = next(info for info in new.infolist() if info.filename.endswith(GRAPH))
+    content = bytearray(output.getvalue())
+    start = graph.header_offset + 30 + len(graph.filename)
+    content[start : start + 100] = b"\xff" * 100
+    return bytes(content)
+
+
+def _encrypted() -> bytes:
+    """Entries that need a password."""
+    content = bytearray(archive())
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = content.find(signature)
+        while place >= 0:
+            content[place + offset] |= 1
+            place = content.find(signature, place + 4)
+    return bytes(content)
+
+
 ATTACKS: dict[str, Attack] = {
     "program-pickled-module": Attack(lambda: archive(added={"images/data.pkl": PICKLED}), "is a pickled Python object"),
     "program-torchscript": Attack(
@@ -167,5 +191,8 @@ ATTACKS: dict[str, Attack] = {
     "program-bomb": Attack(_bomb, "declares 2147483647 bytes but occupies only"),
     "program-twice": Attack(lambda: archive(added={"images/models/model.json": b"{}"}), "occurs twice"),
     "program-cut": Attack(lambda: archive()[:2000], "is not a readable archive"),
-    "program-empty": Attack(lambda: b"", "is not a readable archive"),
+    "program-damaged": Attack(_damaged, "is not a readable archive"),
+    "program-encrypted": Attack(_encrypted, "is encrypted"),
+    "program-empty": Attack(lambda: b"", "the file is empty"),
+    "program-git-lfs": Attack(lambda: b"version https://git-lfs.github.com/spec/v1\n", "fetch it with 'git lfs pull'"),
 }

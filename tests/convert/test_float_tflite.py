@@ -110,6 +110,11 @@ def recurrent() -> Model:
         (if_model(), "int8", "operator 0 is IF: TensorFlow cannot calibrate loops and conditions"),
         (stateful(), "int8", r"operator 1 \(RELU\) keeps state"),
         (applied("CUSTOM", custom_code="MyOp"), "int8", r"operator 0 is custom \(MyOp\)"),
+        (
+            applied("STABLEHLO_SORT"),
+            "int8",
+            "operator 0 is STABLEHLO_SORT, which .* does not have .*sort in the firmware",
+        ),
         (recurrent(), "int16x8", "operator 0 is SVDF, which TensorFlow does not quantize to int16x8"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 
 from edgetool.convert.convert import convert_model
 from edgetool.convert.exported_program import pickled_error
-from edgetool.convert.load_torch import check_quantization
+from edgetool.convert.load_torch import check_complex, check_quantization, place_of_operator
 from edgetool.convert.request import Conversion, ConvertRequest
 from edgetool.convert.samples import InputSpec, prepare_sample
 from edgetool.errors import CalibrationError, UnsupportedModelError
@@ -125,6 +125,37 @@ def test_other_quantizations_of_a_program_are_refused(target: str, arguments: tu
     node.args = (None, *arguments[:-3], -127, 127, "torch.int8")
     if not target.startswith("choose"):
         check_quantization(program, Path("model.pt2"))
+
+
+def node(name: str, target: str, *, dtype: object = None, module: str = "") -> SimpleNamespace:
+    """A node of a program, of a module inside the whole one."""
+    stack = {"self": ("", "Net"), "inner": (module, "Head")}
+    return SimpleNamespace(
+        name=name, target=target, meta={"val": SimpleNamespace(dtype=dtype), "nn_module_stack": stack}
+    )
+
+
+def program(*nodes: SimpleNamespace, decomposed: tuple[SimpleNamespace, ...] = ()) -> SimpleNamespace:
+    return SimpleNamespace(
+        graph=SimpleNamespace(nodes=nodes),
+        run_decompositions=lambda: SimpleNamespace(graph=SimpleNamespace(nodes=decomposed)),
+    )
+
+
+def test_the_node_of_an_operator_is_named_with_its_module() -> None:
+    own = node("i0", "aten.i0.default", module="head.act")
+    given = program(own, decomposed=(own, node("_det", "aten._linalg_det.default")))
+    assert place_of_operator(given, "aten.i0.default") == "node 'i0' of module 'head.act'"
+    assert place_of_operator(given, "aten._linalg_det.default") == "node '_det'"
+    assert place_of_operator(given, "aten.sort.default") == ""
+
+
+def test_complex_numbers_are_refused_with_their_node() -> None:
+    real = node("linear", "aten.linear.default", dtype=SimpleNamespace(is_complex=False))
+    check_complex(program(real), Path("model.pt2"))
+    spectrum = node("fft", "aten.fft_rfft.default", dtype=SimpleNamespace(is_complex=True), module="head")
+    with pytest.raises(UnsupportedModelError, match=r"node 'fft' of module 'head': computes complex numbers"):
+        check_complex(program(real, spectrum), Path("model.pt2"))
 
 
 @pytest.mark.slow

@@ -59,6 +59,18 @@ def test_results_are_those_of_onnx_runtime(kind: str, constants: list[Any], attr
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_weights_in_other_precisions_are_computed_in_float32(dtype: type[Any]) -> None:
+    weights = constant(4, 4, 1, 1).astype(dtype)
+    model, values = one_node("Conv", [weights], {}), constant(*IMAGE)
+    expected = np.einsum("oi,nihw->nohw", weights[..., 0, 0].astype(np.float32), values)
+    np.testing.assert_allclose(computed(model, values), expected, rtol=1e-4, atol=1e-4)
+    model.graph.node[0].op_type, model.graph.node[0].input[:] = "Cast", ["x"]
+    model.graph.node[0].attribute.add(name="to", type=2, i=10)  # to float16
+    assert np.array_equal(computed(model, values), values)
+
+
+@pytest.mark.slow
 def test_a_quantized_model_is_refused_with_its_node_and_what_to_do() -> None:
     model = one_node("QuantizeLinear", [np.float32(0.1), np.int8(3)], {})
     with pytest.raises(UnsupportedModelError, match=r"QuantizeLinear.*quantized values.*before its quantization"):

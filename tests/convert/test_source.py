@@ -44,6 +44,7 @@ def write_zip(path: Path, **members: str | bytes) -> Path:
         (b"hello, I am text\n", "text file"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
         (b"\x1c\0\0\0TFL3" + bytes(20), "rename it to end in .tflite"),
+        (b"\x08\x08\x12\x07pytorch\x1a\x052.1.0:\x10", "an ONNX model, not a Keras model; rename it to end in .onnx"),
         (bytes(range(256)), "neither HDF5 nor"),
         (b"\x89HDF\r\n\x1a\n" + bytes(40), "damaged"),
         (b"PK\x03\x04" + bytes(40), "damaged"),

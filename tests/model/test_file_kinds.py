@@ -45,6 +45,7 @@ CASES = {
     "keras, truncated": (KERAS[:120], "a Keras model", "edgetool convert"),
     "pytorch": (archive("archive/data.pkl", "archive/version"), "PyTorch", "torch.export.save("),
     "program": (archive("m/models/model.json", "m/archive_format"), "a PyTorch program", "edgetool convert 'my model'"),
+    "program, truncated": (archive("m/data/weights/weight_0")[:60], "a PyTorch program", "edgetool convert"),
     "pickle": (b"\x80\x04\x95" + bytes(20), "PyTorch", "torch.export.save("),
     "zip of a SavedModel": (archive("m/saved_model.pb"), "zip archive of a SavedModel", "unpack"),
     "npz": (archive("x.npy"), ".npz", "--calibration"),
@@ -87,6 +88,16 @@ def test_each_kind_gets_its_own_advice(case: str) -> None:
 def test_a_model_named_tflite_must_be_renamed(case: str, ending: str) -> None:
     with pytest.raises(InvalidModelError, match=f"rename it to end in {ending}, then convert it"):
         read_model(CASES[case][0], name="dir/lstm.tflite")
+
+
+@pytest.mark.parametrize(
+    ("case", "name"), [("onnx", "model.keras"), ("program", "model.h5"), ("keras", "model.onnx"), ("h5", "model.pt2")]
+)
+def test_a_model_named_as_another_kind_must_be_renamed(case: str, name: str) -> None:
+    kind = file_kind(CASES[case][0])
+    assert kind is not None
+    assert kind.advice(name) == f"rename it to end in {kind.ending}, then convert it with 'edgetool convert'"
+    assert "edgetool convert" in kind.advice(f"model{kind.ending}")
 
 
 @given(st.sampled_from([blob for blob, _, _ in CASES.values()]), st.binary(max_size=40), st.integers(0, 300))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgetool.convert.alternatives import alternative_to
 from edgetool.convert.debug import MAX_SAMPLES
 from edgetool.convert.float_model import FloatModel, signature_names, unique_names
 from edgetool.convert.lite import interpreter
@@ -53,6 +54,8 @@ SCHEMES = {DType.INT16: "int16x8", DType.INT8: "int8", DType.UINT8: "uint8", DTy
 # Operators whose bodies or contents TensorFlow's calibrator ignores, or with which it crashes.
 LOOP_OPERATORS = frozenset(["CALL", "CALL_ONCE", "IF", "STABLEHLO_WHILE", "WHILE"])
 RESOURCE_OPERATORS = frozenset(["ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE"])
+# The beginning of the names of operators that importers leave where TensorFlow Lite has none of its own.
+STABLEHLO = "STABLEHLO_"
 # The only custom operator for which TensorFlow has a kernel.
 WITH_KERNEL = frozenset(["TFLite_Detection_PostProcess"])
 WITH_TABLE = {
@@ -125,6 +128,14 @@ def check_quantizable(model: Model, scheme: str, where: str) -> None:
                 f"operator {operator.index} is {operator.label}, which TensorFlow does not quantize to {scheme}",
                 where=where,
                 fix=f"use --quantize int8, or {KERAS} with --rnn unrolled",
+            )
+        if operator.code.startswith(STABLEHLO):
+            names = [graph.tensors[index].name[:80] for index in operator.outputs if index >= 0]
+            raise UnsupportedModelError(
+                f"operator {operator.index} is {operator.label}, which TensorFlow Lite Micro does not have "
+                f"(it computes {', '.join(map(repr, names)) or 'nothing'})",
+                where=where,
+                fix=alternative_to(operator.code),
             )
         if operator.code == "CUSTOM" and operator.custom_code not in WITH_KERNEL:
             raise UnsupportedModelError(

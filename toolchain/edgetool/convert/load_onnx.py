@@ -17,8 +17,8 @@ from edgetool import child
 from edgetool.convert.float_model import FloatModel, input_spec
 from edgetool.convert.imported import ImportedModel
 from edgetool.convert.input_shapes import RequestedShapes, resolve_shapes
-from edgetool.convert.onnx_file import EXTRA, import_onnx_library, read_onnx
-from edgetool.convert.onnx_graph import OnnxGraph, scope_of
+from edgetool.convert.onnx_file import EXTRA, import_onnx_library
+from edgetool.convert.onnx_graph import OTHER_FLOATS, OnnxGraph, in_float32, scope_of
 from edgetool.convert.quantizer import LayerMap
 from edgetool.convert.samples import Array, default_range
 from edgetool.convert.tflite import ConverterOptions, convert, order_of
@@ -29,21 +29,23 @@ LIBRARIES = ("onnx", "onnxruntime")
 FLOAT = ConverterOptions("float32", "float32", False)
 
 
-def import_onnx(tf: Any, path: Path, shapes: RequestedShapes, workdir: Path, progress: child.Progress) -> ImportedModel:
-    """Import a model with a batch of 1.
+def import_onnx(
+    tf: Any, model: Any, path: Path, shapes: RequestedShapes, workdir: Path, progress: child.Progress
+) -> ImportedModel:
+    """Import a model that read_onnx returned, with a batch of 1.
 
-    Raises the errors of read_onnx and OnnxGraph, MissingExtraError, UsageError for requested shapes that do not apply,
+    Raises the errors of OnnxGraph, MissingExtraError, UsageError for requested shapes that do not apply,
     UnsupportedModelError for inputs without a fixed shape, and ConversionError if the converter rejects the model.
     """
-    model = read_onnx(path)
     onnx = import_onnx_library()
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
     declared = [_declared(onnx, value, path) for value in inputs]
     names = [value.name for value in inputs]
+    types = {name: dtype for name, (dtype, _) in zip(names, declared, strict=True)}
     fixed = resolve_shapes(names, [sizes[1:] for _, sizes in declared], shapes, str(path))
     specs = tuple(
-        input_spec(name, (1, *shape) if sizes else (), dtype, path)
+        input_spec(name, (1, *shape) if sizes else (), "float32" if dtype in OTHER_FLOATS else str(dtype), path)
         for name, (dtype, sizes), shape in zip(names, declared, fixed, strict=True)
     )
     outputs = tuple(value.name for value in model.graph.output)
@@ -64,9 +66,9 @@ def import_onnx(tf: Any, path: Path, shapes: RequestedShapes, workdir: Path, pro
     order = order_of(converted.content, float_model)
 
     def call(arrays: Sequence[Array]) -> list[Array]:
-        by_name = {names[place]: array for place, array in zip(order.inputs, arrays, strict=True)}
-        results = session.run(list(outputs), by_name)
-        return [np.asarray(results[place]) for place in order.outputs]
+        given = [(names[place], array) for place, array in zip(order.inputs, arrays, strict=True)]
+        results = session.run(list(outputs), {name: array.astype(types[name], copy=False) for name, array in given})
+        return [in_float32(np.asarray(results[place])) for place in order.outputs]
 
     return ImportedModel(
         model=read_model(converted.content, name=str(path)),
@@ -80,12 +82,12 @@ def import_onnx(tf: Any, path: Path, shapes: RequestedShapes, workdir: Path, pro
     )
 
 
-def _declared(onnx: Any, value: Any, path: Path) -> tuple[str, tuple[int | None, ...]]:
+def _declared(onnx: Any, value: Any, path: Path) -> tuple[np.dtype[Any], tuple[int | None, ...]]:
     """Return the type and the sizes of an input; None for a size that is not fixed."""
     if not value.type.HasField("tensor_type"):
         raise UnsupportedModelError(f"input {value.name!r} is not a tensor", where=str(path), fix="use tensors only")
     tensor = value.type.tensor_type
-    dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     if not tensor.HasField("shape"):
         raise UnsupportedModelError(
             f"input {value.name!r} has no shape", where=str(path), fix="export the model with the shapes of its inputs"

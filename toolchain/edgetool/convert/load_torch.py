@@ -38,14 +38,18 @@ STATIC = frozenset(
     f"{kind}_per_{what}.default" for kind in ("quantize", "dequantize") for what in ("tensor", "channel")
 )
 INT8_LIMITS = ((-128, 127), (-127, 127))
+# Types in which PyTorch computes other results than in float32, and TFLM none.
+OTHER_FLOATS = frozenset(["float16", "float64"])
+# How the converter's messages name where an operator comes from: the path of its module.
+LOCATION = re.compile(r'loc\("([^";]+)')
 
 
 def import_program(path: Path, shapes: RequestedShapes, workdir: Path, progress: child.Progress) -> ImportedModel:
     """Import a program with a batch of 1.
 
     Raises the errors of checked_program, MissingExtraError, UsageError for requested shapes that do not apply,
-    UnsupportedModelError for inputs that are not tensors of fixed shapes, and ConversionError if LiteRT Torch rejects
-    the program.
+    UnsupportedModelError for inputs that are not tensors of fixed shapes and for complex numbers, and ConversionError
+    if PyTorch cannot run the program or LiteRT Torch rejects it.
     """
     archive = checked_program(path)
     progress("loading PyTorch")
@@ -56,10 +60,13 @@ def import_program(path: Path, shapes: RequestedShapes, workdir: Path, progress:
     progress("loading the program")
     program = _loaded(torch, archive, path)
     check_quantization(program, path)
+    check_complex(program, path)
     inputs = [node for node in program.graph.nodes if node.name in set(program.graph_signature.user_inputs)]
     if len(inputs) != len(program.graph_signature.user_inputs):
         raise UnsupportedModelError(
-            "has an input that is not a tensor", where=str(path), fix="make it a constant of the module"
+            f"has an input that is not a tensor ({_other_inputs(program, inputs)})",
+            where=str(path),
+            fix="make it a constant of the module",
         )
     examples = _examples(torch, inputs, shapes, path)
     module = _with_float_weights(torch, program.module(check_guards=False))
@@ -73,10 +80,20 @@ def import_program(path: Path, shapes: RequestedShapes, workdir: Path, progress:
         tensors = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
         return [result.numpy() for result in pytree.tree_leaves(run(tensors))]
 
-    outputs = _outputs(torch, run(examples), path)
+    try:
+        results = run(examples)
+    except MemoryError:
+        raise
+    except Exception as error:  # PyTorch raises errors of many types for what does not match
+        raise ConversionError(
+            f"PyTorch {torch.__version__} cannot run the program on zeros: {_short(error)}",
+            where=str(path),
+            fix="check it with torch.export.load('model.pt2').module()(example_input)",
+        ) from error
+    outputs = _outputs(torch, results, path)
     progress("importing the program")
     arguments, options = pytree.tree_unflatten(list(examples), program.call_spec.in_spec)
-    with _explained(path, workdir):
+    with _explained(program, path, workdir):
         # A GraphModule keeps the names of its modules only if nothing is wrapped around it.
         content = litert_torch.convert(module, arguments, options).model_content()
     modules = _modules(program)
@@ -124,9 +141,11 @@ def _examples(torch: Any, nodes: Sequence[Any], shapes: RequestedShapes, path: P
             raise UnsupportedModelError(
                 f"input {node.name!r} is not a tensor", where=str(path), fix="make it a constant of the module"
             )
-        if str(value.dtype).removeprefix("torch.") not in NUMERIC:
+        if str(value.dtype).removeprefix("torch.") not in NUMERIC - OTHER_FLOATS:
             raise UnsupportedModelError(
-                f"input {node.name!r} is of type {value.dtype}", where=str(path), fix="use float32 or integers"
+                f"input {node.name!r} is of type {value.dtype}",
+                where=str(path),
+                fix="use float32 or integers: export model.float()",
             )
         declared.append((value.dtype, [size if isinstance(size, int) else None for size in value.shape]))
     names = [node.name for node in nodes]
@@ -154,6 +173,24 @@ def check_quantization(program: Any, path: Path) -> None:
                 where=str(path),
                 fix="prepare it with PT2EQuantizer of litert_torch, not dynamic, or export it in float",
             )
+
+
+def check_complex(program: Any, path: Path) -> None:
+    """Raise UnsupportedModelError for the first node that computes complex numbers."""
+    for node in program.graph.nodes:
+        if getattr(getattr(node.meta.get("val"), "dtype", None), "is_complex", False):
+            raise UnsupportedModelError(
+                f"computes complex numbers ({node.target}), which TensorFlow Lite Micro does not have",
+                where=f"{path}: {_place(node)}",
+                fix="compute spectra in the firmware and pass their magnitudes to the model",
+            )
+
+
+def _other_inputs(program: Any, tensors: Sequence[Any]) -> str:
+    """Return the names of inputs that are numbers or objects."""
+    known = {node.name for node in tensors}
+    arguments = [spec.arg for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+    return ", ".join(repr(argument.name) for argument in arguments if argument.name not in known)
 
 
 def _with_float_weights(torch: Any, module: Any) -> Any:
@@ -200,24 +237,49 @@ def _output_name(keys: Sequence[Any], position: int, count: int) -> str:
 
 
 @contextmanager
-def _explained(path: Path, workdir: Path) -> Iterator[None]:
-    """Turn the errors of LiteRT Torch into a ConversionError."""
+def _explained(program: Any, path: Path, workdir: Path) -> Iterator[None]:
+    """Turn the errors of LiteRT Torch into a ConversionError that names the node or the module."""
     try:
         yield
     except MemoryError:
         raise
     except Exception as error:
         text = str(error)
-        unknown = UNKNOWN_OPERATOR.search(text)
-        what = (
-            f"has no operator for {unknown[1] or unknown[2]}" if unknown else f"rejected the program: {_short(error)}"
-        )
+        if unknown := UNKNOWN_OPERATOR.search(text):
+            operator = unknown[1] or unknown[2]
+            what, place = f"has no operator for {operator}", place_of_operator(program, operator)
+        else:
+            what, place = f"rejected the program: {_short(error)}", _place_in(text, program)
         raise ConversionError(
             f"LiteRT Torch {version('litert-torch')} {what}",
-            where=str(path),
+            where=f"{path}: {place}" if place else str(path),
             fix="replace that operator in the module",
             details=child.log_tail(workdir),
         ) from error
+
+
+def place_of_operator(program: Any, operator: str) -> str:
+    """Return the first node that computes an operator, such as "node 'i0' of module 'head'"; "" if there is none.
+
+    LiteRT Torch replaces some operators by others first, as PyTorch does by default.
+    """
+    for find in (lambda: program, program.run_decompositions):
+        for node in find().graph.nodes:
+            if str(node.target) == operator:
+                return _place(node)
+    return ""
+
+
+def _place(node: Any) -> str:
+    modules = [name for name, _ in node.meta.get("nn_module_stack", {}).values() if name]
+    return f"node {node.name!r}" + (f" of module {modules[-1]!r}" if modules else "")
+
+
+def _place_in(message: str, program: Any) -> str:
+    """Return the module that a message of the converter names, or ""."""
+    modules = _modules(program)
+    names = [modules[path][0] for path in LOCATION.findall(message) if path in modules]
+    return f"module {names[0]!r}" if names else ""
 
 
 def _short(error: BaseException) -> str:

@@ -6,13 +6,16 @@ directory only, so that no other library opens files that a model names.
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgetool.convert.file_checks import ARRAY_LIMIT_BYTES, escapes_folder
+from edgetool.convert.source import wrong_content
 from edgetool.errors import InvalidModelError, MissingExtraError, UnsupportedModelError, UsageError
+from edgetool.model.file_kinds import HEAD_BYTES
 
 EXTRA = "pip install 'edgetool[onnx]'"
 DOMAINS = frozenset(["", "ai.onnx"])
@@ -21,6 +24,8 @@ MIN_OPSET = 9
 LOOPS = frozenset(["Loop", "Scan", "SequenceMap"])
 EXTERNAL = 1  # TensorProto.EXTERNAL
 MODEL_LIMIT_BYTES = ARRAY_LIMIT_BYTES
+# How ONNX's checker names the node that is wrong, after the reason.
+CONTEXT = re.compile(r"\s*==> Context:(?: Bad node spec for node\. Name: (.*) OpType: (\w+))?")
 EXPORT = "export it again, for example with torch.onnx.export(model, inputs, 'model.onnx', external_data=False)"
 
 
@@ -49,7 +54,9 @@ def read_onnx(path: Path) -> Any:
     except MemoryError:
         raise
     except Exception as error:  # protobuf's own class of error depends on its implementation
-        raise InvalidModelError("is not an ONNX model, or is damaged", where=str(path), fix=EXPORT) from error
+        raise _not_onnx(path, content, "the file is damaged") from error
+    if not content or not model.HasField("graph"):
+        raise _not_onnx(path, content, "is not an ONNX model: it has no graph of ONNX operators")
     _check_versions(onnx, model, path)
     for tensor in _tensors(model.graph):
         _embed(onnx, tensor, path)
@@ -57,20 +64,40 @@ def read_onnx(path: Path) -> Any:
         from onnx import inliner
 
         model = inliner.inline_local_functions(model)
+    opset = opset_of(model)
     for node in _nodes(model.graph):
-        _check_node(node, path)
+        _check_node(onnx, node, opset, path)
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
-        first = next(line for line in str(error).splitlines() if line.strip())
-        raise InvalidModelError(f"is not a valid ONNX model: {first[:200]}", where=str(path), fix=EXPORT) from error
+        raise _invalid(str(error), path) from error
     return model
+
+
+def opset_of(model: Any) -> int:
+    """Return the version of ONNX's own operators in a model."""
+    return max(int(entry.version) for entry in model.opset_import if entry.domain in DOMAINS)
 
 
 def place_of(node: Any, path: Path) -> str:
     """Return where a node is, for messages."""
-    name = node.name or next(iter(node.output), "")
-    return f"{path}: node {name[:80]!r} ({node.op_type})"
+    return _place(node.name or next(iter(node.output), ""), node.op_type, path)
+
+
+def _place(name: str, operator: str, path: Path) -> str:
+    return f"{path}: node {name[:80]!r} ({operator})"
+
+
+def _not_onnx(path: Path, content: bytes, otherwise: str) -> InvalidModelError:
+    return wrong_content(path, content[:HEAD_BYTES], "an ONNX model", otherwise, EXPORT)
+
+
+def _invalid(message: str, path: Path) -> InvalidModelError:
+    """Return the error for what ONNX's checker says, at the node that it names."""
+    context = CONTEXT.search(message)
+    reason = " ".join(message[: context.start() if context else None].split())
+    where = _place(context[1], context[2], path) if context and context[2] else str(path)
+    return InvalidModelError(f"is not valid ONNX: {reason[:200]}", where=where, fix=EXPORT)
 
 
 def _content(path: Path, offset: int, length: int | None) -> bytes:
@@ -89,8 +116,14 @@ def _content(path: Path, offset: int, length: int | None) -> bytes:
 def _check_versions(onnx: Any, model: Any, path: Path) -> None:
     newest = onnx.defs.onnx_opset_version()
     versions = {entry.domain: entry.version for entry in model.opset_import}
-    if not model.HasField("graph") or not DOMAINS & versions.keys():
-        raise InvalidModelError("is not an ONNX model: it has no graph of ONNX operators", where=str(path), fix=EXPORT)
+    if not DOMAINS & versions.keys():
+        raise InvalidModelError("has no version of the ONNX operators (opset_import)", where=str(path), fix=EXPORT)
+    if model.ir_version > onnx.IR_VERSION:
+        raise UnsupportedModelError(
+            f"has version {model.ir_version} of the file format (IR), newer than {onnx.IR_VERSION}",
+            where=str(path),
+            fix="install a newer onnx, or export it with an older one",
+        )
     for domain in DOMAINS & versions.keys():
         if not MIN_OPSET <= versions[domain] <= newest:
             raise UnsupportedModelError(
@@ -165,7 +198,7 @@ def _embed(onnx: Any, tensor: Any, path: Path) -> None:
     tensor.raw_data = values
 
 
-def _check_node(node: Any, path: Path) -> None:
+def _check_node(onnx: Any, node: Any, opset: int, path: Path) -> None:
     if node.domain not in DOMAINS:
         raise UnsupportedModelError(
             f"is a custom operator of the domain {node.domain[:80]!r}",
@@ -177,4 +210,13 @@ def _check_node(node: Any, path: Path) -> None:
             "is a loop: TensorFlow Lite Micro models compute the same operators each time",
             where=place_of(node, path),
             fix="unroll it before the export",
+        )
+    if not onnx.defs.has(node.op_type, opset, ""):
+        later = onnx.defs.get_schema(node.op_type).since_version if onnx.defs.has(node.op_type) else None
+        raise UnsupportedModelError(
+            f"is not an ONNX operator of version {opset} (opset)",
+            where=place_of(node, path),
+            fix="export the model with ONNX's own operators"
+            if later is None
+            else f"export it with opset_version={later}",
         )

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.convert.onnx_file import place_of
+from edgetool.convert.onnx_file import opset_of, place_of
 from edgetool.errors import EdgetoolError, UnsupportedModelError
 from edgetool.model.scopes import sanitised
 
@@ -29,6 +29,8 @@ QUANTIZED = frozenset(
 RANDOM = frozenset(
     ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
 )
+# Types that are computed in float32.
+OTHER_FLOATS = (np.dtype(np.float16), np.dtype(np.float64))
 # A constant of more bytes is not computed from others: it would be a bomb.
 MAX_CONSTANT_BYTES = 2**28
 
@@ -115,7 +117,7 @@ class OnnxGraph:
 
     def __init__(self, tf: Any, onnx: Any, model: Any, path: Path) -> None:
         self._tf, self._onnx, self._model, self._path = tf, onnx, model, path
-        self._opset = max(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+        self._opset = opset_of(model)
         self.notes: tuple[str, ...] = ()
 
     def run(self, inputs: Mapping[str, Any]) -> list[Any]:
@@ -160,7 +162,8 @@ class OnnxGraph:
             )
         attributes = {item.name: _attribute(self._onnx, item) for item in node.attribute}
         count = sum(1 for name in node.output if name)
-        described = Node(node.op_type, attributes, operands, count, self._opset, where)
+        inputs = tuple(in_float32(item) if isinstance(item, np.ndarray) else item for item in operands)
+        described = Node(node.op_type, attributes, inputs, count, self._opset, where)
         try:
             with self._scope(node):
                 return handler(self._tf, described)
@@ -256,6 +259,11 @@ def _attribute(onnx: Any, item: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def in_float32(values: Constant) -> Constant:
+    """Return half and double precision as float32, in which everything is computed."""
+    return values.astype(np.float32) if values.dtype in OTHER_FLOATS else values
 
 
 def _as_value(operand: Operand) -> Value:

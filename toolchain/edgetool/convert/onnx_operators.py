@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgetool.convert.lowering.activations import approximate_erf
-from edgetool.convert.onnx_graph import Constant, Handler, Node, Operand, Value, first, last
+from edgetool.convert.onnx_graph import OTHER_FLOATS, Constant, Handler, Node, Operand, Value, first, last
 
 # Elementwise
 
@@ -114,7 +114,7 @@ def _cast(tf: Any, node: Node) -> list[Value]:
     value = node.value(0)
     dtype = onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"])
     # TensorFlow Lite Micro computes indices in 32 bits.
-    dtype = np.dtype(np.int32) if dtype == np.int64 else np.dtype(np.float32) if dtype == np.float64 else dtype
+    dtype = np.dtype(np.int32) if dtype == np.int64 else np.dtype(np.float32) if dtype in OTHER_FLOATS else dtype
     return [Value(tf.cast(value.tensor, dtype), value.is_last)]
 
 

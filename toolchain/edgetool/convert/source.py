@@ -29,7 +29,6 @@ from edgetool.model.file_kinds import HEAD_BYTES, file_kind
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 ZIP_SIGNATURE = b"PK\x03\x04"
-TFLITE_IDENTIFIER = b"TFL3"
 CONFIG_LIMIT_BYTES = 64 * 2**20
 CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"
 TEXT_LIMIT_BYTES = {CONFIG: CONFIG_LIMIT_BYTES, METADATA: 2**20}
@@ -66,21 +65,20 @@ def read_model_file(path: Path) -> ModelFile:
     try:
         if path.is_dir():
             return _read_directory(path)
-        start = _start_of(path)
+        start = start_of(path)
     except OSError as error:
         raise UsageError(
             f"cannot be read: {error.strerror or error}", where=str(path), fix="specify a readable file"
         ) from error
-    if not start:
-        raise InvalidModelError("the file is empty", where=str(path), fix=FORMATS)
     if start.startswith(HDF5_SIGNATURE):
         return _read_hdf5(path)
     if start.startswith(ZIP_SIGNATURE):
-        return _read_zip(path)
-    raise _not_keras(path, start)
+        return _read_zip(path, start)
+    raise wrong_content(path, start, "a Keras model", "this is neither HDF5 nor a .keras archive", FORMATS)
 
 
-def _start_of(path: Path) -> bytes:
+def start_of(path: Path) -> bytes:
+    """Return the first bytes of a regular file. Raises UsageError for a pipe or a device, and OSError."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise UsageError(
             "is not a regular file", where=str(path), fix=FORMATS
@@ -96,7 +94,7 @@ def _read_directory(path: Path) -> ModelFile:
             where=str(path),
             fix="export the model with model.export()",
         )
-    if not _start_of(path / "saved_model.pb"):
+    if not start_of(path / "saved_model.pb"):
         raise InvalidModelError("saved_model.pb is empty", where=str(path), fix="export the model with model.export()")
     for inner in path.rglob("*"):
         if inner.exists() and not (inner.is_file() or inner.is_dir()):  # reading a pipe or a device may never end
@@ -106,16 +104,23 @@ def _read_directory(path: Path) -> ModelFile:
     return ModelFile(path, "saved_model", None, "")
 
 
-def _not_keras(path: Path, start: bytes) -> InvalidModelError:
-    if start[4:8] == TFLITE_IDENTIFIER:
-        return InvalidModelError(
-            "this is a .tflite model without that ending", where=str(path), fix="rename it to end in .tflite"
-        )
+def wrong_content(
+    path: Path, start: bytes, expected: str, otherwise: str, fix: str, *, is_archive: bool = False
+) -> InvalidModelError:
+    """Return the error for a file that is not what its name says.
+
+    start: the first bytes of the file. expected: what it should be, "a Keras model". otherwise, fix: the message and
+    the advice if it is of no other known kind. is_archive: whether it should be a zip archive; then it says nothing
+    that it is one.
+    """
     kind = file_kind(start)
-    if kind is None:
-        return InvalidModelError("this is neither HDF5 nor a .keras archive", where=str(path), fix=FORMATS)
-    fix = FORMATS if ".tflite" in kind.fix else kind.fix
-    return InvalidModelError(f"this is {kind.what}, not a Keras model", where=str(path), fix=fix)
+    if not start:
+        return InvalidModelError("the file is empty", where=str(path), fix=fix)
+    says_nothing = is_archive and start.startswith(ZIP_SIGNATURE)
+    if kind is None or (kind.ending == path.suffix.lower() if kind.ending else says_nothing):
+        return InvalidModelError(otherwise, where=str(path), fix=fix)
+    advice = fix if kind.ending is None and ".tflite" in kind.fix else kind.advice(str(path))
+    return InvalidModelError(f"this is {kind.what}, not {expected}", where=str(path), fix=advice)
 
 
 def _read_hdf5(path: Path) -> ModelFile:
@@ -172,15 +177,14 @@ def _without_config(file: Any, path: Path) -> InvalidModelError:
     return InvalidModelError("the HDF5 file does not contain a Keras model", where=str(path), fix=FORMATS)
 
 
-def _read_zip(path: Path) -> ModelFile:
+def _read_zip(path: Path, start: bytes) -> ModelFile:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             sizes = {entry.filename: entry.file_size for entry in entries}
             if CONFIG not in sizes:
-                raise InvalidModelError(
-                    f"the zip file is not a .keras file: it has no {CONFIG}", where=str(path), fix=FORMATS
-                )
+                otherwise = f"the zip file is not a .keras file: it has no {CONFIG}"
+                raise wrong_content(path, start, "a Keras model", otherwise, FORMATS, is_archive=True)
             if WEIGHTS not in sizes:
                 raise InvalidModelError("the .keras file has no weights", where=str(path), fix="save the model again")
             for name, size in sizes.items():

@@ -35,7 +35,7 @@ from edgetool.convert.load_torch import import_program
 from edgetool.convert.lowering.context import LoweringOptions
 from edgetool.convert.lowering.cut_open import open_cuts
 from edgetool.convert.lowering.lower import Lowering, plan_lowering
-from edgetool.convert.onnx_file import import_onnx_library
+from edgetool.convert.onnx_file import read_onnx
 from edgetool.convert.quality import class_indices
 from edgetool.convert.quantizer import LayerMap
 from edgetool.convert.request import (
@@ -324,11 +324,11 @@ def _onnx(
     path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
 ) -> _PreparedModel:
     """Prepare an ONNX model."""
-    import_onnx_library()  # before TensorFlow, so that an error names the extra that has both
+    source = read_onnx(path)  # before TensorFlow, which takes seconds, so that an error is reported immediately
     progress("loading TensorFlow")
     tf, keras = start_keras(workdir)
     progress("importing the model")
-    imported = import_onnx(tf, path, request["input_shapes"], workdir, progress)
+    imported = import_onnx(tf, source, path, request["input_shapes"], workdir, progress)
     return _imported(path, imported, library_versions(tf, keras), request, options, workdir, progress)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 HEAD_BYTES = 4096
+# Endings by which 'edgetool convert' tells models apart.
+ENDINGS = (".tflite", ".h5", ".keras", ".pt2", ".onnx")
 _ONNX_TAGS = b"\x12\x1a\x22\x28\x32\x3a\x42"  # of fields 2 to 8 of ModelProto
 _TOML_LINE = re.compile(rb"\[{1,2}[A-Za-z_][\w.\"-]*\]{1,2}.*|[\w.\"-]+\s*=\s*[\"'\[{\d-].*")
 _CONVERT = "convert it first: edgetool convert {name} --target NAME"
@@ -30,8 +32,8 @@ class FileKind:
     ending: str | None = None
 
     def advice(self, name: str) -> str:
-        """Return what to do with the file of this name; a file that pretends to be a .tflite must be renamed first."""
-        if self.ending is not None and name.lower().endswith(".tflite"):
+        """Return what to do with the file of this name; one with the ending of another kind must be renamed first."""
+        if self.ending is not None and name.lower().endswith(ENDINGS) and not name.lower().endswith(self.ending):
             return f"rename it to end in {self.ending}, then convert it with 'edgetool convert'"
         return self.fix.format(name=shlex.quote(name))
 
@@ -71,12 +73,16 @@ def _is_toml(blob: bytes) -> bool:
 
 
 _KINDS: tuple[tuple[Callable[[bytes], bool], FileKind], ...] = (
+    (lambda blob: blob[4:8] == b"TFL3", FileKind("a .tflite model", "use it as it is", ".tflite")),
     (_starts(b"\x89HDF\r\n\x1a\n"), FileKind("an HDF5 file, the format of Keras .h5 files", _CONVERT, ".h5")),
     (
         _archive_of(b"config.json", b"model.weights.h5"),
         FileKind("a Keras model, as in .keras files", _CONVERT, ".keras"),
     ),
-    (_archive_of(b"/models/model.json"), FileKind("a PyTorch program, as in .pt2 files", _CONVERT, ".pt2")),
+    (
+        _archive_of(b"/models/model.json", b"/data/weights/weight_"),
+        FileKind("a PyTorch program, as in .pt2 files", _CONVERT, ".pt2"),
+    ),
     (_archive_of(b"/data.pkl"), FileKind("a pickled PyTorch file", _AS_PROGRAM)),
     (_archive_of(b"saved_model.pb"), FileKind("a zip archive of a SavedModel", "unpack it, and convert the directory")),
     (_archive_of(b".npy"), FileKind("an .npz archive of arrays", "use the model; pass arrays with --calibration")),
