@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from edgetool.convert.alternatives import LAYERS, OPERATIONS, OPERATORS, UNKNOWN, alternative_to
+from edgetool.convert.alternatives import LAYERS, ONNX_OPERATORS, OPERATIONS, OPERATORS, UNKNOWN, alternative_to
+from edgetool.convert.onnx_operators import HANDLERS
 from edgetool.model.schema import BUILTIN_OPERATORS
 
 
@@ -16,7 +17,11 @@ def test_the_layer_takes_precedence_over_the_operator() -> None:
     assert alternative_to("Nonesuch", "Nonesuch") == UNKNOWN
 
 
+def test_alternatives_are_for_operators_that_are_not_imported() -> None:
+    assert not ONNX_OPERATORS.keys() & HANDLERS.keys()
+
+
 def test_operators_are_those_of_the_schema_and_sentences_are_clauses() -> None:
     assert set(OPERATORS) <= set(BUILTIN_OPERATORS)
-    for text in {*LAYERS.values(), *OPERATORS.values(), *OPERATIONS.values(), UNKNOWN}:
+    for text in {*LAYERS.values(), *OPERATORS.values(), *OPERATIONS.values(), *ONNX_OPERATORS.values(), UNKNOWN}:
         assert re.fullmatch(r"[a-zT+][^\n]{10,150}[^.\n]", text), text

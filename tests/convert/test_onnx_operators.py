@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgetool.convert.load_onnx import declared_input
 from edgetool.convert.onnx_graph import OnnxGraph
 from edgetool.convert.onnx_operators import BROADCAST
 from edgetool.errors import UnsupportedModelError
@@ -56,6 +57,12 @@ def test_results_are_those_of_onnx_runtime(kind: str, constants: list[Any], attr
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (expected,) = session.run(None, {"x": values})
     np.testing.assert_allclose(computed(model, values), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_size_of_minus_1_is_not_fixed() -> None:
+    onnx = pytest.importorskip("onnx")
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [-1, 3, "width", 8])
+    assert declared_input(onnx, value, Path("one.onnx")) == (np.float32, (None, 3, None, 8))
 
 
 @pytest.mark.slow

@@ -146,6 +146,21 @@ OPERATIONS = {
     "Where": _CONDITION,
     "Xdivy": "add a small constant to the divisor, then divide",
 }
+# By the operator of ONNX, for those that are not imported.
+ONNX_OPERATORS = {
+    **dict.fromkeys(("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"), _BITS),
+    **dict.fromkeys(("DFT", "MelWeightMatrix", "STFT"), _COMPLEX),
+    **dict.fromkeys(("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"), _RANDOM),
+    **dict.fromkeys(("RandomUniform", "RandomUniformLike"), _RANDOM),
+    **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"), _STRINGS),
+    **dict.fromkeys(("Det", "NonZero", "Unique"), _IN_FIRMWARE),
+    "CumSum": OPERATORS["CUMSUM"],
+    "LRN": OPERATORS["LOCAL_RESPONSE_NORMALIZATION"],
+    "NonMaxSuppression": OPERATORS["NON_MAX_SUPPRESSION_V5"],
+    "OneHot": OPERATORS["ONE_HOT"],
+    "ReverseSequence": OPERATORS["REVERSE_SEQUENCE"],
+    "TopK": _SORTED,
+}
 UNKNOWN = "build it from layers whose operators the runtime supports ('edgetool inspect' lists a model's operators)"
 
 

@@ -40,7 +40,7 @@ def import_onnx(
     onnx = import_onnx_library()
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
-    declared = [_declared(onnx, value, path) for value in inputs]
+    declared = [declared_input(onnx, value, path) for value in inputs]
     names = [value.name for value in inputs]
     types = {name: dtype for name, (dtype, _) in zip(names, declared, strict=True)}
     fixed = resolve_shapes(names, [sizes[1:] for _, sizes in declared], shapes, str(path))
@@ -82,7 +82,7 @@ def import_onnx(
     )
 
 
-def _declared(onnx: Any, value: Any, path: Path) -> tuple[np.dtype[Any], tuple[int | None, ...]]:
+def declared_input(onnx: Any, value: Any, path: Path) -> tuple[np.dtype[Any], tuple[int | None, ...]]:
     """Return the type and the sizes of an input; None for a size that is not fixed."""
     if not value.type.HasField("tensor_type"):
         raise UnsupportedModelError(f"input {value.name!r} is not a tensor", where=str(path), fix="use tensors only")
@@ -92,7 +92,9 @@ def _declared(onnx: Any, value: Any, path: Path) -> tuple[np.dtype[Any], tuple[i
         raise UnsupportedModelError(
             f"input {value.name!r} has no shape", where=str(path), fix="export the model with the shapes of its inputs"
         )
-    sizes = tuple(size.dim_value if size.HasField("dim_value") else None for size in tensor.shape.dim)
+    # Some exporters write -1 for a size that is not fixed.
+    known = (size.HasField("dim_value") and size.dim_value >= 0 for size in tensor.shape.dim)
+    sizes = tuple(size.dim_value if is_known else None for size, is_known in zip(tensor.shape.dim, known, strict=True))
     return dtype, sizes
 
 

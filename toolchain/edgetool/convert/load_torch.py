@@ -254,7 +254,7 @@ def _explained(program: Any, path: Path, workdir: Path) -> Iterator[None]:
             f"LiteRT Torch {version('litert-torch')} {what}",
             where=f"{path}: {place}" if place else str(path),
             fix="replace that operator in the module",
-            details=child.log_tail(workdir),
+            details=() if unknown else child.log_tail(workdir),
         ) from error
 
 

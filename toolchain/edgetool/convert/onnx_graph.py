@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from edgetool.convert.alternatives import ONNX_OPERATORS
 from edgetool.convert.onnx_file import opset_of, place_of
 from edgetool.errors import EdgetoolError, UnsupportedModelError
 from edgetool.model.scopes import sanitised
@@ -158,7 +159,7 @@ class OnnxGraph:
             raise UnsupportedModelError(
                 "has no equivalent in TensorFlow Lite Micro, or none that edgetool knows",
                 where=where,
-                fix="replace it in the model before the export",
+                fix=ONNX_OPERATORS.get(node.op_type, "replace it in the model before the export"),
             )
         attributes = {item.name: _attribute(self._onnx, item) for item in node.attribute}
         count = sum(1 for name in node.output if name)
