@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +29,25 @@ from benchmarks.foreign.networks import NETWORKS, Network
 from benchmarks.foreign.torch_layers import TorchNetwork
 from benchmarks.zoo.entry import Entry
 from benchmarks.zoo.files import Built, build
+from benchmarks.zoo.samples import natural
 
 OPSET = 17
+# For calibration and for the SQNR.
+SAMPLES = 256
 # Of the largest value: the two frameworks add in other orders.
 TOLERANCE = 1e-4
 
 
 def keras_twin(network: Network) -> Built:
-    """Return the model with seeded weights as after training, and samples (benchmarks/zoo/files.py)."""
+    """Return the model with seeded weights as after training (benchmarks/zoo/files.py), and samples."""
 
     def model(_: Any) -> Any:
         first = keras.Input(network.shape, name="x")
         return keras.Model(first, network.build(KerasLayers(), first))
 
-    return build(Entry(network.name, model, "", network.about))
+    rng = np.random.default_rng(zlib.crc32(network.name.encode()))
+    samples = natural(network.shape)(rng, SAMPLES, network.shape)
+    return replace(build(Entry(network.name, model, "", network.about)), samples=(samples,))
 
 
 def channels_first(samples: Any, network: Network) -> Any:
