@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from edgetool.convert.convert import convert_model
 from edgetool.convert.exported_program import pickled_error
-from edgetool.convert.load_torch import check_complex, check_quantization, place_of_operator
+from edgetool.convert.load_torch import check_complex, check_quantization, import_program, place_of_operator
 from edgetool.convert.request import Conversion, ConvertRequest
 from edgetool.convert.samples import InputSpec, prepare_sample
-from edgetool.errors import CalibrationError, UnsupportedModelError
+from edgetool.errors import CalibrationError, EdgetoolError, UnsupportedModelError
 from edgetool.model.reader import read_model
 from edgetool.pipeline.quality import measure_quality
 
@@ -156,6 +158,29 @@ def test_complex_numbers_are_refused_with_their_node() -> None:
     spectrum = node("fft", "aten.fft_rfft.default", dtype=SimpleNamespace(is_complex=True), module="head")
     with pytest.raises(UnsupportedModelError, match=r"node 'fft' of module 'head': computes complex numbers"):
         check_complex(program(real, spectrum), Path("model.pt2"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("forward", "precision", "numbers", "what"),
+    [
+        (lambda self, x: x + 1, "half", (), r"input 'x' is of type torch.float16; .*model.float\(\)"),
+        (lambda self, x, n: x * n, "float", (2,), r"has an input that is not a tensor \('n'\)"),
+        (lambda self, x: x.i0(), "float", (), "node 'i0': LiteRT Torch .* has no operator for aten.i0"),
+    ],
+)
+def test_what_cannot_be_imported_is_named(
+    forward: Callable[..., Any], precision: str, numbers: tuple[int, ...], what: str, tmp_path: Path
+) -> None:
+    if find_spec("litert_torch") is None:
+        pytest.skip("litert_torch is not installed")
+    import torch
+
+    module = type("Module", (torch.nn.Module,), {"forward": forward})()
+    example = (getattr(torch.zeros(1, 4), precision)(), *numbers)
+    torch.export.save(torch.export.export(module, example, strict=False), tmp_path / "model.pt2")
+    with pytest.raises(EdgetoolError, match=what):
+        import_program(tmp_path / "model.pt2", (), tmp_path, lambda step: None)
 
 
 @pytest.mark.slow

@@ -13,11 +13,12 @@ from benchmarks.foreign.trial import DOORS, RESULTS, Result, read_rows
 ROWS: list[Result] = read_rows(RESULTS, Result)
 BY_PLACE: Mapping[tuple[str, str], Result] = {(row.network, row.door): row for row in ROWS}
 FOREIGN = [row for row in ROWS if row.door != "keras" and row.runs]
-# There is no .tflite of recurrent networks.
+# TensorFlow's converter makes no .tflite of any batch of them.
+RECURRENT = {"crnn", "gru_spotter", "lstm_spotter"}
 MAX_REFUSED = {"keras": 0, "pytorch": 2, "onnx": 2, "tflite": 0}
 MAX_LOSS_DB = 1.0
-# On its few samples: on 600 others, it has 20.9 dB from Keras, 20.2 from PyTorch and 21.3 from ONNX.
-LOSS_DB = {"crnn": 2.2}
+# Scales and shifts of layer normalizations stay in front of dense layers that the file reshapes for.
+LOSS_DB = {("transformer", "tflite"): 1.1, ("vision_transformer", "tflite"): 1.5}
 ROUNDING_DB = 1e-6
 MAX_OPERATORS = 2
 MAX_ARENA_RATIO = 1.01
@@ -34,10 +35,8 @@ def test_the_page_has_the_measured_figures() -> None:
 
 
 def test_every_network_is_measured_from_each_framework() -> None:
-    """The float .tflite of some only."""
-    frameworks = set(DOORS) - {"tflite"}
-    assert {(name, door) for name in NETWORKS for door in frameworks} <= BY_PLACE.keys()
-    assert any(row.door == "tflite" for row in ROWS)
+    everywhere = {(name, door) for name in NETWORKS for door in DOORS}
+    assert everywhere - BY_PLACE.keys() == {(name, "tflite") for name in RECURRENT}
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -50,7 +49,7 @@ def test_the_networks_run_or_are_refused_by_name(door: str) -> None:
 @pytest.mark.parametrize("row", FOREIGN, ids=lambda row: f"{row.network}-{row.door}")
 def test_a_network_is_as_good_as_its_keras_twin(row: Result) -> None:
     twin, network = BY_PLACE[row.network, "keras"], NETWORKS[row.network]
-    assert row.sqnr_db >= twin.sqnr_db - LOSS_DB.get(row.network, MAX_LOSS_DB) - ROUNDING_DB
+    assert row.sqnr_db >= twin.sqnr_db - LOSS_DB.get((row.network, row.door), MAX_LOSS_DB) - ROUNDING_DB
     if network.convolutional:
         assert row.transposes == 0
     if network.mlperf:
