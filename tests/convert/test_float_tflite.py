@@ -39,6 +39,8 @@ from tests.convert.conftest import Convert
 from tests.in_process import no_children
 from tests.memory.account_net import Net
 from tests.model.builders import conv_model, if_model
+from tests.passes.layers import Graph
+from tests.passes.test_normalization import as_keras
 
 ATTACKS = Path(__file__).parents[1] / "attacks" / "files"
 WEIGHTS = np.arange(-6, 6).reshape(3, 4)
@@ -156,6 +158,15 @@ def test_the_plan_is_removed_and_names_are_kept() -> None:
     assert [name for name, _ in signature.inputs] == ["x"]
     assert [name for name, _ in signature.outputs] == ["block_head_MatMul_block_head_BiasAdd"]
     assert ready.layers.classes == {"block/head": "MatMul"}
+
+
+def test_scale_and_shift_of_a_normalization_join_the_dense_layers_behind() -> None:
+    net = Graph()
+    y = as_keras(net, net.input((1, 5, 40), DType.FLOAT32), (2,))
+    model = net.model([0], [net.dense(y, 3), net.dense(y, 2)])
+    operators = float_tflite(model, "int8", "model.tflite").model.main.operators
+    assert [operator.code for operator in operators][-3:] == ["MUL", "FULLY_CONNECTED", "FULLY_CONNECTED"]
+    assert operators[-3].outputs == operators[-2].inputs[:1] == operators[-1].inputs[:1]
 
 
 @pytest.mark.parametrize(("shape", "sample"), [((1, 4), (4,)), ((4,), (4,)), ((1,), ()), ((2, 4), (2, 4))])

@@ -273,6 +273,22 @@ def test_arithmetic_before_a_dense_layer_is_part_of_it(bias: bool) -> None:
     assert codes(tidied(net.model([x], [y]), 1e-4)) == ["FULLY_CONNECTED"]
 
 
+@pytest.mark.parametrize("reads_elsewhere", [True, False])
+def test_arithmetic_before_several_dense_layers_is_part_of_all(reads_elsewhere: bool) -> None:
+    net = Graph()
+    x = net.input((1, 4, 5), FLOAT)
+    shifted = fused(net, "ADD", [fused(net, "MUL", [x, net.noise(5)]), net.noise(5)])
+    results = [
+        net.apply("FULLY_CONNECTED", [shifted, net.noise(3, 5), net.noise(3)], (1, 4, 3), keep_num_dims=True),
+        net.apply("FULLY_CONNECTED", [shifted, net.noise(2, 5)], (1, 4, 2), keep_num_dims=True),
+        net.dense(net.reshape(shifted, (4, 5)), 6),
+    ]
+    if reads_elsewhere:
+        results.append(net.apply("TANH", [shifted]))
+    found = set(codes(tidied(net.model([x], results), 1e-4)))
+    assert found - {"RESHAPE"} == {"FULLY_CONNECTED", *(("MUL", "ADD", "TANH") if reads_elsewhere else ())}
+
+
 def test_arithmetic_with_an_activation_or_another_reader_stays_before_a_dense_layer() -> None:
     net = Graph()
     x = net.input((4, 5), FLOAT)

@@ -192,7 +192,7 @@ def float_tflite(
         ready = without_metadata(ready, name)
     original = _with_signature(ready)
     sized = original if known_sizes is None else known_sizes(original)
-    ready = spread_scales(normalize_accurately(tidy_float(sized), use_l2=scheme == "int8"))
+    ready = spread_scales(tidy_float(normalize_accurately(tidy_float(sized), use_l2=scheme == "int8")))
     names = [name for name, _ in ready.signatures[0].inputs]
     tensors = [ready.main.tensors[index] for index in ready.main.inputs]
     specs = tuple(

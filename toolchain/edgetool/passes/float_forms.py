@@ -271,12 +271,22 @@ def _merge_affine(draft: Draft, operator: Operator) -> bool:
 
 
 def _from_before(draft: Draft, operator: Operator) -> bool:
-    """Apply arithmetic with a constant for each input of a dense layer, before it, to its weights and its bias."""
-    before = _only_producer(draft, operator, operator.inputs[0])
+    """Apply arithmetic with a constant for each input of a dense layer, before it, to its weights and its bias.
+
+    Between them may be operators that move elements without changing their channels. If several operators read the
+    result, all must be dense layers, each of which then computes from the source.
+    """
+    move, tensor = None, operator.inputs[0]
+    before = draft.producer(tensor)
+    while before is not None and _keeps_channels(draft, before) and _only_reader(draft, tensor) is not None:
+        move, tensor = before, before.inputs[0]
+        before = draft.producer(tensor)
     weights = draft.values(operator.inputs[1])
     if before is None or weights is None or not _is_float(draft, *(index for index in operator.inputs if index >= 0)):
         return False
-    if before.code not in ARITHMETIC or fused_activation(before) != "NONE":
+    if before.code not in ARITHMETIC or fused_activation(before) != "NONE" or not is_consistent(draft, before):
+        return False
+    if not _is_read_by_dense_layers(draft, tensor):
         return False
     affine = channel_affine(draft, before)
     bias_index = operator.inputs[2] if len(operator.inputs) > 2 else -1
@@ -287,16 +297,36 @@ def _from_before(draft: Draft, operator: Operator) -> bool:
     if not (np.isfinite(scaled).all() and np.isfinite(shifted).all()):
         return False
     name = draft.tensors[operator.outputs[0]].name
+    if move is not None:
+        draft.replace(move, replace(move, inputs=(affine.source, *move.inputs[1:])))
     inputs = (
-        affine.source,
+        affine.source if move is None else operator.inputs[0],
         draft.constant(draft.tensors[operator.inputs[1]].name, scaled.astype(np.float32)),
         draft.constant(
             f"{name}/bias" if bias_index < 0 else draft.tensors[bias_index].name, shifted.astype(np.float32)
         ),
     )
     draft.replace(operator, replace(operator, inputs=(*inputs, *operator.inputs[3:])))
-    for old in affine.operators:
-        draft.replace(old)
+    if not draft.consumers(tensor):
+        for old in affine.operators:
+            draft.replace(old)
+    return True
+
+
+def _is_read_by_dense_layers(draft: Draft, tensor: int) -> bool:
+    """Return whether only dense layers with constant weights read a tensor, also over moves that keep its channels."""
+    if tensor in draft.outputs:
+        return False
+    for reader in draft.consumers(tensor):
+        last: Operator | None = reader
+        read = tensor
+        while last is not None and _keeps_channels(draft, last):
+            read = last.outputs[0]
+            last = _only_reader(draft, read)
+        if last is None or last.code != "FULLY_CONNECTED" or last.inputs.count(read) != 1 or last.inputs[0] != read:
+            return False
+        if draft.values(last.inputs[1]) is None or not is_consistent(draft, last):
+            return False
     return True
 
 
