@@ -300,6 +300,7 @@ def test_native_code_is_calibrated_beside_tflm(tflite: Path, tmp_path: Path) -> 
     assert "measured on this board: net" not in tflm["basis"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, len(hostile_names.NAMES), 12))
 def test_hostile_names_of_tensors_stay_text(tmp_path: Path, first: int) -> None:
     path = tmp_path / "net.tflite"

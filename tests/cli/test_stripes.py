@@ -40,6 +40,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_extra_work_buys_a_smaller_arena(tflite: Path, tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     planned = tmp_path / "striped.tflite"
@@ -182,6 +183,7 @@ def test_plans_that_compute_something_else_are_no_success(tflite: Path, monkeypa
     assert "the outputs of 1 plans differ" in words(done.stderr)
 
 
+@pytest.mark.slow
 def test_convert_writes_the_firmware_of_a_model_in_stripes(tflite: Path, tmp_path: Path) -> None:
     whole = arena(captured("plan", tflite, *TARGET, "--json").stdout)
     sram = str(whole * 85 // 100)

@@ -97,6 +97,7 @@ def test_without_tflm_it_reports_that_and_builds_the_data(project: Path) -> None
     assert built(project) == {"libkws_model.a"}
 
 
+@pytest.mark.slow
 def test_with_the_tree_of_tflm(project: Path, tmp_path: Path) -> None:
     configured(project, f"-DTFLM_DIR={tree(tmp_path / 'the tree')}")
     assert built(project) == {"libkws_model.a", "libkws_runner.a", "libtflm.a", "kws_main"}

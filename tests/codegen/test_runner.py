@@ -569,6 +569,7 @@ def test_several_models_run_in_one_program(tmp_path: Path) -> None:
     assert lines[-1] == "state: arena_used_bytes 1234"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("a", "a_error"), ("run", "status"), ("init", "status"), ("status", "status_run")])
 def test_models_with_names_of_the_same_prefix_do_not_collide(tmp_path: Path, names: tuple[str, str]) -> None:
     programs = [

@@ -84,6 +84,7 @@ def test_the_float_tflite_computes_what_the_model_does(models: Path, convert: Co
         assert {int(detail["shape"][0]) for detail in details} == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small.keras", "plain", "fixed_batch.keras"])
 def test_no_operator_remains_that_only_computes_the_batch_size(models: Path, convert: Convert, name: str) -> None:
     operators = {operator["op_name"] for operator in tensors_of(convert(models / name))[2]}

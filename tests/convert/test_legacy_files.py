@@ -84,6 +84,7 @@ def test_names_cover_what_keras_2_had() -> None:
     assert missing == NOT_COMPARED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", OLD_FILES, ids=lambda path: path.stem)
 def test_real_files_of_old_releases_compute_what_they_did(path: Path, tmp_path: Path) -> None:
     """Files that these releases wrote; from 2.12 to 2.14 they counted layers with weights twice."""

@@ -95,6 +95,7 @@ def test_a_model_trained_for_quantization_loads_with_its_ranges(tmp_path: Path) 
     np.testing.assert_allclose(outputs(loaded.model, inputs)[0], outputs(made, inputs)[0], rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_pruning_wrappers_are_taken_off_without_their_library(tmp_path: Path) -> None:
     tfmot = pytest.importorskip("tensorflow_model_optimization", reason="it makes such models")
     layers = tf_keras.layers

@@ -21,7 +21,7 @@ from edgetool.model.types import DType, Tensor
 from edgetool.model.writer import write_model
 from tests.codegen.native.models import delays, layer, nothing, spec_of
 
-QUICK = ("cortex-m0plus", "riscv32")
+QUICK = ("cortex-m0plus",)
 OUTPUT = Tensor(0, "output", (4,), DType.INT8, None, None, False)
 # A program that copies four bytes of each sample; {work} is done before.
 PROGRAM = """
@@ -54,7 +54,7 @@ def _run(work: str, tmp_path: Path, limits: child.ProcessLimits = LIMITS) -> np.
     return output
 
 
-@pytest.mark.parametrize("build", [layer, delays, nothing])
+@pytest.mark.parametrize("build", [layer, *(pytest.param(each, marks=pytest.mark.slow) for each in (delays, nothing))])
 def test_the_outputs_are_those_of_tflm(build: object, tmp_path: Path) -> None:
     assert callable(build)
     model = build()
@@ -77,6 +77,7 @@ def test_all_samples_are_run_in_order(tmp_path: Path) -> None:
     assert output.dtype == np.int8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "report"),
     [

@@ -26,6 +26,7 @@ def judged(numbers: Iterable[int]) -> Counter[str]:
     return seen
 
 
+@pytest.mark.slow
 def test_plans_of_random_networks_are_sound_and_their_accounts_exact() -> None:
     # In network 6, the last view of a tensor does not begin at a multiple of 16 bytes.
     seen = judged((3, 6, 7, 9))

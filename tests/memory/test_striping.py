@@ -125,6 +125,7 @@ def planner(max_extra_macs: float) -> StripePlanner:
     return StripePlanner(model, plan_memory(model, platform, request), platform, request, max_extra_macs=max_extra_macs)
 
 
+@pytest.mark.slow
 def test_products_run_in_pixel_order_where_that_saves_memory() -> None:
     # Only the first two 1x1 convolutions have the largest tensors as input and output.
     steps = (DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"), (CONV, 1, 1, "SAME"), ("MAX_POOL_2D", 2, 2, "SAME")
@@ -179,6 +180,7 @@ def test_a_capacity_that_is_too_small_gets_the_smallest_plan() -> None:
     assert found.arena_bytes <= smallest.arena_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["kws_ref_model", "pretrainedResnet_quant", pytest.param("vww_96_int8", marks=pytest.mark.slow)]
 )

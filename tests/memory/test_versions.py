@@ -16,6 +16,7 @@ def rows(shared: Path) -> list[Row]:
     return list(compared(shared / "data"))
 
 
+@pytest.mark.slow
 def test_each_version_was_measured_with_both_kernel_sets(rows: list[Row]) -> None:
     versions = {name for name in list_runtimes() if not load_runtime(name).is_native}
     measured = {(row.runtime, row.kernels) for row in rows}
@@ -24,6 +25,7 @@ def test_each_version_was_measured_with_both_kernel_sets(rows: list[Row]) -> Non
     assert all((name, kernels) in measured for name, _ in measured for kernels in ("reference", "cmsis-nn"))
 
 
+@pytest.mark.slow
 def test_used_bytes_smallest_arena_and_refusals_are_equal(rows: list[Row]) -> None:
     total, equal = Counter(row.runtime for row in rows), Counter(row.runtime for row in rows if row.agrees)
     different = [(row.runtime, row.kernels, row.model) for row in rows if not row.agrees]
@@ -31,6 +33,7 @@ def test_used_bytes_smallest_arena_and_refusals_are_equal(rows: list[Row]) -> No
         assert equal[name] >= 0.99 * count, different
 
 
+@pytest.mark.slow
 def test_no_account_is_below_the_measurement(rows: list[Row]) -> None:
     assert [(row.runtime, row.kernels, row.model) for row in rows if row.below] == []
 

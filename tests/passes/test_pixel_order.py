@@ -34,6 +34,7 @@ def mixed() -> Model:
     return renumbered(convolutions(*steps, height=9, width=8, channels=6, wider=[1]))
 
 
+@pytest.mark.slow
 def test_the_outputs_stay_the_same() -> None:
     model = mixed()
     assert pointwise(model.main) == {1, 3}

@@ -287,6 +287,7 @@ def test_nothing_is_printed_and_no_numpy_is_loaded(folder: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [residual_model(), if_model()], ids=["residual", "if"])
 def test_damaged_models_are_refused_or_judged_and_their_changes_add_up(folder: Path, model: Model) -> None:
     limits = ModelLimits(max_arena_bytes=16, max_latency_ms=1e-6)

@@ -377,13 +377,14 @@ int __wrap_bare_main(void)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "by_rows", "item"),
     [
         (branches_model, False, ",dma=m0"),
-        pytest.param(branches_model, False, "", marks=pytest.mark.slow),
-        pytest.param(branches_model, False, ",code=itcm", marks=pytest.mark.slow),
-        pytest.param(residual_model, True, ",code=itcm", marks=pytest.mark.slow),
+        (branches_model, False, ""),
+        (branches_model, False, ",code=itcm"),
+        (residual_model, True, ",code=itcm"),
     ],
 )
 def test_a_linked_program_has_each_part_in_its_memory_and_runs(

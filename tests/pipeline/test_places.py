@@ -97,6 +97,7 @@ def test_parts_in_one_memory_need_room_for_their_sum(path: Path) -> None:
     assert error.endswith(f"16 fewer than are placed there (head {head:,} + tail {tail:,})")
 
 
+@pytest.mark.slow
 def test_an_arena_too_large_for_any_one_memory_can_fit_in_two(path: Path) -> None:
     place = "head=axi-sram,tail=dtcm"
     head, tail, _ = (item.bytes for item in planned(path, place).places)

@@ -136,6 +136,7 @@ def test_the_same_rows_give_the_same_bytes_whatever_the_settings_of_the_machine(
         assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.slow
 def test_no_name_is_markup() -> None:
     names = ('$x_1$ & <b>"é漢\n%s', "]]>\x00\x1b[0m" + "a" * 300)
     rows, title = made(*names, levels=(0.0,)), "<$\\frac{$ &>"
@@ -203,6 +204,7 @@ def test_every_precision_has_a_colour_of_its_own() -> None:
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "x", "y", "expected"),
     [

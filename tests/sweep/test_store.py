@@ -402,6 +402,7 @@ def put(value: Any, path: tuple[Any, ...], new: object) -> Any:
     return [put(item, path[1:], new) if index == path[0] else item for index, item in enumerate(value)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", COLUMNS)
 def test_any_value_anywhere_is_shown_or_refused(tmp_path: Path, column: str) -> None:
     whole = sweeps.stored(tmp_path / "whole.sqlite", sweeps.sweep_rows()).read_bytes()

@@ -194,6 +194,7 @@ def numbers(band: Band | None) -> list[float]:
     return [] if band is None else [band.value, band.low, band.high]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["nucleo-l4r5zi", "cortex-m0plus"])
 @pytest.mark.parametrize("tflite", models())
 def test_a_cost_is_what_convert_reports(tflite: bytes, target: str, tmp_path: Path) -> None:
@@ -244,6 +245,7 @@ def test_the_cost_of_native_code_is_what_convert_reports(tmp_path: Path) -> None
     assert measured_memory(TFLITE, device).model_bytes == cost.model_bytes
 
 
+@pytest.mark.slow
 def test_extra_work_buys_a_smaller_arena() -> None:
     steps = (DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"), (DEPTHWISE, 3, 2, "SAME"), (CONV, 1, 1, "SAME")
     tflite = write_model(convolutions(*steps, height=48, width=32, channels=8, wider=(1, 3)))
@@ -340,6 +342,7 @@ def test_a_variant_is_compared_with_its_original(conversion: Conversion, tmp_pat
     assert (metrics.quality, metrics.cost) == (quality, measured_cost(TFLITE, BOARD))
 
 
+@pytest.mark.slow
 def test_without_labels_agreement_is_that_on_the_samples(conversion: Conversion, tmp_path: Path) -> None:
     alone = replace(conversion, evaluation=None)
     quality, info = measured_quality(alone, make_reference(alone), scheme="int8", workdir=tmp_path)
@@ -444,6 +447,7 @@ def measured(made: Conversion, folder: Path) -> tuple[Quality, QuantizationInfo]
 X = np.array([[1, 2, 3], [3, -1, 1], [-2, 5, 4], [1, 0, -1]], np.float32)
 
 
+@pytest.mark.slow
 def test_the_worst_output_counts_and_labels_are_for_theirs(tmp_path: Path) -> None:
     tflite = network("RELU", "NEG")
     labels = np.array([0, 1, 1, 2])  # of the second, right in three: [-1, -2, -3], [-3, 1, -1], [2, -5, -4], [-1, 0, 1]

@@ -126,6 +126,7 @@ def test_a_full_disk_is_reported(built: Trained, tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [

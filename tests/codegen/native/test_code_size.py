@@ -126,6 +126,7 @@ def test_whole_programs_take_what_is_counted(core: str) -> None:
             assert measured.writable_bytes == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("core", [CORE, "cortex-m3"])  # for RISC-V, the linker also shortens calls
 def test_a_linker_adds_the_counted_members_of_libraries(core: str, tmp_path: Path) -> None:
     _skip_without_compiler(core)

@@ -227,6 +227,7 @@ def test_operators_are_in_the_order_of_the_file(tmp_path: Path) -> None:
     assert [int(line.strip(" ,")) for line in lines[1:]] == [4, 3, 1, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fed", "taken"), [((), ()), ((0,), (0,))], ids=["whole", "handed"])
 def test_the_log_adds_up_the_time_of_rows(tmp_path: Path, fed: tuple[int, ...], taken: tuple[int, ...]) -> None:
     model = unet(classes=False)
@@ -288,7 +289,13 @@ def test_the_project_builds_the_program_on_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("core", "counter"),
-    [("cortex-m0plus", "systick"), ("cortex-m7", "dwt"), ("cortex-m7", "own"), ("riscv32", "mcycle")],
+    [
+        ("cortex-m7", "dwt"),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (("cortex-m0plus", "systick"), ("cortex-m7", "own"), ("riscv32", "mcycle"))
+        ),
+    ],
 )
 def test_the_program_runs_on_an_emulated_core(tmp_path: Path, core: str, counter: str) -> None:
     sources = write(tmp_path, steps_and_views(), core)

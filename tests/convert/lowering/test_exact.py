@@ -171,6 +171,7 @@ HEADS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("masked", [False, True])
 def test_masks(name: str, masked: bool) -> None:

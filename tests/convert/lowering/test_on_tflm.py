@@ -84,6 +84,7 @@ RECTIFIERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["int8", "float32"])
 @pytest.mark.parametrize("approximate", [False, True])
 def test_gelu_stays_a_single_operator_whatever_reads_it(approximate: bool, scheme: str, tmp_path: Path) -> None:
@@ -100,6 +101,7 @@ def test_gelu_stays_a_single_operator_whatever_reads_it(approximate: bool, schem
     assert "TANH" not in codes
 
 
+@pytest.mark.slow
 def test_masked_scores_in_16_bits_on_tflm(tmp_path: Path) -> None:
     """Scores far below zero, and larger ones that do not count."""
 

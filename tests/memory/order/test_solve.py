@@ -55,6 +55,7 @@ def test_a_sample_of_chains() -> None:
         hold_against_brute_force(random_chains(random.Random(seed), 3, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chains", [False, True])
 def test_the_exact_search_alone_finds_the_lowest_peak_in_both_directions(chains: bool) -> None:
     for seed in range(300):
@@ -148,6 +149,7 @@ def test_a_chain_is_done_at_once() -> None:
     assert found.optimal
 
 
+@pytest.mark.slow
 def test_stopped_at_once_it_still_gives_an_order_and_a_true_bound() -> None:
     problem = randwire(3)
     best = solve_order(problem, Effort())
