@@ -75,7 +75,7 @@ def judge(removal: Removal, copy: Path, tests: Sequence[str]) -> Verdict:
     """Run the tests on the package in `copy` without the check, and restore the module afterwards."""
     module = copy / "edgetool" / removal.path
     sound = module.read_text()
-    module.write_text(removal.source)
+    module.write_text(removal.source())
     try:
         return run(copy, tests)
     finally:

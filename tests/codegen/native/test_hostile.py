@@ -206,7 +206,7 @@ def test_memory_that_nothing_has_written_is_refused() -> None:
         lower(net.model([x], [z]))
 
 
-# Distances are known for windows that were seen before: not these, which depend on the limit.
+# Without the caches, which keep the distances of the usual limit.
 @pytest.mark.parametrize("compute", [conv_distance.__wrapped__, channelwise_distance.__wrapped__])
 def test_images_of_too_many_rows_do_not_overlap(compute: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     window = Window(2, 4, 4, 3, 4, 4, 6)

@@ -12,12 +12,11 @@ import json
 import math
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgetool.convert.file_checks import ARRAY_LIMIT_BYTES, EXPANDING_BYTES, check_entries
+from edgetool.convert.file_checks import ARRAY_LIMIT_BYTES, DAMAGED_ZIP, EXPANDING_BYTES, check_entries
 from edgetool.convert.source import start_of, wrong_content
 from edgetool.errors import InvalidModelError, UnsupportedModelError, UsageError
 
@@ -58,8 +57,6 @@ KEPT_METADATA = frozenset(["nn_module_stack"])
 # torch._export.serde.schema.ScalarType -> bytes per element.
 ELEMENT_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 12: 1, 13: 2}
 DEPTH_LIMIT = 100
-# What zipfile raises for damaged archives.
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 TORCHSCRIPT = re.compile(r"code/|constants\.pkl$")
 
 
@@ -77,7 +74,7 @@ def checked_program(path: Path) -> bytes:
         raise UsageError(
             f"cannot be read: {error.strerror or error}", where=str(path), fix="specify a readable file"
         ) from error
-    except DAMAGED as error:
+    except DAMAGED_ZIP as error:
         otherwise = f"is not a readable archive ({error})"
         raise wrong_content(path, start_of(path), "a PyTorch program", otherwise, EXPORT, is_archive=True) from error
 

@@ -7,6 +7,7 @@ configuration that contains code, or that Keras 3 cannot rebuild, is rejected be
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -17,6 +18,8 @@ from edgetool.convert.tf_keras_layers import ALLOWED, CALLS, TF_KERAS, TFMOT_MOD
 from edgetool.convert.tf_keras_layers import TRAINED_FOR_INTEGERS as QUANTIZED
 from edgetool.errors import UnsupportedModelError
 
+# What zipfile raises for damaged archives, and for those that are compressed in another way.
+DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 # A .tflite is a flatbuffer with 32-bit offsets, which cannot contain a larger array.
 ARRAY_LIMIT_BYTES = 2 * 2**30
 # All arrays of a file: the weights, twice their size for the state of an optimizer, and a margin.

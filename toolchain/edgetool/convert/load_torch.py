@@ -38,7 +38,7 @@ STATIC = frozenset(
     f"{kind}_per_{what}.default" for kind in ("quantize", "dequantize") for what in ("tensor", "channel")
 )
 INT8_LIMITS = ((-128, 127), (-127, 127))
-# Types in which PyTorch computes other results than in float32, and TFLM none.
+# PyTorch computes these types with another precision than float32, and TFLM does not have them.
 OTHER_FLOATS = frozenset(["float16", "float64"])
 # How the converter's messages name where an operator comes from: the path of its module.
 LOCATION = re.compile(r'loc\("([^";]+)')

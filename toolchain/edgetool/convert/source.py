@@ -9,14 +9,13 @@ import signal
 import stat
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from edgetool.convert.file_checks import ARRAY_LIMIT_BYTES, check_entries, check_hdf5
+from edgetool.convert.file_checks import ARRAY_LIMIT_BYTES, DAMAGED_ZIP, check_entries, check_hdf5
 from edgetool.errors import (
     ConversionError,
     EdgetoolError,
@@ -194,7 +193,7 @@ def _read_zip(path: Path, start: bytes) -> ModelFile:
             config = _parsed(archive.read(CONFIG), path)
             metadata = _parsed(archive.read(METADATA), path) if METADATA in sizes else {}
             _check_weights(archive, path)
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+    except (*DAMAGED_ZIP, OSError, RuntimeError) as error:
         raise InvalidModelError(
             f"the .keras archive is damaged ({_short(error)})", where=str(path), fix="copy or save it again"
         ) from error

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 HEAD_BYTES = 4096
-# Endings by which 'edgetool convert' tells models apart.
+# The endings of files from which 'edgetool convert' infers the format of a model.
 ENDINGS = (".tflite", ".h5", ".keras", ".pt2", ".onnx")
 _ONNX_TAGS = b"\x12\x1a\x22\x28\x32\x3a\x42"  # of fields 2 to 8 of ModelProto
 _TOML_LINE = re.compile(rb"\[{1,2}[A-Za-z_][\w.\"-]*\]{1,2}.*|[\w.\"-]+\s*=\s*[\"'\[{\d-].*")
