@@ -22,6 +22,8 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, leave)
     gc.set_threshold(GC_THRESHOLD)
+    # Its threads wait busily, which costs more than the few small products take.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _leave_out_working_directory()
     from edgetool.cli.main import main as run
 
