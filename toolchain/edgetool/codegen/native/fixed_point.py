@@ -34,6 +34,7 @@ DOUBLE_ROUNDING, WIDE, SIGN = 255, 254, 253  # EDGETOOL_DOUBLE_ROUNDING, EDGETOO
 TRIED_MULTIPLIERS = 9
 # Layers and channels that are computed once for all programs of a model.
 KNOWN, KNOWN_MULTIPLIERS = 1024, 2**16
+TOGETHER = 64  # channels, of which each has a number for each of 256 codes
 
 
 class Multiplier(NamedTuple):
@@ -251,16 +252,29 @@ def find_lines(
     bits = 32 + line_shift
     real = values * np.exp2(shifts + 1.0 + line_shift)
     codes = np.arange(low, high + 2, dtype=np.int64)
-    steps = _thresholds(values, shifts, codes - zero_point)
-    first = np.clip(zero_point + _multiplied(lowest, values, shifts), low, high)
-    last = zero_point + _multiplied(highest, values, shifts)
-    # At its threshold the line must have reached the code, and just below it must not. Beyond the reachable
-    # accumulators, only the first and the last one matter.
-    reached = (codes > low) & (codes <= high) & (codes <= last[:, None]) & (steps >= lowest[:, None] + 1)
-    behind = np.clip(last, low, high) + 1
-    start = _Points(lowest, first << bits, first > low)
-    end = _Points(highest, behind << bits, behind <= high)
-    return _fit_lines(real, _Points(steps, codes << bits, reached), start, end, line_shift)
+    found = []
+    for at in slices_of_channels(len(values)):
+        least, most = lowest[at], highest[at]
+        steps = _thresholds(values[at], shifts[at], codes - zero_point)
+        first = np.clip(zero_point + _multiplied(least, values[at], shifts[at]), low, high)
+        last = zero_point + _multiplied(most, values[at], shifts[at])
+        # At its threshold the line must have reached the code, and just below it must not. Beyond the reachable
+        # accumulators, only the first and the last one matter.
+        reached = (codes > low) & (codes <= high) & (codes <= last[:, None]) & (steps >= least[:, None] + 1)
+        behind = np.clip(last, low, high) + 1
+        start = _Points(least, first << bits, first > low)
+        end = _Points(most, behind << bits, behind <= high)
+        lines = _fit_lines(real[at], _Points(steps, codes << bits, reached), start, end)
+        if lines is None:
+            return None
+        found.append(lines)
+    slopes, intercepts = (np.concatenate(items) for items in zip(*found, strict=True))
+    return slopes, intercepts, line_shift
+
+
+def slices_of_channels(count: int) -> list[slice]:
+    """Return a layer's channels in parts whose numbers for all codes fit in a cache."""
+    return [slice(start, start + TOGETHER) for start in range(0, count, TOGETHER)]
 
 
 def _thresholds(values: Integers, shifts: Integers, results: Integers) -> Integers:
@@ -295,16 +309,15 @@ class _Points:
 
 
 def _fit_lines(
-    real: npt.NDArray[np.float64], steps: _Points, start: _Points, end: _Points, line_shift: int
-) -> tuple[Integers, Integers, int] | None:
-    """Return for each channel the slope nearest to the real one that has an intercept.
+    real: npt.NDArray[np.float64], steps: _Points, start: _Points, end: _Points
+) -> tuple[Integers, Integers] | None:
+    """Return for each channel the slope nearest to the real one that has an intercept, and this.
 
     Args:
         real: The slope of each channel.
         steps: The thresholds of the codes, of shape (channels, codes); levels are the same for all channels.
         start: The smallest accumulator of each channel, at which the line must have reached the level.
         end: The largest one, at which it must not.
-        line_shift: The shift beyond 32 bits, which is returned.
     """
     count = len(real)
     slopes, intercepts = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -329,7 +342,7 @@ def _fit_lines(
         slopes[rest[fits]], intercepts[rest[fits]] = slope[fits], middle[fits]
         rest = rest[~fits]
         if not len(rest):
-            return slopes, intercepts, line_shift
+            return slopes, intercepts
     return None
 
 

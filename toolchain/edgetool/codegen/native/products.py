@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from edgetool.codegen.native.fixed_point import KNOWN, Integers, Reach, Scales
+from edgetool.codegen.native.fixed_point import KNOWN, Integers, Reach, Scales, slices_of_channels
 
 # Slopes around the real one that are tried.
 TRIED = sorted(range(-4, 5), key=abs)
@@ -45,15 +45,40 @@ def _products(
     scales: Scales, least_sums: bytes, greatest_sums: bytes, low: int, high: int, wanted: int, half: int
 ) -> Scales | None:
     table = np.frombuffer(scales.constant.data, "<u4").reshape(-1, 3).astype(np.int64)
+    least, most = (np.frombuffer(data, np.int64) for data in (least_sums, greatest_sums))
+    found = np.zeros((len(table), 3), np.int64)
+    for at in slices_of_channels(len(table)):
+        products = _products_of(table[at], Reach(least[at], most[at]), low, high, scales.shift, wanted, half)
+        if products is None:
+            return None
+        found[at] = products
+    packed = (found & 0xFFFFFFFF).astype("<u4")
+    return Scales(replace(scales.constant, data=packed.tobytes()), wanted)
+
+
+def _products_of(
+    table: Integers, reach: Reach, low: int, high: int, shift: int, wanted: int, half: int
+) -> Integers | None:
+    """Return the slope, `shifted` and `raised` of each channel, None if one has none.
+
+    Args:
+        table: The lines of the channels, as edgetool_scale has them.
+        reach: The possible sums of the channels.
+        low: The lowest output code.
+        high: The highest output code.
+        shift: That of the lines.
+        wanted: That of the products.
+        half: As for product_scales.
+    """
     slopes = table[:, 0]
     intercepts = ((table[:, 2] + 2**31) % 2**32 - 2**31 << 32) + table[:, 1]
     codes = np.arange(low + 1, high + 1, dtype=np.int64)
-    least, most = (np.frombuffer(data, np.int64) for data in (least_sums, greatest_sums))
-    starts = _starts(slopes, intercepts, codes << 32 + scales.shift, least, most)
+    least, most = reach.low, reach.high
+    starts = _starts(slopes, intercepts, codes << 32 + shift, least, most)
     reached, missed = starts <= most[:, None], starts > least[:, None]
     first, last = np.maximum(starts, least[:, None]), np.minimum(starts, most[:, None] + 1) - 1
     levels = (codes << 32 + wanted) - half
-    real = np.rint(slopes / 2 ** (scales.shift - wanted)).astype(np.int64)
+    real = np.rint(slopes / 2 ** (shift - wanted)).astype(np.int64)
     found = np.zeros((len(table), 3), np.int64)
     rest = np.arange(len(table))
     for tried in TRIED:
@@ -71,13 +96,10 @@ def _products(
                 unsolved.append(channel)
             else:
                 found[channel] = factor, *pair
-        rest = np.array(unsolved, np.int64)
         if not unsolved:
-            break
-    if len(rest):
-        return None
-    packed = (found & 0xFFFFFFFF).astype("<u4")
-    return Scales(replace(scales.constant, data=packed.tobytes()), wanted)
+            return found
+        rest = np.array(unsolved, np.int64)
+    return None
 
 
 def _starts(slopes: Integers, intercepts: Integers, levels: Integers, least: Integers, most: Integers) -> Integers:
