@@ -15,18 +15,17 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, groupby
 from math import gcd
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetool.memory.problem import never
-from edgetool.memory.streaming.problem import NO_SCRATCH, RowProblem, steps_of
+from edgetool.memory.streaming.problem import NO_SCRATCH, RowProblem, RowTensor, steps_of
 from edgetool.memory.streaming.schedule import row_lives
 
 PASSES = 40  # the effort, which the following numbers refer to
@@ -119,7 +118,7 @@ def pack_again(
     near: a packing of smaller groups, without a place for some scratch, or with rows that are too close together. The
     other arguments are those of pack_rows.
     """
-    blocks = _blocks(problem, tuple(schedule), unit)
+    blocks = _blocks(problem, tuple(schedule), unit, apart=True)
     if max(blocks.sizes, default=0) > limit:
         return None
     offsets = blocks.without_conflicts(blocks.offsets_in(near))
@@ -158,7 +157,7 @@ def pack_more(
         unit: All offsets are multiples of it.
         stopped: Whether to end the search.
     """
-    blocks = _blocks(problem, tuple(schedule), unit)
+    blocks = _blocks(problem, tuple(schedule), unit, apart=True)
     offsets, generator = blocks.offsets_in(near), _Generator()
     numbers = {item: block for block, item in enumerate(blocks.scratch, len(offsets) - len(blocks.scratch))}
     waiting = [number for operator in wanted for item, number in numbers.items() if item[0] == operator]
@@ -193,7 +192,7 @@ def with_few_places(problem: RowProblem, schedule: Sequence[int], packing: Packi
     Tables state each place of a tensor once, and only the first one of rows that lie together. The arguments are those
     of pack_rows.
     """
-    blocks = _blocks(problem, tuple(schedule), unit)
+    blocks = _blocks(problem, tuple(schedule), unit, apart=True)
     tensors = enumerate(problem.tensors)
     firsts = [row for i, tensor in tensors for row in problem.rows_of(i)[:: tensor.group]]
     offsets = [
@@ -372,15 +371,33 @@ def _lie_together(problem: RowProblem, tensor_of: Sequence[int], rows: Sequence[
     return places == list(range(places[0], places[0] + len(rows))) and places[0] // group == places[-1] // group
 
 
-class _Part(NamedTuple):
-    """The bytes from `begin` to `end` of a block, which are in use from one step to another. row: -1 for scratch."""
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The bytes from `begin` to `end` of blocks, which are in use from one step to another: an array of each."""
 
-    block: int
-    row: int
-    first: int
-    last: int
-    begin: int
-    end: int
+    block: SmallNumbers
+    first: SmallNumbers
+    last: SmallNumbers
+    begin: SmallNumbers
+    end: SmallNumbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Conflicts:
+    """What blocks exclude, ordered by block and by the other block.
+
+    The conflicts of block i are those from bounds[i] up to bounds[i + 1]. If one is with block j, which is at offset o,
+    then i cannot be at offsets from o + start on that are below o + end.
+    """
+
+    others: SmallNumbers
+    starts: SmallNumbers
+    ends: SmallNumbers
+    bounds: list[int]
+
+    def of(self, block: int) -> slice:
+        """Return where the conflicts of a block are."""
+        return slice(self.bounds[block], self.bounds[block + 1]) if block + 1 < len(self.bounds) else slice(0, 0)
 
 
 class _Places:
@@ -397,62 +414,47 @@ class _Places:
 
 
 class _Blocks:
-    """Blocks with their sizes, alignments, and conflicts.
+    """Blocks with their sizes, alignments, and conflicts."""
 
-    If (j, start, end) is one of the conflicts of block i, and j is at offset o, then i cannot be at offsets from
-    o + start on that are below o + end.
-    """
-
-    def __init__(self, problem: RowProblem, schedule: Sequence[int], unit: int, *, apart: bool = True) -> None:
+    def __init__(self, problem: RowProblem, schedule: tuple[int, ...], unit: int, *, apart: bool) -> None:
         self._problem = problem
-        first, last = row_lives(problem, tuple(schedule))
+        first, last = self._lives = row_lives(problem, schedule)
         tensor_of = problem.tensor_of_rows()
-        scratch_steps: dict[tuple[int, int], int] = {}  # by operator and number of its firing
+        self._scratch_steps: dict[tuple[int, int], int] = {}  # by operator and number of its firing
         fired = [0] * len(problem.operators)
         # The distances of rows that are written from rows that they may overlap.
         distances: dict[tuple[int, int], int] = {}
-        for step, (number, firing) in enumerate(steps_of(problem, tuple(schedule))):
+        for step, (number, firing) in enumerate(steps_of(problem, schedule)):
             if firing.scratch_bytes:
-                scratch_steps[number, fired[number]] = step
+                self._scratch_steps[number, fired[number]] = step
             fired[number] += 1
-            if firing.overlaps and _lie_together(problem, tensor_of, firing.writes):
+            dying = [item for item in firing.overlaps if last[item[0]] == step]
+            if dying and _lie_together(problem, tensor_of, firing.writes):
                 size = problem.tensors[tensor_of[firing.writes[0]]].row_bytes
-                for row, distance in firing.overlaps:
-                    if last[row] == step:
-                        new = ((i, written) for i, written in enumerate(firing.writes) if first[written] == step)
-                        distances.update({(row, written): distance - i * size for i, written in new})
+                new = [(i * size, written) for i, written in enumerate(firing.writes) if first[written] == step]
+                distances.update({(row, written): least - begin for row, least in dying for begin, written in new})
         self.sizes: list[int] = []
         self.alignments: list[int] = []
-        parts = []
-        for index, tensor in enumerate(problem.tensors):
-            for i, row in enumerate(problem.rows_of(index)):
-                inside = i % tensor.group
-                if inside == 0:
-                    self.sizes.append(min(tensor.group, tensor.rows - i) * tensor.row_bytes)
-                    self.alignments.append(max(unit, tensor.alignment))
-                begin = inside * tensor.row_bytes
-                if first[row] <= last[row]:
-                    end = begin + tensor.row_bytes
-                    parts.append(_Part(len(self.sizes) - 1, row, first[row], max(first[row], last[row]), begin, end))
+        for tensor in problem.tensors:
+            groups = range(0, tensor.rows, tensor.group)
+            self.sizes += [min(tensor.group, tensor.rows - i) * tensor.row_bytes for i in groups]
+            self.alignments += [max(unit, tensor.alignment)] * len(groups)
         # What the blocks behind those of rows are: operators and their firings.
         self.scratch: list[tuple[int, tuple[int, ...]]] = []
+        scratch: list[tuple[int, int, int]] = []  # block, step and size
         for number, operator in enumerate(problem.operators):
-            firings = tuple(i for i, firing in enumerate(operator.firings) if (number, i) in scratch_steps)
+            firings = tuple(i for i, item in enumerate(operator.firings) if item.scratch_bytes)
             for together in [(i,) for i in firings] if apart else [firings][: len(firings)]:
                 size = max(operator.firings[i].scratch_bytes for i in together)
-                steps = (scratch_steps[number, i] for i in together)
-                parts += [_Part(len(self.sizes), -1, step, step, 0, size) for step in steps]
+                scratch += [(len(self.sizes), self._scratch_steps[number, i], size) for i in together]
                 self.sizes.append(size)
                 self.alignments.append(max(unit, SCRATCH_ALIGNMENT))
                 self.scratch.append((number, together))
-        parts.sort(key=lambda part: part.first)
-        self._parts = parts
         # Of all offsets at which conflicts begin or end; a model without rows has none.
         self.unit = gcd(*self.alignments) or 1
-        self._others, self._starts, self._ends, ends_of_blocks = _conflicts(
-            len(self.sizes), parts, distances, self.unit
-        )
-        self._bounds = [0, *ends_of_blocks.tolist()]
+        lives, items = (tuple(first), tuple(last)), tuple(distances.items())
+        parts, of_rows = _conflicts_of_rows(problem.tensors, lives, items, self.unit)
+        self._conflicts = of_rows, _conflicts_with_scratch(len(self.sizes), parts, scratch, self.unit)
         self.key_bits = (2 * len(self.sizes)).bit_length()
         self._room = KNOWN_EDGES
         self._edges: list[tuple[Numbers, Numbers] | None] = [None] * len(self.sizes)
@@ -461,7 +463,7 @@ class _Blocks:
     @property
     def conflict_count(self) -> int:
         """The number of conflicts of all blocks."""
-        return len(self._others)
+        return sum(len(conflicts.others) for conflicts in self._conflicts)
 
     def edges(self, block: int) -> tuple[Numbers, Numbers]:
         """Return the blocks that conflict with a block, twice, and what to add to the keys of their offsets.
@@ -488,8 +490,22 @@ class _Blocks:
 
     def _conflicts_of(self, block: int) -> tuple[SmallNumbers, SmallNumbers, SmallNumbers]:
         """Return the conflicts of a block: the other block of each, where it starts, and where it ends."""
-        at = slice(*self._bounds[block : block + 2])
-        return self._others[at], self._starts[at], self._ends[at]
+        rows, scratch = self._conflicts
+        here, there = rows.of(block), scratch.of(block)
+        if here.start == here.stop:
+            return scratch.others[there], scratch.starts[there], scratch.ends[there]
+        if there.start == there.stop:
+            return rows.others[here], rows.starts[here], rows.ends[here]
+        return (
+            np.concatenate([rows.others[here], scratch.others[there]]),
+            np.concatenate([rows.starts[here], scratch.starts[there]]),
+            np.concatenate([rows.ends[here], scratch.ends[there]]),
+        )
+
+    def _count(self, block: int) -> int:
+        """Return the number of a block's conflicts."""
+        slices = (conflicts.of(block) for conflicts in self._conflicts)
+        return sum(item.stop - item.start for item in slices)
 
     def _few_conflicts(self, block: int) -> list[tuple[int, int, int]]:
         """Return the conflicts of a block that has few of them."""
@@ -521,25 +537,35 @@ class _Blocks:
     def without_conflicts(self, offsets: Sequence[int]) -> list[int]:
         """Return offsets without those that conflict with others, for which they are UNPLACED."""
         kept = np.array(offsets, np.int64)
-        blocks = np.repeat(np.arange(len(offsets)), np.diff(self._bounds))
-        places, there = kept.take(blocks), kept.take(self._others)
-        is_violated = (there + self._starts <= places) & (places < there + self._ends)
-        is_violated &= (places != UNPLACED) & (there != UNPLACED)
-        for i in np.flatnonzero(is_violated).tolist():
-            if kept[self._others[i]] != UNPLACED:
-                kept[blocks[i]] = UNPLACED
-        return [int(offset) for offset in kept]
+        violated: list[tuple[int, int]] = []
+        for conflicts in self._conflicts:
+            places = kept[: len(conflicts.bounds) - 1].repeat(np.diff(conflicts.bounds))
+            there = kept.take(conflicts.others)
+            is_violated = (there + conflicts.starts <= places) & (places < there + conflicts.ends)
+            is_violated &= (places != UNPLACED) & (there != UNPLACED)
+            found = np.flatnonzero(is_violated)
+            blocks = np.searchsorted(conflicts.bounds, found, "right") - 1
+            violated += zip(blocks.tolist(), conflicts.others[found].tolist(), strict=True)
+        for block, other in sorted(violated):
+            if kept[other] != UNPLACED:
+                kept[block] = UNPLACED
+        listed: list[int] = kept.tolist()
+        return listed
 
     def first_orders(self) -> list[list[int]]:
         """Return orders of placement to start from."""
         blocks = range(len(self.sizes))
         sizes = self.sizes
-        lives = [(0, 0)] * len(sizes)
-        seen: set[int] = set()
-        for part in self._parts:
-            start, end = lives[part.block] if part.block in seen else (part.first, part.last)
-            lives[part.block] = start, max(end, part.last)
-            seen.add(part.block)
+        first, last = self._lives
+        lives: list[tuple[int, int]] = []
+        for index, tensor in enumerate(self._problem.tensors):
+            rows = self._problem.rows_of(index)
+            for group in (rows[i : i + tensor.group] for i in range(0, tensor.rows, tensor.group)):
+                used = [row for row in group if first[row] <= last[row]]
+                lives.append((min(first[row] for row in used), max(last[row] for row in used)) if used else (0, 0))
+        for number, firings in self.scratch:
+            steps = [self._scratch_steps[number, i] for i in firings]
+            lives.append((min(steps), max(steps)))
         return [
             sorted(blocks, key=lambda i: (lives[i][0], -sizes[i])),
             sorted(blocks, key=lambda i: (-sizes[i], lives[i][0])),
@@ -563,7 +589,7 @@ class _Blocks:
     def lowest(self, block: int, offsets: _Places) -> int:
         """Return the lowest offset for a block that conflicts with no other one at its own offset."""
         alignment, place = self.alignments[block], 0
-        if self._bounds[block + 1] - self._bounds[block] > FEW:
+        if self._count(block) > FEW:
             return self._lowest_of_many(block, offsets.array)
         listed = offsets.listed
         taken = [
@@ -694,81 +720,136 @@ class _Blocks:
 
 
 @lru_cache(maxsize=KNOWN_BLOCKS)
-def _blocks(problem: RowProblem, schedule: tuple[int, ...], unit: int, *, apart: bool = True) -> _Blocks:
+def _blocks(problem: RowProblem, schedule: tuple[int, ...], unit: int, *, apart: bool) -> _Blocks:
     return _Blocks(problem, schedule, unit, apart=apart)
 
 
-def positions_in_order(numbers: Numbers) -> Numbers:
+def positions_in_order(numbers: Numbers | SmallNumbers) -> Numbers:
     """Return the positions of numbers from 0 on in ascending order of these, and of the positions of equal ones.
 
-    Numbers that have their positions in their lowest bits, if there is room, are sorted many times faster.
+    Numbers of 16 bits are sorted many times faster than others.
     """
-    bits = len(numbers).bit_length()
-    if int(numbers.max(initial=0)) >> 63 - bits:
-        return numbers.argsort(stable=True)
-    in_order = (numbers << bits) + np.arange(len(numbers))
-    in_order.sort()
-    return in_order & (1 << bits) - 1
+    order = np.arange(len(numbers))
+    for shift in range(0, int(numbers.max(initial=0)).bit_length(), 16):
+        digits = (numbers >> shift).astype(np.uint16)
+        order = order[digits[order].argsort(stable=True)]
+    return order
+
+
+@lru_cache(maxsize=KNOWN_BLOCKS)
+def _conflicts_of_rows(
+    tensors: tuple[RowTensor, ...],
+    lives: tuple[tuple[int, ...], tuple[int, ...]],
+    distances: tuple[tuple[tuple[int, int], int], ...],
+    unit: int,
+) -> tuple[_Parts, _Conflicts]:
+    """Return the rows that are used, in the order of their first steps, and what the blocks of all rows exclude.
+
+    Kernels with other scratch have the same.
+
+    Args:
+        tensors: Those of the problem.
+        lives: The first and the last step of each row.
+        distances: By row that is read and row that is written.
+        unit: What all offsets at which conflicts begin or end are multiples of.
+    """
+    blocks, inside, sizes = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    count = 0
+    for tensor in tensors:
+        block, place = np.divmod(np.arange(tensor.rows, dtype=np.int32), tensor.group)
+        blocks.append(count + block)
+        inside.append(place * tensor.row_bytes)
+        sizes.append(np.full(tensor.rows, tensor.row_bytes, np.int32))
+        count += -(-tensor.rows // tensor.group)
+    firsts, lasts = (np.array(items, np.int32) for items in lives)
+    rows = np.flatnonzero(firsts <= lasts)
+    rows = rows[firsts[rows].argsort(stable=True)]
+    begins = np.concatenate(inside)
+    ends = begins + np.concatenate(sizes)
+    parts = _Parts(np.concatenate(blocks)[rows], firsts[rows], lasts[rows], begins[rows], ends[rows])
+    # Parts that begin while another one is in use follow it: those up to the first one that begins later.
+    counts = parts.first.searchsorted(parts.last, "right") - np.arange(1, len(rows) + 1)
+    pairs_before = counts.cumsum() - counts
+    earlier = np.arange(len(rows), dtype=np.int32).repeat(counts)
+    later = np.arange(1, len(earlier) + 1, dtype=np.int32) - pairs_before.astype(np.int32).repeat(counts) + earlier
+    is_turned = parts.block[earlier] > parts.block[later]
+    one, two = np.where(is_turned, later, earlier), np.where(is_turned, earlier, later)
+    # The second part cannot be between these distances behind the first one.
+    after, before = parts.begin[one] - parts.end[two], parts.end[one] - parts.begin[two]
+    if distances:
+        # The row that is read must be at least the distance behind the one that is written.
+        part_of = np.full(len(firsts), -1)
+        part_of[rows] = np.arange(len(rows))
+        read, written = part_of[np.array([item for item, _ in distances])].T
+        least = np.array([distance for _, distance in distances])
+        lower, upper = np.minimum(read, written), np.maximum(read, written)
+        meet = (lower >= 0) & (lower < upper) & (upper - lower <= counts[lower])
+        pair, read, least = (pairs_before[lower] + upper - lower - 1)[meet], read[meet], least[meet]
+        shift, is_one = parts.begin[one[pair]] - parts.begin[two[pair]], one[pair] == read
+        after[pair[is_one]] = np.maximum(after[pair[is_one]], (shift - least)[is_one])
+        before[pair[~is_one]] = np.minimum(before[pair[~is_one]], (shift + least)[~is_one])
+    return parts, _conflicts(count, parts.block[one], parts.block[two], after, before, unit)
+
+
+def _conflicts_with_scratch(
+    blocks: int, rows: _Parts, scratch: Sequence[tuple[int, int, int]], unit: int
+) -> _Conflicts:
+    """Return what blocks of rows exclude because of scratch, and the other way round.
+
+    Args:
+        blocks: The number of blocks.
+        rows: Those that are used.
+        scratch: The block, the step and the size of the scratch of each firing.
+        unit: As for _conflicts_of_rows.
+    """
+    block, step, size = np.array(sorted(scratch, key=lambda item: item[1]), np.int32).reshape(-1, 3).T
+    start = step.searchsorted(rows.first)
+    counts = step.searchsorted(rows.last, "right") - start
+    row = np.arange(len(counts)).repeat(counts)
+    other = np.arange(len(row)) - (counts.cumsum() - counts - start).repeat(counts)
+    return _conflicts(blocks, rows.block[row], block[other], rows.begin[row] - size[other], rows.end[row], unit)
 
 
 def _conflicts(
-    blocks: int, parts: Sequence[_Part], distances: Mapping[tuple[int, int], int], unit: int
-) -> tuple[SmallNumbers, SmallNumbers, SmallNumbers, Numbers]:
-    """Return what each block excludes, in multiples of a unit, from parts in the order of their first steps.
+    blocks: int, one: SmallNumbers, two: SmallNumbers, after: SmallNumbers, before: SmallNumbers, unit: int
+) -> _Conflicts:
+    """Return the conflicts of blocks, in multiples of a unit.
 
-    distances: by row that is read and row that is written.
-
-    Returns:
-        The other block of each conflict, where it starts and where it ends, ordered by block, and the number of
-        conflicts up to each block.
+    Args:
+        blocks: Their number.
+        one: For each pair of parts that are in use at the same time, the block with the lower number, or the same.
+        two: The other one.
+        after: The second block cannot be further behind the first one than this,
+        before: and closer than this.
+        unit: What the numbers are rounded to.
     """
     # Large models have millions of pairs of parts, and all of these numbers are below 2^31.
-    fields = np.array(parts, np.int32).reshape(-1, 6)
-    block, row, first, last, begin, end = np.ascontiguousarray(fields.T)
-    # Parts that begin while another one is in use follow it: those up to the first one that begins later.
-    counts = first.searchsorted(last, "right") - np.arange(1, len(parts) + 1)
-    pairs_before = counts.cumsum() - counts
-    earlier = np.arange(len(parts), dtype=np.int32).repeat(counts)
-    following = np.arange(1, len(earlier) + 1, dtype=np.int32) - pairs_before.astype(np.int32).repeat(counts)
-    later_part = earlier + following
-    # The second part cannot be between these distances behind the first one.
-    after, before = begin[earlier] - end[later_part], end[earlier] - begin[later_part]
-    if distances:
-        # The row that is read must be at least the distance behind the one that is written.
-        part_of = np.full(int(row.max(initial=-1)) + 2, -1)
-        part_of[row] = np.arange(len(parts))
-        part_of[-1] = -1
-        reads, writes = (part_of[list(rows)] for rows in zip(*distances, strict=True))
-        least, one, two = np.array(list(distances.values())), np.minimum(reads, writes), np.maximum(reads, writes)
-        meet = (one >= 0) & (two - one <= counts[one])
-        pair, shift = pairs_before[one] + two - one - 1, begin[one] - begin[two]
-        is_first = meet & (reads < writes)
-        after[pair[is_first]] = np.maximum(after[pair[is_first]], (shift - least)[is_first])
-        is_second = meet & (reads > writes)
-        before[pair[is_second]] = np.minimum(before[pair[is_second]], (shift + least)[is_second])
     starts, ends = (after // unit + 1) * unit, -(-before // unit) * unit
-    one, two = block[earlier], block[later_part]
-    exist = (starts < ends) & (one != two)
+    exist = np.flatnonzero((starts < ends) & (one != two))
     one, two, starts, ends = one[exist], two[exist], starts[exist], ends[exist]
-    del earlier, following, later_part, after, before, exist
-    # From the second block to the first one, and back.
-    whose, other = np.concatenate([two, one]), np.concatenate([one, two])
-    starts, ends = np.concatenate([starts, unit - ends]), np.concatenate([ends, unit - starts])
     reach = int(max(np.abs(starts).max(initial=0), np.abs(ends).max(initial=0))) * 2 + 1
-    keys = whose.astype(np.int64) * blocks + other
+    keys = two.astype(np.int64) * blocks + one
     order = positions_in_order(keys * (reach // unit + 1) + starts // unit + reach // (2 * unit))
-    whose, other, starts, ends, keys = whose[order], other[order], starts[order], ends[order], keys[order]
-    del order
+    starts, ends, keys = starts[order], ends[order], keys[order]
     # Conflicts of the same blocks that touch become one.
     pair = np.zeros(len(keys), np.int64)
     np.cumsum(keys[1:] != keys[:-1], out=pair[1:])
-    del keys
     pair *= reach
     furthest = np.maximum.accumulate(ends + pair)
-    is_new = np.ones(len(whose), bool)
+    is_new = np.ones(len(keys), bool)
     is_new[1:] = starts[1:] + pair[1:] > furthest[:-1]
     firsts = np.flatnonzero(is_new)
-    lasts = np.append(firsts[1:], len(whose))[: len(firsts)] - 1
+    lasts = np.append(firsts[1:], len(keys))[: len(firsts)] - 1
+    one, two, starts = one[order[firsts]], two[order[firsts]], starts[firsts]
     ends = (furthest[lasts] - pair[lasts]).astype(np.int32)
-    counted = np.searchsorted(whose[firsts], np.arange(blocks), side="right")
-    return other[firsts], starts[firsts], ends, counted
+    # From the second block to the first one, and back: of each block, those with lower ones come first.
+    back = positions_in_order(one)
+    below, above = (np.bincount(items, minlength=blocks).cumsum() for items in (two, one))
+    at = np.arange(len(two)) + (above - np.bincount(one, minlength=blocks))[two]
+    at_back = np.arange(len(one)) + below[one[back]]
+    results = [np.empty(2 * len(one), np.int32) for _ in range(3)]
+    both = ((one, two[back]), (starts, (unit - ends)[back]), (ends, (unit - starts)[back]))
+    for result, (there, here) in zip(results, both, strict=True):
+        result[at], result[at_back] = there, here
+    others, begins, behind = results
+    return _Conflicts(others, begins, behind, [0, *(below + above).tolist()])
