@@ -14,6 +14,7 @@ import numpy as np
 from edgetool.codegen.native.fixed_point import (
     SIGN,
     Multiplier,
+    Reach,
     Scales,
     double_rounding_scales,
     layer_scales,
@@ -184,44 +185,48 @@ class FoldedSums:
     """The sums of a layer that multiplies codes as they are.
 
     multipliers: of each output channel. offsets: what is added to each sum, the bias and what the zero point makes.
+    reach: what each sum can be without it.
     """
 
     multipliers: list[Multiplier]
     offsets: Array
+    reach: Reach
 
 
 def folded_sums(site: Site, flat: Array) -> FoldedSums:
     """Return the sums of an int8 convolution with weights of shape (output channels, products)."""
-    reals = conv_multipliers(site, site.input(CONV.source), site.input(CONV.weights), len(flat))
-    zero = zero_point(site.input(CONV.source))
-    offsets = bias_of(site, CONV.bias, len(flat)) - zero * flat.astype(np.int64).sum(axis=1)
-    return FoldedSums([quantize_multiplier(real) for real in reals], offsets)
+    multipliers, zero = _multipliers(site, CONV, len(flat)), zero_point(site.input(CONV.source))
+    offsets = bias_of(site, CONV.bias, len(flat)) - zero * flat.sum(axis=1, dtype=np.int64)
+    return FoldedSums(multipliers, offsets, reach_of_weights(flat))
 
 
-def _channel_scales(site: Site, operands: Operands, flat: Array, *, folded: bool) -> Scales:
+def _multipliers(site: Site, operands: Operands, channels: int) -> list[Multiplier]:
+    reals = conv_multipliers(site, site.input(operands.source), site.input(operands.weights), channels)
+    return [quantize_multiplier(real) for real in reals]
+
+
+def _channel_scales(site: Site, operands: Operands, flat: Array, sums: FoldedSums | None) -> Scales:
     """Return the scales of a convolution.
 
     Args:
         site: The operator.
         operands: Where its operands are.
         flat: The weights as (output channels, products).
-        folded: Whether the kernel multiplies codes as they are and leaves the input's zero point to the scales.
+        sums: Those of a kernel of int8 that multiplies codes as they are; None of others.
     """
     source, channels = site.input(operands.source), len(flat)
-    reals = conv_multipliers(site, source, site.input(operands.weights), channels)
-    multipliers = [quantize_multiplier(real) for real in reals]
+    code_range = (zero_point(site.output()), *fused_range(site, site.output()))
+    if sums is not None:
+        site.require(sums.reach.fits(sums.offsets), "its sums may exceed 32 bits")
+        return layer_scales(sums.multipliers, sums.offsets, sums.reach, *code_range)
+    multipliers = _multipliers(site, operands, channels)
     if source.dtype is DType.INT16:
         bias = bias_of(site, operands.bias, channels, operands.bias_types)
         return int16_scales(site, multipliers, bias, flat, narrow=operands == CONV and has_int32_sums(site, 2))
-    offsets, zero = bias_of(site, operands.bias, channels), zero_point(source)
-    low, high = RANGES[DType.INT8]
-    if folded:
-        offsets = offsets - zero * flat.astype(np.int64).sum(axis=1)
-    else:
-        low, high = low - zero, high - zero
-    reach = reach_of_weights(flat, low, high)
-    site.require(reach.fits(offsets), "its sums may exceed 32 bits")
-    return layer_scales(multipliers, offsets, reach, zero_point(site.output()), *fused_range(site, site.output()))
+    bias, zero, (low, high) = bias_of(site, operands.bias, channels), zero_point(source), RANGES[DType.INT8]
+    reach = reach_of_weights(flat, low - zero, high - zero)
+    site.require(reach.fits(bias), "its sums may exceed 32 bits")
+    return layer_scales(multipliers, bias, reach, *code_range)
 
 
 def int16_scales(site: Site, multipliers: list[Multiplier], offsets: Array, flat: Array, *, narrow: bool) -> Scales:
@@ -305,8 +310,8 @@ def _convolution(site: Site, filters: Array) -> Step:
     site.require(matching, f"it cannot multiply {window.channels} channels and weights of shape {filters.shape}")
     window, filters = without_taps_outside(window, filters)
     flat = filters.reshape(channels, -1)
-    scales = _channel_scales(site, CONV, flat, folded=True)
     sums = folded_sums(site, flat) if site.output().dtype is DType.INT8 else None
+    scales = _channel_scales(site, CONV, flat, sums)
     return convolution_step(site, window, filters, scales, sums)
 
 
@@ -327,7 +332,7 @@ def convolution_step(site: Site, rows: Window, filters: Array, scales: Scales, s
     is_plain = site.plain or (channels == groups and _is_best_plain(window, groups, dsp=site.dsp))
     stream = None
     if sums is not None and is_narrow_s8 and not is_plain:
-        shift, numbers = _tiled_scales(site, scales, sums, flat)
+        shift, numbers = _tiled_scales(site, scales, sums)
         pixels = _pixels_at_once(site, window, flat.shape[1], channels // groups, shift)
         if (
             site.lean
@@ -475,12 +480,11 @@ def is_narrow(window: Window) -> bool:
     return max(window.width, window.output_width) <= MAX_WIDTH
 
 
-def _tiled_scales(site: Site, scales: Scales, sums: FoldedSums, flat: Array) -> tuple[int, Array]:
+def _tiled_scales(site: Site, scales: Scales, sums: FoldedSums) -> tuple[int, Array]:
     """Return how edgetool_conv2d_tiled_s8 scales sums, and the numbers that each channel has for it: see its header."""
-    limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
-    products = product_scales(scales, reach, *limits, shift=TILED_SHIFT)
+    products = product_scales(scales, sums.reach, *fused_range(site, site.output()), shift=TILED_SHIFT)
     if products is None:
-        products = _rounding_scales(sums, flat)
+        products = _rounding_scales(sums)
     multiplier, low, high = np.frombuffer(products.constant.data, "<i4").reshape(-1, 3).T.astype(np.int64)
     numbers = [low, multiplier, high]
     if products.shift == SIGN:
@@ -488,11 +492,11 @@ def _tiled_scales(site: Site, scales: Scales, sums: FoldedSums, flat: Array) -> 
     return products.shift, np.stack(numbers, axis=1)
 
 
-def _rounding_scales(sums: FoldedSums, flat: Array) -> Scales:
+def _rounding_scales(sums: FoldedSums) -> Scales:
     """Return the scales of a layer without lines: those of the form "sign" if it is exact, else double roundings."""
     signs = None
     if max(item.right for item in sums.multipliers) <= MAX_SIGN_SHIFT:
-        signs = sign_scales(sums.multipliers, sums.offsets, reach_of_weights(flat))
+        signs = sign_scales(sums.multipliers, sums.offsets, sums.reach)
     return signs or double_rounding_scales(sums.multipliers, sums.offsets)
 
 
@@ -508,7 +512,7 @@ def tiled_weights(rows: Array, numbers: Array) -> bytes:
     words = np.ascontiguousarray(words).view("<u4")
     table = np.zeros((channels, numbers.shape[1]), np.int64)
     table[: len(numbers)] = numbers
-    table = (table & 0xFFFFFFFF).astype("<u4")
+    table = _low_words(table, channels)
     starts, ends = table[:, 0].reshape(-1, CHANNELS), table[:, 1:].reshape(len(words), -1)
     return np.concatenate([starts, words, ends], axis=1).tobytes()
 
@@ -563,13 +567,13 @@ def _column_bytes(window: Window, depth: int) -> int:
 def _blocks(flat: Array, numbers: Array) -> bytes:
     """Return weights (channels, taps) and numbers of a group in blocks of channels."""
     channels, taps = (_up(count, unit) for count, unit in zip(flat.shape, (CHANNELS, TAPS), strict=True))
-    padded = np.zeros((channels, taps), np.int64)
+    padded = np.zeros((channels, taps), "<i2")
     padded[: flat.shape[0], : flat.shape[1]] = flat
     table = np.zeros((channels, numbers.shape[1]), np.int64)
     table[: len(numbers)] = numbers
     both = padded[0::2] + 256 * padded[1::2]
     # Taps are counted as (tap / 4, tap / 2 % 2, tap % 2).
-    words = np.ascontiguousarray(both.astype("<i2").reshape(-1, taps // TAPS, 2, 2).transpose(0, 1, 3, 2)).view("<u4")
+    words = np.ascontiguousarray(both.reshape(-1, taps // TAPS, 2, 2).transpose(0, 1, 3, 2)).view("<u4")
     words = words[..., 0]
     starts, ends = table[:, 0].reshape(-1, CHANNELS), table[:, 1:].reshape(len(words), -1)
     starts = starts @ np.array(((1, 1), (0, 256)))
@@ -577,15 +581,17 @@ def _blocks(flat: Array, numbers: Array) -> bytes:
     # Those of even taps of two pairs, then those of odd ones; and those of single pairs.
     of_blocks = words[:whole].reshape(-1, BLOCK // 2, 2, taps // TAPS, 2).transpose(0, 3, 1, 4, 2)
     parts = (starts[:whole], of_blocks, ends[:whole]), (starts[whole:], words[whole:], ends[whole:])
-    return b"".join(
-        np.concatenate(
-            [(item.astype(np.int64) & 0xFFFFFFFF).reshape(len(middle), -1) for item in (first, middle, last)], axis=1
-        )
-        .astype("<u4")
-        .tobytes()
+    tables = (
+        (_low_words(first, len(middle)), middle.reshape(len(middle), -1), _low_words(last, len(middle)))
         for first, middle, last in parts
         if len(middle)
     )
+    return b"".join(np.concatenate(table, axis=1).tobytes() for table in tables)
+
+
+def _low_words(values: Array, rows: int) -> Array:
+    """Return the lower 32 bits of numbers, as rows."""
+    return (values & 0xFFFFFFFF).astype("<u4").reshape(rows, -1)
 
 
 def _up(value: int, unit: int) -> int:
@@ -613,9 +619,10 @@ def depthwise_step(site: Site, filters: Array) -> Step:
     if is_alone and multiplier > 1 and not is_few:
         return _convolution(site, original.transpose(3, 1, 2, 0))
     flat = filters.reshape(-1, channels).T
-    scales = _channel_scales(site, DEPTHWISE, flat, folded=True)
+    sums = folded_sums(site, flat) if element == 1 else None
+    scales = _channel_scales(site, DEPTHWISE, flat, sums)
     source = window_rows(site.index(0), window, element)
-    if element == 2:
+    if sums is None:
         return _step(
             site,
             "edgetool_depthwise_s16",
@@ -629,13 +636,12 @@ def depthwise_step(site: Site, filters: Array) -> Step:
             depth_multiplier=multiplier,
             dilation_x=window.dilation_x,
         )
-    tuned = _tuned_depthwise(site, window, filters, scales) if multiplier == 1 and not site.plain else None
+    tuned = _tuned_depthwise(site, window, filters, scales, sums.reach) if multiplier == 1 and not site.plain else None
     if tuned is None and is_alone and not is_few:
         tuned = _convolution(site, original.transpose(3, 1, 2, 0))
     if tuned is not None:
         return tuned
-    limits, reach = fused_range(site, site.output()), reach_of_weights(flat)
-    scales = product_scales(scales, reach, *limits) or _rounding_scales(folded_sums(site, flat), flat)
+    scales = product_scales(scales, sums.reach, *fused_range(site, site.output())) or _rounding_scales(sums)
     if is_few:
         return _few_depthwise(site, window, source, flat, scales)
     step = _step(
@@ -698,7 +704,7 @@ def _few_depthwise(site: Site, window: Window, source: RowInput, flat: Array, sc
     multiplier = window.output_channels // window.channels
     table = np.frombuffer(scales.constant.data, "<u4").reshape(len(flat), -1).astype(np.int64)
     # Sums of codes without the zero point begin with what the sums of codes lack.
-    table[:, 1] += zero_point(site.input(0)) * flat.astype(np.int64).sum(axis=1)
+    table[:, 1] += zero_point(site.input(0)) * flat.sum(axis=1, dtype=np.int64)
     starts = (table & 0xFFFFFFFF).astype("<u4").tobytes()
     fours = len(flat) // PLANES * PLANES if multiplier == 1 or multiplier % PLANES == 0 else 0
     weights = four_channels(flat[:fours]) + flat[fours:].tobytes()
@@ -724,10 +730,9 @@ def few_rows(window: Window, *, row_wise: bool) -> int:
     return 1 if row_wise else max(1, min(window.output_height, FEW_ROW_POINTERS // window.taps_y))
 
 
-def _tuned_depthwise(site: Site, window: Window, filters: Array, scales: Scales) -> Step | None:
+def _tuned_depthwise(site: Site, window: Window, filters: Array, scales: Scales, reach: Reach) -> Step | None:
     """Return the step of an int8 layer without depth multiplier that has a kernel of its own, None of others."""
-    source, reach = window_rows(site.index(0), window), reach_of_weights(filters.reshape(-1, window.channels).T)
-    limits = fused_range(site, site.output())
+    source, limits = window_rows(site.index(0), window), fused_range(site, site.output())
     tuned = site.dsp and not site.lean
     if _is_3x3(window) and (site.dsp or window.channels % PLANES == 0):
         # With DSP, planes are for several rows.
@@ -1012,7 +1017,7 @@ def _transpose_conv(site: Site) -> Iterator[Step]:
     channels, taps_y, taps_x, depth = filters.shape
     source, output = site.input(TRANSPOSE.source), site.output()
     site.require(depth == source.shape[3], f"it cannot multiply the shapes {source.shape} and {filters.shape}")
-    scales = _channel_scales(site, TRANSPOSE, filters.reshape(channels, -1), folded=False)
+    scales = _channel_scales(site, TRANSPOSE, filters.reshape(channels, -1), None)
     stride_y, stride_x = site.option("stride_h", 1), site.option("stride_w", 1)
     same = site.option("padding") == "SAME"
     window = Window(

@@ -112,8 +112,8 @@ def _dense_s8(
         zero: The zero point of the weights.
     """
     source, output, (units, depth) = site.input(0), site.output(), filters.shape
-    shifted = filters.astype(np.int64) - zero
-    offsets = bias - zero_point(source) * shifted.sum(axis=1)
+    shifted = filters.astype(np.int64) - zero if zero else filters
+    offsets = bias - zero_point(source) * shifted.sum(axis=1, dtype=np.int64)
     reach = reach_of_weights(shifted)
     parts = [reach_of_weights(filters), reach_of_weights(np.full((1, depth), zero))]
     none = np.zeros(1, np.int64)
@@ -121,7 +121,7 @@ def _dense_s8(
     site.require(fits, "its sums may exceed 32 bits")
     if zero == 0 and not site.row_wise and not site.plain and _is_best_as_pixels(site, rows, depth, units):
         each = multipliers if isinstance(multipliers, list) else [multipliers] * units
-        return _pointwise(site, rows, filters, FoldedSums(each, offsets))
+        return _pointwise(site, rows, filters, FoldedSums(each, offsets, reach))
     if site.vector:
         step = dense_step(site, rows, filters, offsets, multipliers, zero)
         if step is not None:
@@ -192,7 +192,7 @@ def _pointwise(site: Site, rows: int, filters: Array, sums: FoldedSums) -> Step:
         if vector is not None:
             return conv_step(site, window, weights, vector)
     code_range = (zero_point(site.output()), *fused_range(site, site.output()))
-    scales = layer_scales(sums.multipliers, sums.offsets, reach_of_weights(filters), *code_range)
+    scales = layer_scales(sums.multipliers, sums.offsets, sums.reach, *code_range)
     return convolution_step(site, window, weights, scales, sums)
 
 

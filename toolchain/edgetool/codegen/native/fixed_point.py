@@ -120,7 +120,7 @@ def reach_of_weights(weights: npt.NDArray[Any], low: int = -128, high: int = 127
     Args:
         weights: The weights as (channels, products).
     """
-    positive = np.maximum(weights, 0).sum(axis=1, dtype=np.int64)
+    positive = (weights * (weights > 0)).sum(axis=1, dtype=np.int64)
     negative = weights.sum(axis=1, dtype=np.int64) - positive
     return Reach(positive * low + negative * high, positive * high + negative * low)
 
