@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TypeAlias
 
 from edgetool.errors import InternalError
@@ -49,9 +50,7 @@ def fill(file: str, /, **values: TemplateValue) -> str:
 @cache
 def read_file(file: str) -> str:
     """Return the text of a file of this package, by its path in the package."""
-    import importlib.resources  # slow to import
-
-    return importlib.resources.files("edgetool.codegen").joinpath(*file.split("/")).read_text(encoding="ascii")
+    return Path(__file__).parent.joinpath(file).read_text(encoding="ascii")
 
 
 @cache

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from itertools import accumulate, pairwise
-from xml.sax.saxutils import escape
 
 from edgetool.memory.streaming.planner import segments_of
 from edgetool.memory.streaming.problem import RowPlan, RowProblem, steps_of
@@ -203,4 +203,4 @@ def title_of(text: str) -> str:
 
 def text_of(text: str) -> str:
     """Return text for XML, which has no control characters."""
-    return escape("".join(character if character.isprintable() else "?" for character in text))
+    return escape("".join(character if character.isprintable() else "?" for character in text), quote=False)

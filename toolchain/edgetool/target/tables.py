@@ -13,21 +13,18 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from edgetool.errors import TargetError
 from edgetool.target.types import Core, Kernels, RuntimeFactor
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
-
-def targets_folder() -> Traversable:
+def targets_folder() -> Path:
     """Return the folder targets/, wherever it is installed."""
-    import importlib.resources  # slow to import, and only packaged names need it
-
-    return importlib.resources.files("edgetool.targets")
+    return Path(import_module("edgetool.targets").__path__[0])
 
 
 def profile_document(kind: str, name: str) -> dict[str, Any]:

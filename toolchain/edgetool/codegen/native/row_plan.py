@@ -728,8 +728,7 @@ class _Memory:
         if len(found):
             return [int(free[found[0]])] * len(steps)
         is_live = (self._first[live, None] <= moments) & (moments <= self._last[live, None])
-        places = np.unique(np.append(0, behind))
-        places = places[places <= highest]
+        places = np.array(sorted(place for place in {0, *behind.tolist()} if place <= highest), np.int64)
         is_met = (starts < places[:, None] + size) & (places[:, None] < ends)
         # Products of float32 are those of a fast library, and these sums are exact.
         is_free = is_met.astype(np.float32) @ is_live.astype(np.float32) == 0
