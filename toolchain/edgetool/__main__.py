@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -22,6 +23,8 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, leave)
     gc.set_threshold(GC_THRESHOLD)
+    # What is left at the end needs no search for garbage: the process ends with it.
+    atexit.register(gc.freeze)
     # Its threads wait busily, which costs more than the few small products take.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _leave_out_working_directory()
