@@ -648,17 +648,19 @@ class _Blocks:
         # Offsets of blocks need alignments, and so do all behind the first one.
         if len(blocks) < 2 or inside[-1] > top or any(i % self.alignments[blocks.start] for i in inside[:-1]):
             return False
+        highest = top - inside[-1]
         starts, ends = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
         for block, distance in zip(blocks, inside, strict=False):
             others, begin, end = self._conflicts_of(block)
-            apart = (others < blocks.start) | (others >= blocks.stop)
-            at = there.take(others[apart]) - distance
-            starts.append(at + begin[apart])
-            ends.append(at + end[apart])
+            at = there.take(others) - distance
+            begin, end = at + begin, at + end
+            matter = (begin <= highest) & (end > 0) & ((others < blocks.start) | (others >= blocks.stop))
+            starts.append(begin[matter])
+            ends.append(end[matter])
         all_starts, all_ends = np.concatenate(starts), np.concatenate(ends)
-        order = all_starts.argsort()
-        free = self.aligned_up(blocks.start, np.maximum(np.maximum.accumulate(all_ends.take(order)), 0))
-        following = np.append(all_starts.take(order)[1:], top - inside[-1] + 1)
+        order = positions_in_order((all_starts - all_starts.min()) // self.unit)
+        free = self.aligned_up(blocks.start, np.maximum.accumulate(all_ends.take(order)))
+        following = np.append(all_starts.take(order)[1:], highest + 1)
         found = np.flatnonzero((free < following) & (free + inside[-1] <= top))
         if not len(found):
             return False
