@@ -80,8 +80,8 @@ def quantize_multiplier(real: float) -> Multiplier:
 
 
 def _round_half_away(value: float) -> int:
-    whole = int(value)
-    return whole + (1 if value - whole >= 0.5 else 0) - (1 if value - whole <= -0.5 else 0)
+    # Sums are exact: numbers below 2^31 leave 22 bits for what is behind the point.
+    return int(value + 0.5) if value >= 0 else -int(0.5 - value)
 
 
 def multiply(values: Any, multiplier: Multiplier) -> Integers:

@@ -234,7 +234,7 @@ class _Execution:
         """Return the rows that do not own all of their bytes."""
         for row in rows:
             start, end = self._range(row)
-            if (self._owner[start:end] != row).any():
+            if np.count_nonzero(self._owner[start:end] != row):
                 yield row
 
     def _name(self, row: int) -> str:
