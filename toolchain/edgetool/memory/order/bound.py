@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 
 from edgetool.memory.order.network import Network, ancestors_of, bits, descendants_of
 
+UNREACHED = 1 << 60  # a level that no node has
+
 
 class FlowGraph:
     """A directed graph with integer capacities, built edge by edge; None means an unlimited capacity."""
@@ -42,14 +44,18 @@ class FlowGraph:
         else:
             self._total += capacity
 
-    def maximum_flow(self, source: int, sink: int) -> int:
+    def maximum_flow(self, source: int, sink: int, *, from_sink: bool = False) -> int:
         """Return the flow, which is the capacity of the minimum cut. Every path must contain an edge of limited
         capacity.
+
+        from_sink: whether paths follow distances to the sink instead of those from the source: they have fewer dead
+        ends. The flow is the same, perhaps over other edges.
         """
         for edge in self._unlimited:
             self._residual[edge] = self._total + 1
+        start, end = (sink, source) if from_sink else (source, sink)
         flow = 0
-        while levels := self._levels(source, sink):
+        while levels := self._levels(start, end, against=from_sink):
             flow += self._blocking_flow(source, sink, levels)
         return flow
 
@@ -125,24 +131,28 @@ class FlowGraph:
                     stack.append(node)
         return is_reached
 
-    def _levels(self, source: int, sink: int) -> list[int]:
-        """Return distances from the source over edges that are not full; empty if the sink cannot be reached."""
+    def _levels(self, start: int, end: int, *, against: bool) -> list[int]:
+        """Return distances from a node over edges that are not full; empty if they do not lead to the end.
+
+        against: follow edges from their ends, with negative distances, which grow towards the node.
+        """
         edges, to, residual = self._edges, self._to, self._residual
-        levels = [-1] * len(edges)
-        levels[source] = 0
-        frontier = [source]
+        turn, step = int(against), -1 if against else 1
+        levels = [UNREACHED] * len(edges)
+        levels[start] = 0
+        frontier = [start]
         depth = 0
-        while frontier and levels[sink] < 0:
-            depth += 1
+        while frontier and levels[end] == UNREACHED:
+            depth += step
             reached = []
             for node in frontier:
                 for edge in edges[node]:
                     other = to[edge]
-                    if levels[other] < 0 and residual[edge]:
+                    if levels[other] == UNREACHED and residual[edge ^ turn]:
                         levels[other] = depth
                         reached.append(other)
             frontier = reached
-        return levels if levels[sink] >= 0 else []
+        return levels if levels[end] != UNREACHED else []
 
     def _blocking_flow(self, source: int, sink: int, levels: list[int]) -> int:
         edges, to, residual = self._edges, self._to, self._residual
@@ -172,7 +182,7 @@ class FlowGraph:
                 path.append(outgoing[at])
                 node = to[outgoing[at]]
             elif path:
-                levels[node] = -1
+                levels[node] = UNREACHED
                 node = to[path.pop() ^ 1]
             else:
                 return flow

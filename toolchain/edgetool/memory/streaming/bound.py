@@ -319,7 +319,7 @@ class _Network:
                 for needed in needs:
                     if node[needed] >= FIRST:
                         graph.add(node[index], node[needed], None)
-        cut = graph.maximum_flow(SOURCE, SINK)
+        cut = graph.maximum_flow(SOURCE, SINK, from_sink=True)
         reached = graph.reached(SOURCE)
         is_done = [reached[item] for item in node[:-1]]
         done = np.concatenate([[0], np.cumsum(is_done)])[self.starts]

@@ -653,10 +653,10 @@ class _Blocks:
         for block, distance in zip(blocks, inside, strict=False):
             others, begin, end = self._conflicts_of(block)
             at = there.take(others) - distance
-            begin, end = at + begin, at + end
-            matter = (begin <= highest) & (end > 0) & ((others < blocks.start) | (others >= blocks.stop))
-            starts.append(begin[matter])
-            ends.append(end[matter])
+            first, behind = at + begin, at + end
+            matter = (first <= highest) & (behind > 0) & ((others < blocks.start) | (others >= blocks.stop))
+            starts.append(first[matter])
+            ends.append(behind[matter])
         all_starts, all_ends = np.concatenate(starts), np.concatenate(ends)
         order = positions_in_order((all_starts - all_starts.min()) // self.unit)
         free = self.aligned_up(blocks.start, np.maximum.accumulate(all_ends.take(order)))
