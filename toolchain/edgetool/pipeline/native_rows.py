@@ -48,6 +48,7 @@ BUDGETS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150)
 # may be one step) and the most weights per row.
 KnownRows = dict[tuple[RowProblem, int | None, int | None], NativeRows]
 _Counted = tuple[int | None, NativeRows]  # a plan behind its instructions, None if they are unknown
+_Known = Sequence[Mapping[int, int | None]]  # the instructions of the operators in several programs
 
 
 def row_choices(
@@ -165,8 +166,8 @@ def _faster_choices(
     """
     smallest = base.plan.memory_bytes
     variants = RowVariants(*(with_pairs(program, base.pairs) for program in (plain.small, plain.rows, plain.whole)))
-    programs = variants.rows, variants.whole, bare_program(variants.rows)
-    known = [operator_instructions(program, target) for program in programs]
+    programs = base.program, variants.rows, variants.whole, bare_program(variants.rows)
+    known: _Known = [operator_instructions(program, target) for program in programs]
     in_bands = [(program, operator_instructions(program, target)) for program in in_smaller_sections(variants.whole)]
     complete: Mapping[int, Sequence[Step]] = {}
     choices: list[_Counted] = []
@@ -175,7 +176,7 @@ def _faster_choices(
         limit = int(factor * smallest)
         if below is not None and limit >= below:
             break
-        count, choice, base = _fastest_within(base, variants, known, target, limit, stopped)
+        count, choice, base, known = _fastest_within(base, variants, known, target, limit, stopped)
         # The base stays as it is: kernels for whole tensors leave rows less freedom when there is more memory.
         whole = None
         if factor in WHOLE_STEPS:
@@ -196,41 +197,42 @@ def _is_less(count: int | None, fewest: int | None) -> bool:
 def _fastest_within(
     base: NativeRows,
     variants: RowVariants,
-    known: Sequence[Mapping[int, int | None]],
+    known: _Known,
     target: Target,
     limit: int,
     stopped: Callable[[], bool],
-) -> tuple[int | None, NativeRows, NativeRows]:
+) -> tuple[int | None, NativeRows, NativeRows, _Known]:
     """Return a plan with faster kernels than those of a base within a limit, and the base with its rows where they are.
 
-    Before them, it returns the plan's instructions, None if they are unknown.
+    Before them, it returns the plan's instructions, None if they are unknown, and behind them those of that base.
 
-    known: the instructions of the operators by rows and whole, and by rows if all kernels that can be are bare.
+    known: the instructions of the base's operators, of those by rows and whole, and by rows if all kernels that can be
+    are bare.
     """
-    found: list[tuple[int | None, NativeRows, NativeRows]] = []
+    found: list[tuple[int | None, NativeRows, NativeRows, _Known]] = []
     for place in range(2):
-        costs = preferences([operator_instructions(base.program, target), *known])
+        costs = preferences(known)
         rows = costs[1]
         (choice,) = faster_rows(base, replace(variants, small=base.program), costs, [limit])
         chosen = operator_instructions(choice.program, target)
-        found.append((known_sum(chosen.values()), choice, base))
+        found.append((known_sum(chosen.values()), choice, base, known))
         if place == 0:
             gains = {
                 operator: number - rows[operator]
-                for operator, number in preferences([chosen, *known])[0].items()
+                for operator, number in preferences([chosen, *known[1:]])[0].items()
                 if operator in rows
             }
             moved = roomier_rows(base, variants.rows, gains, limit, stopped)
             if moved is base:
                 break
-            base = moved
+            base, known = moved, [operator_instructions(moved.program, target), *known[1:]]
     return min(found, key=lambda item: item[0] or 0)
 
 
 def _with_whole(
     base: NativeRows,
     variants: RowVariants,
-    known: Sequence[Mapping[int, int | None]],
+    known: _Known,
     whole: Sequence[tuple[NativeProgram, Mapping[int, int | None]]],
     target: Target,
     limit: int,
@@ -246,7 +248,7 @@ def _with_whole(
     _fastest_within.
     """
     # Kernels of unknown instructions are the faster the more rows a call computes.
-    counts = [operator_instructions(base.program, target), known[0], *(count for _, count in reversed(whole))]
+    counts = [*known[:2], *(count for _, count in reversed(whole))]
     now, by_rows, *at_once = preferences(counts)
     at_once.reverse()
     least = {operator: min(count, by_rows.get(operator, count)) for operator, count in now.items()}
@@ -262,7 +264,7 @@ def _with_whole(
     if moved is base:
         return None, before
     variants = replace(variants, small=moved.program, rows=with_steps(variants.rows, found))
-    all_costs = preferences([operator_instructions(moved.program, target), *known])
+    all_costs = preferences([operator_instructions(moved.program, target), *known[1:]])
     choice = next(faster_rows(moved, variants, all_costs, [limit]))
     return (known_sum(operator_instructions(choice.program, target).values()), choice), found
 
