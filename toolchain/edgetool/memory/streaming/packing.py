@@ -433,6 +433,7 @@ class _Blocks:
                 size = problem.tensors[tensor_of[firing.writes[0]]].row_bytes
                 new = [(i * size, written) for i, written in enumerate(firing.writes) if first[written] == step]
                 distances.update({(row, written): least - begin for row, least in dying for begin, written in new})
+        self._block_of, self._inside, _ = _blocks_of_rows(problem.tensors)
         self.sizes: list[int] = []
         self.alignments: list[int] = []
         for tensor in problem.tensors:
@@ -522,15 +523,11 @@ class _Blocks:
 
     def offsets_in(self, packing: Packing) -> list[int]:
         """Return the offset of each block in a packing of the same rows; UNPLACED if its rows do not lie together."""
-        offsets: list[int] = []
-        rows = iter(packing.offsets)
-        for tensor in self._problem.tensors:
-            places = [next(rows) for _ in range(tensor.rows)]
-            for i in range(0, tensor.rows, tensor.group):
-                group = places[i : i + tensor.group]
-                together = [group[0] + k * tensor.row_bytes for k in range(len(group))]
-                is_place = group == together and not group[0] % self.alignments[len(offsets)]
-                offsets.append(group[0] if is_place else UNPLACED)
+        there, blocks = np.array(packing.offsets, np.int64), self._block_of
+        firsts = there[np.flatnonzero(np.diff(blocks, prepend=-1))]
+        is_apart = np.bincount(blocks, there != firsts[blocks] + self._inside, minlength=len(firsts)) > 0
+        is_apart |= firsts % np.array(self.alignments[: len(firsts)], np.int64) != 0
+        offsets: list[int] = np.where(is_apart, UNPLACED, firsts).tolist()
         scratch = packing.scratch
         return offsets + [scratch[number][i] if scratch[number] else UNPLACED for number, (i, *_) in self.scratch]
 
@@ -706,16 +703,9 @@ class _Blocks:
 
     def packing(self, offsets: Sequence[int]) -> Packing:
         """Return the offsets of rows and scratch."""
-        placed = iter(offsets)
-        rows: list[int] = []
-        start = 0
-        for tensor in self._problem.tensors:
-            for i in range(tensor.rows):
-                start = next(placed) if i % tensor.group == 0 else start
-                rows.append(start + i % tensor.group * tensor.row_bytes)
+        rows: list[int] = (np.array(offsets, np.int64)[self._block_of] + self._inside).tolist()
         scratch = [[NO_SCRATCH] * len(item.firings) if item.scratch_bytes else [] for item in self._problem.operators]
-        for number, firings in self.scratch:
-            place = next(placed)
+        for (number, firings), place in zip(self.scratch, offsets[len(offsets) - len(self.scratch) :], strict=True):
             for i in firings:
                 scratch[number][i] = place
         return Packing(tuple(rows), tuple(map(tuple, scratch)), self.top(offsets))
@@ -739,6 +729,20 @@ def positions_in_order(numbers: Numbers | SmallNumbers) -> Numbers:
 
 
 @lru_cache(maxsize=KNOWN_BLOCKS)
+def _blocks_of_rows(tensors: tuple[RowTensor, ...]) -> tuple[SmallNumbers, SmallNumbers, SmallNumbers]:
+    """Return the block of each row, where it begins in the block, and its size."""
+    blocks, inside, sizes = ([np.zeros(0, np.int32)] for _ in range(3))
+    count = 0
+    for tensor in tensors:
+        block, place = np.divmod(np.arange(tensor.rows, dtype=np.int32), tensor.group)
+        blocks.append(count + block)
+        inside.append(place * tensor.row_bytes)
+        sizes.append(np.full(tensor.rows, tensor.row_bytes, np.int32))
+        count += -(-tensor.rows // tensor.group)
+    return np.concatenate(blocks), np.concatenate(inside), np.concatenate(sizes)
+
+
+@lru_cache(maxsize=KNOWN_BLOCKS)
 def _conflicts_of_rows(
     tensors: tuple[RowTensor, ...],
     lives: tuple[tuple[int, ...], tuple[int, ...]],
@@ -755,20 +759,11 @@ def _conflicts_of_rows(
         distances: By row that is read and row that is written.
         unit: What all offsets at which conflicts begin or end are multiples of.
     """
-    blocks, inside, sizes = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    count = 0
-    for tensor in tensors:
-        block, place = np.divmod(np.arange(tensor.rows, dtype=np.int32), tensor.group)
-        blocks.append(count + block)
-        inside.append(place * tensor.row_bytes)
-        sizes.append(np.full(tensor.rows, tensor.row_bytes, np.int32))
-        count += -(-tensor.rows // tensor.group)
+    blocks, begins, sizes = _blocks_of_rows(tensors)
     firsts, lasts = (np.array(items, np.int32) for items in lives)
     rows = np.flatnonzero(firsts <= lasts)
     rows = rows[firsts[rows].argsort(stable=True)]
-    begins = np.concatenate(inside)
-    ends = begins + np.concatenate(sizes)
-    parts = _Parts(np.concatenate(blocks)[rows], firsts[rows], lasts[rows], begins[rows], ends[rows])
+    parts = _Parts(blocks[rows], firsts[rows], lasts[rows], begins[rows], (begins + sizes)[rows])
     # Parts that begin while another one is in use follow it: those up to the first one that begins later.
     counts = parts.first.searchsorted(parts.last, "right") - np.arange(1, len(rows) + 1)
     pairs_before = counts.cumsum() - counts
@@ -790,6 +785,7 @@ def _conflicts_of_rows(
         shift, is_one = parts.begin[one[pair]] - parts.begin[two[pair]], one[pair] == read
         after[pair[is_one]] = np.maximum(after[pair[is_one]], (shift - least)[is_one])
         before[pair[~is_one]] = np.minimum(before[pair[~is_one]], (shift + least)[~is_one])
+    count = int(blocks.max(initial=-1)) + 1
     return parts, _conflicts(count, parts.block[one], parts.block[two], after, before, unit)
 
 
