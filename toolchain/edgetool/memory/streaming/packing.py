@@ -444,7 +444,7 @@ class _Blocks:
         self.scratch: list[tuple[int, tuple[int, ...]]] = []
         scratch: list[tuple[int, int, int]] = []  # block, step and size
         for number, operator in enumerate(problem.operators):
-            firings = tuple(i for i, item in enumerate(operator.firings) if item.scratch_bytes)
+            firings = tuple(i for i in range(len(operator.firings)) if (number, i) in self._scratch_steps)
             for together in [(i,) for i in firings] if apart else [firings][: len(firings)]:
                 size = max(operator.firings[i].scratch_bytes for i in together)
                 scratch += [(len(self.sizes), self._scratch_steps[number, i], size) for i in together]
