@@ -475,10 +475,12 @@ class _Blocks:
         """
         edges = self._edges[block]
         if edges is None:
-            others, starts, ends = self._conflicts_of(block)
-            twice = np.concatenate([others, others], dtype=np.int64)
-            distances = (np.concatenate([starts, ends], dtype=np.int64) << self.key_bits) + twice
-            distances[len(others) :] += len(self.sizes)
+            slices = [(conflicts, conflicts.of(block)) for conflicts in self._conflicts]
+            others = [conflicts.others[at] for conflicts, at in slices]
+            bounds = [conflicts.starts[at] for conflicts, at in slices] + [item.ends[at] for item, at in slices]
+            twice = np.concatenate([*others, *others], dtype=np.int64)
+            distances = (np.concatenate(bounds, dtype=np.int64) << self.key_bits) + twice
+            distances[len(twice) // 2 :] += len(self.sizes)
             edges = twice, distances
             if self._room >= len(twice):
                 self._room -= len(twice)

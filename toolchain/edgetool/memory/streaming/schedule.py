@@ -338,9 +338,11 @@ class _Segment:
                 if not left[row]:
                     saved = min(size, new)
                     break
-        self._live += new
-        self._peak = max(self._peak, self._live + move.scratch_bytes - saved)
-        self._live -= dying + move.unread_bytes
+        live = self._live + new
+        need = live + move.scratch_bytes - saved
+        if need > self._peak:
+            self._peak = need
+        self._live = live - dying - move.unread_bytes
         self._done[position] += 1
         self.steps.append(self._network.order[position])
         for taker in move.takers:
