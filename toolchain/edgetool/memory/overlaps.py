@@ -219,8 +219,9 @@ class OverlappingTensors:
 
 
 def overlapping_tensors(problem: LayoutProblem, offsets: Sequence[int]) -> tuple[OverlappingTensors, ...]:
-    """Return the pairs of live tensors that share bytes in a valid layout, in the order in which they are written."""
-    pairs = {*((item.first, item.second) for item in problem.overlaps), *alias_pairs(problem)}
+    """Return the outputs that share bytes with an input in a valid layout, in the order in which they are written."""
+    permitted_pairs = ((item.first, item.second) for item in problem.overlaps if item.of_operator)
+    pairs = {*permitted_pairs, *alias_pairs(problem)}
     pairs = {pair for pair in pairs if not any(problem.buffers[i].is_scratch for i in pair)}
     result = []
     for pair in sorted(pairs, key=lambda pair: max(problem.buffers[i].lifetime.first for i in pair)):

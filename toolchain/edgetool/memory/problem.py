@@ -78,12 +78,14 @@ class Overlap:
     """A permission for two buffers, by index, that are live at the same time to share bytes.
 
     They may if offset(first) - offset(second) >= min_distance in bytes. A pair may have several overlaps, any one of
-    which suffices; pairs without one never share bytes.
+    which suffices; pairs without one never share bytes. of_operator: whether they are an input and the output of an
+    operator; otherwise, only parts of each are in use at the same time.
     """
 
     first: int
     second: int
     min_distance: int
+    of_operator: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from edgetool.model.types import Graph, Model
 from edgetool.model.views import View
 from edgetool.operators.call import arena_bytes
 
+NOWHERE = -(2**62)
 BEFORE_ALL, ALWAYS = -2, 2**31  # a cell that is read before it is written is in use before everything else
 
 
@@ -106,18 +107,30 @@ def view_problem(
     handovers = _handovers(model.main, accesses, overlaps, keep_inputs=keep_inputs)
     pairs = []
     lives = [(buffer.lifetime.first, buffer.lifetime.last) for buffer in buffers]
+    apart, seen_apart = _CellDistances(cells), _CellDistances({**cells, **seen})
+    scratch = [position for position, buffer in enumerate(buffers) if buffer.is_scratch]
     for first, one in enumerate(buffers):
         begin, end = lives[first]
+        distances = (seen_apart if one.is_scratch else apart).above(first)
+        if scratch and not one.is_scratch:
+            known = seen_apart.above(first)
+            distances = {**distances, **{position: known[position] for position in scratch if position in known}}
         for second in [number for number, (start, last) in enumerate(lives) if start <= end and begin <= last]:
             other = buffers[second]
             if first == second:
                 continue
             in_main = one.subgraph == other.subgraph == 0
             between = handovers.get((one.tensor, other.tensor), ()) if in_main else ()
-            known = seen if one.is_scratch or other.is_scratch else cells
-            distance = _distance(known.get(first, cells[first]), known.get(second, cells[second]), between)
+            # Roots that are never in use at the same time may lie anywhere.
+            distance = distances.get(second, -(2**31))
+            if between:
+                known_cells = seen if one.is_scratch or other.is_scratch else cells
+                distance = _distance(
+                    known_cells.get(first, cells[first]), known_cells.get(second, cells[second]), between
+                )
             if aligned(distance) < other.aligned_bytes:
-                pairs.append(Overlap(first, second, max(distance, -buffers[first].aligned_bytes)))
+                far = max(distance, -buffers[first].aligned_bytes)
+                pairs.append(Overlap(first, second, far, of_operator=bool(between)))
     return LayoutProblem(tuple(buffers), tuple(pairs))
 
 
@@ -225,10 +238,31 @@ def _together(first: _Cell, second: _Cell) -> bool:
     return first.first <= second.last and second.first <= first.last
 
 
+class _CellDistances:
+    """How far apart buffers must be so that no bytes are in use by both, without what kernels permit."""
+
+    def __init__(self, cells: Mapping[int, Sequence[_Cell]]) -> None:
+        import numpy as np  # most plans have no views, and do not need it
+
+        self._np = np
+        self._cells = cells
+        table = [
+            (position, cell.first, cell.last, cell.bytes.end) for position, items in cells.items() for cell in items
+        ]
+        self._owners, self._firsts, self._lasts, self._ends = np.array(table, np.int64).reshape(-1, 4).T
+
+    def above(self, position: int) -> dict[int, int]:
+        """Return the least offset(position) - offset(other) for all others that are in use at the same time."""
+        np = self._np
+        distances = np.full(int(self._owners.max(initial=-1)) + 1, NOWHERE)
+        for cell in self._cells[position]:
+            meet = np.flatnonzero((self._firsts <= cell.last) & (self._lasts >= cell.first))
+            np.maximum.at(distances, self._owners[meet], self._ends[meet] - cell.bytes.start)
+        return {int(other): int(distances[other]) for other in np.flatnonzero(distances != NOWHERE)}
+
+
 def _distance(above: Sequence[_Cell], below: Sequence[_Cell], handovers: Sequence[_Handover]) -> int:
     """Return the least offset(above) - offset(below) at which no bytes are in use by both."""
-    if not handovers and len(above) == len(below) == 1 and _together(above[0], below[0]):
-        return below[0].bytes.end - above[0].bytes.start
     by_moment = {item.moment: item for item in handovers}
     moments = {cell.first for cell in (*above, *below)} | by_moment.keys()
     distances = []
