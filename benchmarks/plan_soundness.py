@@ -30,7 +30,7 @@ from edgetool.memory.account import ArenaAccount, account_model
 from edgetool.memory.checker import check_layout
 from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.memory.problem import Effort
-from edgetool.memory.striping import plan_stripes
+from edgetool.memory.striping import GROWTHS, plan_stripes
 from edgetool.model.edit import in_order, renumbered, with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
@@ -66,7 +66,8 @@ def drawn_regions(model: Model, random: Random) -> Iterator[Region]:
     while first < len(operators):
         last = min(first + random.randrange(MAX_LENGTH), len(operators) - 1)
         heights = [size for i in operators[last].outputs for size in model.main.tensors[i].shape[ROWS : ROWS + 1]]
-        region = Region(first, last, random.randint(2, min(max([2, *heights]), MAX_STRIPES)))
+        stripes = random.randint(2, min(max([2, *heights]), MAX_STRIPES))
+        region = Region(first, last, stripes, random.random() < 0.5, random.choice((0, 0, *GROWTHS)))
         if graph.copies(region) is not None:
             yield region
             first = last

@@ -129,7 +129,7 @@ class Row:
         )
 
 
-def row(path: Path, platform: Platform, percent: float, samples: int) -> Row:
+def row(path: Path, platform: Platform, percent: float, samples: int, *, heads: bool) -> Row:
     """Plan a model with and without stripes, and run the planned file with `samples` random inputs."""
     model, _ = trim_ends(read_model(path.read_bytes()), "int8")
     model = read_model(write_model(without_metadata(model, METADATA_NAME)))
@@ -138,13 +138,14 @@ def row(path: Path, platform: Platform, percent: float, samples: int) -> Row:
     ordered = renumbered(in_order(model, first.order))
     base = plan_memory(ordered, platform, replace(request, order="original"), effort)
     start = time.process_time()
-    planner = StripePlanner(ordered, base, platform, request, max_extra_macs=percent / 100)
+    assert first.stock is not None
+    room = None if not heads else first.stock.bytes
+    planner = StripePlanner(ordered, base, platform, request, max_extra_macs=percent / 100, tail_room=room)
     found = planner.smallest(Effort())
     seconds = time.process_time() - start
     best, file, extra_macs = (
         (base, ordered, 0) if found is None else (found.plan, found.model, found.striped.extra_macs)
     )
-    assert first.stock is not None
     assert base.account is not None
     assert best.account is not None
     if best.offsets is not None:
@@ -189,6 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--max-extra-macs", type=float, default=5.0, metavar="PERCENT", help="except for MODELS")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of models/, for MODELS")
     parser.add_argument("--work", type=Path, default=Path("build/networks"), help="folder of built networks")
+    parser.add_argument("--heads", action="store_true", help="make the heads small, for tails in another memory")
     parser.add_argument("--core", default="cortex-m7")
     parser.add_argument("--kernels", default="reference")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="random inputs with which planned files run")
@@ -201,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(HEADER)
     rows = []
     for path, percent in budgets.items():
-        rows.append(row(path, platform, percent, options.samples))
+        rows.append(row(path, platform, percent, options.samples, heads=options.heads))
         print(rows[-1].line(), flush=True)
     heads, arenas, least = (
         statistics.geometric_mean(ratios)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from benchmarks.kernels.overlaps import on_this_machine
 from benchmarks.kernels.random_network import random_image_network, random_network
 from benchmarks.plan_soundness import drawn_regions
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError, UsageError
 from edgetool.execute.quantize import random_inputs
@@ -27,7 +30,7 @@ from edgetool.model.types import Model
 from edgetool.model.views import View, copies_of, views_of, with_views
 from edgetool.model.writer import write_model
 from edgetool.operators.registry import operator_costs
-from edgetool.passes.stripes import Copy, Interface, Region, RowGraph, Rows, Striped, portable, stripe
+from edgetool.passes.stripes import Copy, Interface, Region, RowGraph, Rows, Striped, divided, portable, stripe
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.memory.account_convolutions import transposed
@@ -122,6 +125,92 @@ def test_rows_behind_rows_computed_in_vain_are_moved() -> None:
     copies = copies_of(with_views(striped.model, striped.views))
     assert copies == {0: 0, 1: 1, 2: 0, 3: 1, 4: 4, 5: 0, 6: 1, 7: 4}
     check(made, striped)
+
+
+def test_stripes_keep_the_rows_that_they_share() -> None:
+    pytest.importorskip("tflite_micro")
+    made = convolutions((DEPTHWISE, 3, 1, "SAME"), (DEPTHWISE, 3, 1, "SAME"), (CONV, 1, 1, "SAME"))
+    region = Region(0, 2, 3, keeps=True)
+    stripes = RowGraph(made.main).copies(region)
+    assert stripes is not None
+    # Of the first operator's output, each stripe needs two rows that the one before has computed; SAME computes one row
+    # in vain in front of the others, and one behind them.
+    assert [(s[0].rows, s[0].kept, s[0].held, s[0].keeps_first) for s in stripes] == [
+        (Rows(0, 6), None, Rows(0, 6), False),
+        (Rows(4, 10), Rows(3, 5), Rows(3, 10), False),
+        (Rows(8, 12), Rows(7, 9), Rows(7, 12), False),
+    ]
+    striped = stripe(made, [region])
+    assert striped.extra_macs < stripe(made, [replace(region, keeps=False)]).extra_macs
+    names = [tensor.name for tensor in striped.model.main.tensors]
+    assert [name.partition("/")[2] for name in names if name.endswith(("/kept/stripe0", "/kept/stripe1"))] == [
+        "kept/stripe0",
+        "kept/stripe1",
+    ]
+    # RESHAPE moves rows away, and in front of, or over, those of the next stripe.
+    codes = [operator.code for operator in striped.model.main.operators]
+    assert codes == [
+        *(DEPTHWISE, DEPTHWISE, "RESHAPE", CONV),
+        *(DEPTHWISE, "RESHAPE", DEPTHWISE, "RESHAPE", CONV),
+        *(DEPTHWISE, "RESHAPE", DEPTHWISE, CONV),
+    ]
+    check(made, striped)
+
+
+def test_a_pad_replaces_rows_in_vain_of_all_channels() -> None:
+    pytest.importorskip("tflite_micro")
+    made = convolutions((CONV, 3, 1, "SAME"), (CONV, 3, 1, "SAME"), height=16)
+    region = Region(0, 1, 4, keeps=True)
+    stripes = RowGraph(made.main).copies(region)
+    assert stripes is not None
+    assert [(s[0].rows, s[0].kept, s[0].keeps_first) for s in stripes] == [
+        (Rows(0, 5), None, False),
+        (Rows(5, 9), Rows(3, 5), True),
+        (Rows(9, 13), Rows(7, 9), True),
+        (Rows(13, 16), Rows(11, 13), True),
+    ]
+    # Rows are padding at the ends of the image only, and columns always.
+    assert [s[1].framed for s in stripes] == [
+        ((1, 0), (1, 1)),
+        ((0, 0), (1, 1)),
+        ((0, 0), (1, 1)),
+        ((0, 1), (1, 1)),
+    ]
+    striped = stripe(made, [region])
+    assert striped.extra_macs == 0
+    check(made, striped)
+    copies = copies_of(with_views(striped.model, striped.views))
+    convolution = [index for index, operator in enumerate(striped.model.main.operators) if operator.code == CONV]
+    assert [copies[index] for index in convolution] == convolution[:2] * 4
+
+
+def test_a_stripe_may_compute_nothing_of_a_tensor() -> None:
+    pytest.importorskip("tflite_micro")
+    steps = [(DEPTHWISE, 3, 1, "SAME")] * 4
+    made = convolutions(*steps, height=8)
+    region = Region(0, 3, 8, keeps=True)
+    stripes = RowGraph(made.main).copies(region)
+    assert stripes is not None
+    # Three rows of padding: the last stripes find all rows of the first tensor in those before.
+    assert [s[0].rows.count for s in stripes][-3:] == [0, 0, 0]
+    check(made, stripe(made, [region]))
+
+
+@pytest.mark.parametrize(
+    ("growth", "ends"), [(0, [3, 6, 10]), (50, [2, 5, 10]), (-50, [5, 8, 10]), (900, [1, 2, 10]), (-90, [8, 9, 10])]
+)
+def test_stripes_grow_evenly(growth: int, ends: list[int]) -> None:
+    assert [rows.end for rows in divided(10, 3, growth)] == ends
+
+
+@given(st.data())
+def test_every_row_is_in_one_stripe(data: st.DataObject) -> None:
+    height = data.draw(st.integers(1, 300))
+    stripes, growth = data.draw(st.integers(1, height)), data.draw(st.integers(-50, 100))
+    shares = divided(height, stripes, growth)
+    assert [share.first for share in shares] == [0, *(share.end for share in shares[:-1])]
+    assert (len(shares), shares[-1].end) == (stripes, height)
+    assert all(share.count > 0 for share in shares)
 
 
 def test_what_is_no_region() -> None:

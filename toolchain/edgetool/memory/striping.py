@@ -13,8 +13,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy as shallow_copy
 from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise, takewhile
+from itertools import chain, islice, pairwise, product, takewhile
 from math import inf
+from typing import TypeVar
 
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.account import ArenaAccount, Prepared, account_plan, head_problem, prepare
@@ -32,20 +33,23 @@ from edgetool.operators.overlap import InputOverlap
 from edgetool.operators.registry import operator_costs
 from edgetool.operators.rows import ROWS
 from edgetool.passes.pixel_order import in_pixel_order, pointwise, with_pixel_order
-from edgetool.passes.stripes import Copy, Interface, Region, RowGraph, Striped, row_bytes, stripe
+from edgetool.passes.stripes import Copy, Interface, Region, RowGraph, Striped, row_bytes, stripe, taken_rows
 from edgetool.target.platform import Platform
 
-STRIPES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
+STRIPES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
+GROWTHS = (-20, -10, -5, 0, 5, 10, 20)  # of each stripe, in percent
 MAX_OPERATORS = 20  # of a region
 MAX_LIMITS = 60  # limits on the live bytes for which combinations are computed
 MAX_LABELS = 12  # partial combinations per operator, by tail and multiply-accumulates
-TRIED, IMPROVED = 16, 44  # combinations whose arena is computed: by estimate, and changes to some
-STARTS, CHANGES = 4, 6  # combinations by estimate of which some changes are tried, and their number for each
+TRIED, IMPROVED = 20, 60  # combinations whose arena is computed: by estimate, and changes to some
+STARTS, CHANGES = 4, 12  # combinations by estimate of which some changes are tried, and their number for each
 TRIAL_NODES = 60_000  # search nodes for the layout of each
-FINALISTS, FINALIST_NODES = 4, 200_000  # the combinations that are compared again, by better layouts
+FINALISTS, FINALIST_NODES = 5, 250_000  # the combinations that are compared again, by better layouts
 FINAL_NODES = 400_000  # search nodes for the layout of the best one
 SIMILAR = 3  # to a combination of which more is expected, if it does not fit
 FRONT_STEP = 0.01  # the share by which an arena on the front is smaller than the one before
+Cost = TypeVar("Cost", "_Label", "_Step")
+NO_ROOM = 2**62  # for a tail: more than any head
 VIEWS_PER_COPY = 2  # tensors of a copy: its output, and on average a view
 
 
@@ -78,7 +82,6 @@ class _Label:
     tail_bytes: int
     extra_macs: int
     regions: tuple[Region, ...] = ()
-    live_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +124,10 @@ def plan_stripes(
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A combination of regions with its arena in a quick layout, and its cost."""
+    """A combination of regions with the bytes that count in a quick layout, and its cost."""
 
     regions: tuple[Region, ...]
-    arena_bytes: int
+    size_bytes: int
     extra_macs: int
 
 
@@ -139,6 +142,8 @@ class StripePlanner:
         platform: The build that it is for.
         request: The options of the plan.
         max_extra_macs: The limit on extra multiply-accumulates, as a share of those of the model.
+        tail_room: None if the arena is to be small. If head and tail are in different memories, the bytes of the tail
+            at most: the head is then to be small.
         custom: Entries of operators that the user describes.
     """
 
@@ -150,10 +155,11 @@ class StripePlanner:
         request: PlanRequest,
         *,
         max_extra_macs: float,
+        tail_room: int | None = None,
         custom: Mapping[str, OperatorEntry] | None = None,
     ) -> None:
-        self._platform, self._custom = platform, custom
-        self._base_bytes = 0 if base.account is None else base.account.bytes
+        self._platform, self._custom, self._tail_room = platform, custom, tail_room
+        self._base_bytes = 0 if base.account is None else counted_bytes(base.account, tail_room)
         self._request = replace(request, order="original", file_plan="replace", shrink=False)
         self._macs = sum(cost.macs for cost in operator_costs(model, custom))
         self._trials: dict[tuple[Region, ...], _Trial] = {}
@@ -166,7 +172,7 @@ class StripePlanner:
         if self._ordered:
             effort = Effort(node_limit=TRIAL_NODES)
             base = plan_memory(self._model, platform, self._request, effort, custom=custom)
-        self._search = None if budget < 0 else _Search(self._model, base, budget, custom)
+        self._search = None if budget < 0 else _Search(self._model, base, budget, tail_room, custom)
 
     def _gaining(self, model: Model) -> frozenset[int]:
         """Return the 1x1 convolutions whose output may overlap their input only in pixel order, by index."""
@@ -189,17 +195,15 @@ class StripePlanner:
         if self._search is None:
             return None
         enough = 0 if capacity is None else capacity
-        finalists = sorted(self._explored(self._search, effort, enough), key=lambda trial: trial.arena_bytes)[
-            :FINALISTS
-        ]
-        if finalists and finalists[0].arena_bytes <= enough:
+        finalists = sorted(self._explored(self._search, effort, enough), key=lambda trial: trial.size_bytes)[:FINALISTS]
+        if finalists and finalists[0].size_bytes <= enough:
             del finalists[1:]
         else:
-            finalists.sort(key=lambda trial: self._finalist(trial.regions)[0].bytes)
+            finalists.sort(key=lambda trial: self._size(self._finalist(trial.regions)[0]))
         for trial in finalists:
             planned = self._planned(trial.regions, effort)
             if planned is not None:
-                return planned if planned.arena_bytes < self._base_bytes else None
+                return planned if self._planned_size(planned) < self._base_bytes else None
         return None
 
     def leanest(self, effort: Effort, capacity: int) -> StripedPlan | None:
@@ -217,9 +221,9 @@ class StripePlanner:
             for made in (regions, *search.similar(regions, limit)[:SIMILAR]):
                 if effort.stops_rows() or search.estimate(made) > capacity:
                     continue
-                if self._trial(made).arena_bytes <= capacity:
+                if self._trial(made).size_bytes <= capacity:
                     planned = self._planned(made, effort)
-                    if planned is not None and planned.arena_bytes <= capacity:
+                    if planned is not None and self._planned_size(planned) <= capacity:
                         return planned
         return self.smallest(effort, capacity)
 
@@ -238,13 +242,13 @@ class StripePlanner:
         for budget in sorted({min(self._search.budget, int(self._macs * share)) for share in budgets}, reverse=True):
             self._explored(self._search.within(budget), effort, 0)
         plans: list[StripedPlan] = []
-        trials = sorted(self._affordable(self._search), key=lambda trial: (trial.extra_macs, trial.arena_bytes))
-        smallest = min(trials, key=lambda trial: trial.arena_bytes, default=None)
+        trials = sorted(self._affordable(self._search), key=lambda trial: (trial.extra_macs, trial.size_bytes))
+        smallest = min(trials, key=lambda trial: trial.size_bytes, default=None)
         for trial in trials:
-            before = plans[-1].arena_bytes if plans else self._base_bytes
+            before = self._planned_size(plans[-1]) if plans else self._base_bytes
             limit = before - 1 if trial is smallest else before * (1 - FRONT_STEP)
-            planned = self._planned(trial.regions, effort) if trial.arena_bytes <= limit else None
-            if planned is not None and planned.arena_bytes <= limit:
+            planned = self._planned(trial.regions, effort) if trial.size_bytes <= limit else None
+            if planned is not None and self._planned_size(planned) <= limit:
                 plans.append(planned)
         return tuple(plans)
 
@@ -253,18 +257,18 @@ class StripePlanner:
         changes to the one with the smallest arena, again and again, until an arena is small enough.
         """
         most = len(self._trials) + TRIED + IMPROVED
-        best = min(self._affordable(search), key=lambda trial: trial.arena_bytes, default=None)
+        best = min(self._affordable(search), key=lambda trial: trial.size_bytes, default=None)
 
         def is_over() -> bool:
-            is_enough = best is not None and best.arena_bytes <= enough
+            is_enough = best is not None and best.size_bytes <= enough
             return is_enough or len(self._trials) >= most or effort.stops_rows()
 
         def better(regions: tuple[Region, ...]) -> _Trial | None:
             """Return the trial if its arena is smaller; often, the estimate shows that it is not."""
-            if best is not None and search.estimate(regions) >= best.arena_bytes:
+            if best is not None and search.estimate(regions) >= best.size_bytes:
                 return None
             trial = self._trial(regions)
-            is_smaller = best is None or trial.arena_bytes < best.arena_bytes
+            is_smaller = best is None or trial.size_bytes < best.size_bytes
             return trial if is_smaller and trial.extra_macs <= search.budget else None
 
         first = [*self._without_regions(), *search.combinations()[:TRIED]]
@@ -295,7 +299,7 @@ class StripePlanner:
         if regions not in self._trials:
             striped = stripe(self._model, regions)
             account, _ = self._quick(striped.model, striped.views, TRIAL_NODES)
-            self._trials[regions] = _Trial(regions, account.bytes, striped.extra_macs)
+            self._trials[regions] = _Trial(regions, self._size(account), striped.extra_macs)
         return self._trials[regions]
 
     def _finalist(self, regions: tuple[Region, ...]) -> tuple[ArenaAccount, Mapping[tuple[int, int], int]]:
@@ -304,6 +308,13 @@ class StripePlanner:
             striped = stripe(self._model, regions)
             self._finalists[regions] = self._quick(striped.model, striped.views, FINALIST_NODES)
         return self._finalists[regions]
+
+    def _size(self, account: ArenaAccount) -> int:
+        return counted_bytes(account, self._tail_room)
+
+    def _planned_size(self, planned: StripedPlan) -> int:
+        assert planned.plan.account is not None
+        return self._size(planned.plan.account)
 
     def _quick(
         self, model: Model, views: Sequence[View], nodes: int
@@ -346,7 +357,7 @@ class StripePlanner:
         live = _live_per_operator(problem, len(graph.operators))
         needed = {index for index in ordered if live[index] > account.head_bytes}
         made = with_pixel_order(model, ordered - needed, enabled=False)
-        if self._quick(made, views, FINALIST_NODES)[0].bytes <= account.bytes:
+        if self._size(self._quick(made, views, FINALIST_NODES)[0]) <= self._size(account):
             return made
         # These permit the same offsets.
         sharing = {index for index in ordered if _shares_bytes(graph, graph.operators[index], offsets)}
@@ -357,7 +368,12 @@ class _Search:
     """The estimates of all regions, and their combinations."""
 
     def __init__(
-        self, model: Model, base: Plan, budget: int, custom: Mapping[str, OperatorEntry] | None = None
+        self,
+        model: Model,
+        base: Plan,
+        budget: int,
+        tail_room: int | None = None,
+        custom: Mapping[str, OperatorEntry] | None = None,
     ) -> None:
         assert base.account is not None
         self.model = model
@@ -365,7 +381,8 @@ class _Search:
         self.graph: Graph = model.main
         self.rows = RowGraph(self.graph)
         self.budget = budget
-        self.arena_bytes = base.account.bytes
+        self.tail_room = tail_room
+        self.size_bytes = counted_bytes(base.account, tail_room)
         self.tail_bytes = base.account.tail_bytes
         self.live = _live_per_operator(base.problem, len(self.graph.operators))
         self.macs = [cost.macs for cost in operator_costs(model) if cost.subgraph == 0]
@@ -434,17 +451,36 @@ class _Search:
             spans = {
                 first: span for first, span in self._spans(last).items() if lower < span.outside + span.highest <= upper
             }
-            for stripes in STRIPES if spans else ():
+            growths = {first: {0, self._growth(span)} for first, span in spans.items()}
+            for stripes, keeps, growth in product(STRIPES, (False, True), sorted({*chain(*growths.values())})):
+                region = Region(min(first for first in spans if growth in growths[first]), last, stripes, keeps, growth)
                 macs = tail = 0
-                for first, copies in self.rows.growing(last, stripes, min(spans)):
-                    made = sum(stripe_copies[-1].rows.count for stripe_copies in copies)
-                    macs += self.macs[first] * made // self.rows.height(first) - self.macs[first]
-                    moved = sum(stripe_copies[-1].moved is not None for stripe_copies in copies)
-                    tail += (self.tails[first] + self.copy_bytes) * (stripes - 1) + self.copy_bytes * moved
-                    if first in spans and macs <= self.budget:
+                is_kept = False
+                for first, copies in self.rows.growing(region):
+                    made = [stripe_copies[-1] for stripe_copies in copies]
+                    rows = sum(copy.rows.count for copy in made)
+                    macs += self.macs[first] * rows // self.rows.height(first) - self.macs[first]
+                    # RESHAPE moves results, and rows that are kept twice; PAD frames what is read.
+                    others = sum(
+                        (copy.moved is not None) + 2 * (copy.kept is not None) + (copy.framed is not None)
+                        for copy in made
+                    )
+                    tail += (self.tails[first] + self.copy_bytes) * (stripes - 1) + self.copy_bytes * others
+                    is_kept = is_kept or others > 0
+                    if growth in growths.get(first, ()) and macs <= self.budget and is_kept >= keeps:
                         live = self._region_live(spans[first], copies)
                         if live is not None:
-                            yield _Step(Region(first, last, stripes), live, tail, macs)
+                            yield _Step(replace(region, first=first), live, tail, macs)
+
+    def _growth(self, span: _Span) -> int:
+        """Return by how many percent each stripe may be higher than the one before, if as many bytes are live in all:
+        as more of what the region reads has died than it has written, or lower, if it is the other way round.
+        """
+        tensors = self.graph.tensors
+        dying = sum(tensors[index].size_bytes for index in span.interface.sources if index not in span.kept)
+        results = sum(tensors[index].size_bytes for index in span.interface.results)
+        ideal = 100 * (dying - results) / span.highest
+        return min(GROWTHS, key=lambda growth: abs(growth - ideal))
 
     def _spans(self, last: int) -> dict[int, _Span]:
         """Return the regions with this last operator that may need fewer live bytes, by their first operator."""
@@ -491,19 +527,33 @@ class _Search:
                     unread += read
                     freed = max(freed, read)
             reads.append((unread, freed))
+        taken = taken_rows(self.graph, copies)
         maximum = done = 0
-        for stripe_copies in copies:
+        parked: dict[int, int] = {}  # what waits for the next stripe
+        for number, stripe_copies in enumerate(copies):
             alive: dict[int, int] = {}
-            inside = 0
+            inside = sum(parked.values())
             for copy in reversed(stripe_copies):
                 unread, dying = reads.pop()
+                if not copy.rows.count:
+                    continue
                 output = operators[copy.operator].outputs[0]
-                made = copy.rows.count * self.row_bytes[output]
-                live = done + unread + inside + made
+                made = copy.held.count * self.row_bytes[output]
+                framed = 0 if copy.framed is None else self._framed_bytes(copy)
+                if copy.keeps_first:
+                    inside -= parked.pop(output, 0)
+                live = done + unread + inside + made + framed
                 for index in self.dying[copy.operator]:
                     if index in alive:
-                        dying = max(dying, alive[index])
-                        inside -= alive.pop(index)
+                        size = alive.pop(index)
+                        rows = taken[number].get(index)
+                        waiting = 0 if rows is None else rows.count * self.row_bytes[index]
+                        dying = max(dying, size - waiting)
+                        inside -= size - waiting
+                        parked |= {index: waiting} if waiting else {}
+                if framed:
+                    maximum = max(maximum, live - made)
+                    live, dying = live - dying, framed
                 smaller = min(made, dying)
                 maximum = max(maximum, live - smaller + min(self.shared[copy.operator], smaller))
                 if output in span.interface.results:
@@ -513,9 +563,18 @@ class _Search:
                 else:
                     alive[output] = aligned(made)
                     inside += alive[output]
+                    inside -= parked.pop(output, 0)
                 if maximum >= span.highest:
                     return None
         return maximum + span.outside
+
+    def _framed_bytes(self, copy: Copy) -> int:
+        """Return the bytes that a copy reads with the rows and columns that a PAD adds."""
+        assert copy.framed is not None
+        (place, rows), *_ = copy.inputs
+        source = self.graph.tensors[self.graph.operators[copy.operator].inputs[place]]
+        top, left = (sum(sides) for sides in copy.framed)
+        return (rows.count + top) * (source.shape[2] + left) * (self.row_bytes[source.index] // source.shape[2])
 
     def combinations(self) -> list[tuple[Region, ...]]:
         """Return combinations of regions by their estimated arena, the smallest first."""
@@ -524,7 +583,7 @@ class _Search:
         found: set[tuple[Region, ...]] = {(region,) for region in self.steps}
         for limit in limits:
             found |= {label.regions for label in self._path(limit) if label.regions}
-        useful = [regions for regions in found if self.estimate(regions) < self.arena_bytes]
+        useful = [regions for regions in found if self.estimate(regions) < self.size_bytes]
         return sorted(useful, key=lambda regions: (self.estimate(regions), len(regions), regions))
 
     def within(self, budget: int) -> _Search:
@@ -584,7 +643,8 @@ class _Search:
             inside = {position for region in regions for position in range(region.first, region.last + 1)}
             outside = [live for position, live in enumerate(self.live) if position not in inside]
             tail = self.tail_bytes + sum(step.tail_bytes for step in steps)
-            self._estimates[regions] = tail + max([*outside, *(step.live_bytes for step in steps)])
+            head = max([*outside, *(step.live_bytes for step in steps)])
+            self._estimates[regions] = _counted(head, tail, head + tail, self.tail_room)
         return self._estimates[regions]
 
     def _path(self, limit: int) -> list[_Label]:
@@ -592,23 +652,20 @@ class _Search:
         by_end = self._by_end(limit)
         labels: list[list[_Label]] = [[_Label(0, 0)]]
         for position in range(1, len(self.graph.operators) + 1):
-            live = self.live[position - 1]
-            reached = [
-                replace(label, live_bytes=max(label.live_bytes, live))
-                for label in (labels[position - 1] if live <= limit else ())
+            reached = labels[position - 1] if self.live[position - 1] <= limit else []
+            steps = by_end.get(position, ())
+            made = [
+                _Label(
+                    label.tail_bytes + step.tail_bytes,
+                    label.extra_macs + step.extra_macs,
+                    (*label.regions, step.region),
+                )
+                for first in sorted({step.region.first for step in steps})
+                for step in _undominated([step for step in steps if step.region.first == first])
+                for label in labels[first]
+                if label.extra_macs + step.extra_macs <= self.budget
             ]
-            for step in by_end.get(position, ()):
-                reached += [
-                    _Label(
-                        label.tail_bytes + step.tail_bytes,
-                        label.extra_macs + step.extra_macs,
-                        (*label.regions, step.region),
-                        max(label.live_bytes, step.live_bytes),
-                    )
-                    for label in labels[step.region.first]
-                    if label.extra_macs + step.extra_macs <= self.budget
-                ]
-            labels.append(_undominated(reached))
+            labels.append(_undominated([*reached, *made])[:MAX_LABELS] if made else reached)
         return labels[-1]
 
     def changed(self, regions: tuple[Region, ...]) -> Iterator[tuple[Region, ...]]:
@@ -632,13 +689,26 @@ class _Search:
         yield from sorted(affordable, key=lambda made: (self.estimate(made), made))
 
 
-def _undominated(labels: list[_Label]) -> list[_Label]:
-    """Return the labels of which no other one is better in both respects, those with the smallest tails."""
-    result: list[_Label] = []
-    for label in sorted(labels, key=lambda label: (label.tail_bytes, label.extra_macs)):
-        if all(label.extra_macs < other.extra_macs for other in result):
-            result.append(label)
-    return result[:MAX_LABELS]
+def counted_bytes(account: ArenaAccount, tail_room: int | None) -> int:
+    """Return the bytes that are to be few: of the arena, or with room for a tail elsewhere, of the head; NO_ROOM if the
+    tail is larger.
+    """
+    return _counted(account.head_bytes, account.tail_bytes, account.bytes, tail_room)
+
+
+def _counted(head_bytes: int, tail_bytes: int, arena_bytes: int, tail_room: int | None) -> int:
+    if tail_room is None:
+        return arena_bytes
+    return head_bytes if tail_bytes <= tail_room else NO_ROOM
+
+
+def _undominated(costs: list[Cost]) -> list[Cost]:
+    """Return those of which no other one is better in tail and multiply-accumulates, the smallest tails first."""
+    result: list[Cost] = []
+    for cost in sorted(costs, key=lambda cost: (cost.tail_bytes, cost.extra_macs)):
+        if not result or cost.extra_macs < result[-1].extra_macs:
+            result.append(cost)
+    return result
 
 
 def _lives(graph: Graph) -> dict[int, tuple[int, int]]:

@@ -75,7 +75,8 @@ def copies_of(model: Model) -> dict[int, int]:
         name, stripe, _ = model.main.tensors[output].name.rpartition(STRIPE)
         rows: object = output
         if output in views:
-            rows = model.main.tensors[views[output]].name.partition(";")[0]
+            whole = model.main.tensors[views[output]].name.partition(";")[0]
+            rows = whole.rpartition(STRIPE)[0] or whole
         elif stripe:
             rows = name
         weights = tuple(i for i in operator.inputs[1:] if i >= 0 and model.main.tensors[i].is_constant)

@@ -3,12 +3,16 @@
 A region is a sequence of operators. It may read several tensors from outside, and write several results: those that
 none of its operators reads. All others are used inside only. For each stripe, its operators are copied. A copy computes
 the rows that the stripe needs of its output, from rows of the region's inputs and of the other copies' outputs; a
-result is divided into equal shares. Rows that two stripes need are computed twice; this is the price for tensors that
-are never complete.
+result is divided into shares that are equal, or grow or shrink evenly. Rows that two stripes need are computed twice;
+this is the price for tensors that are never complete.
+
+A stripe may also keep the rows that it shares with the next one: RESHAPE moves them to a tensor of their own as soon as
+nothing else of the stripe reads them, and in front of the rows that the next stripe computes. Nothing is computed twice
+then, but the kept rows wait in memory, and there are more operators.
 
 Copies read and write views: parts of the region's inputs and results, and of a copy's output of which another copy
-needs fewer rows. No operator moves data. `portable` writes the same computation with SLICE and CONCATENATION, for
-runtimes that do not follow the offsets of a plan.
+needs fewer rows. Only RESHAPE and PAD, where it is named here, move data. `portable` writes the same computation with
+SLICE and CONCATENATION, for runtimes that do not follow the offsets of a plan.
 
 A copy of a kernel with padding SAME pads its own input, wherever the stripe is. In the first stripe the padding before
 the first row is the original one, in the last stripe that after the last row. Elsewhere, the first or the last rows of
@@ -17,14 +21,15 @@ strides the first row of the input, are chosen so that all other rows are those 
 region's results, rows behind those of the stripe may be wrong, because the next stripe writes them again. If rows in
 front of them are wrong, the copy writes a tensor of its own, and RESHAPE moves the rows that are right into the result.
 An operator that needs no padding along its rows because the stripe is inside the image, and has none along its columns,
-is copied with padding VALID, and computes no row in vain.
+is copied with padding VALID, and computes no row in vain. In regions that keep rows, a PAD in front of a convolution
+makes it such an operator: that takes less time than a row of all channels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 
 from edgetool.errors import UsageError
 from edgetool.model.draft import Draft
@@ -34,17 +39,25 @@ from edgetool.model.views import STRIPE, VIEWS_METADATA_NAME, View
 from edgetool.operators.registry import entry_of, operator_costs
 from edgetool.operators.rows import ROWS, RowInput, images_of
 
+# Copies of which no row is computed in vain, because a PAD takes less time.
+FRAMED = ("CONV_2D",)
 # Their inputs are an image, where the part begins, and its size or where it ends.
 SLICES = ("SLICE", "STRIDED_SLICE")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Region:
-    """Operators of the main graph by position, the first and the last inclusive, and the number of stripes."""
+    """Operators of the main graph by position, the first and the last inclusive, and the number of stripes.
+
+    keeps: whether a stripe takes rows that it shares with the one before from there, instead of computing them again.
+    growth: by how many percent a stripe is higher than the one before.
+    """
 
     first: int
     last: int
     stripes: int
+    keeps: bool = False
+    growth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,10 @@ class Rows:
         """Return whether all rows of the other are among these."""
         return self.first <= other.first and other.end <= self.end
 
+    def end_at(self, end: int) -> Rows | None:
+        """Return the rows up to, but without, another end; None if there are none."""
+        return Rows(self.first, min(self.end, end)) if self.first < end else None
+
     def union(self, other: Rows) -> Rows:
         """Return the rows from the first to the last of both."""
         return Rows(min(self.first, other.first), max(self.end, other.end))
@@ -74,7 +91,9 @@ class Copy:
 
     operator: its position in the main graph. rows: what it computes of the output. inputs: the rows of each input that
     is read by rows, by position. padding: that of the copy, if it is not that of the operator. pads: the rows that
-    PAD adds before and after. moved: the rows that RESHAPE moves into the result, if the copy cannot write there.
+    PAD adds before and after. framed: the rows and columns before and after, which a PAD adds to what the copy reads.
+    moved: the rows that RESHAPE moves into the result, if the copy cannot write there. kept: the rows that RESHAPE
+    moves from the tensor of the stripe before. A copy without rows computes nothing: all are in that tensor.
     """
 
     operator: int
@@ -82,12 +101,24 @@ class Copy:
     inputs: tuple[tuple[int, Rows], ...]
     padding: str | None = None
     pads: tuple[int, int] | None = None
+    framed: tuple[tuple[int, int], tuple[int, int]] | None = None
     moved: Rows | None = None
+    kept: Rows | None = None
 
     @property
     def written(self) -> Rows:
         """The rows of a result that it writes, or RESHAPE behind it."""
         return self.rows if self.moved is None else self.moved
+
+    @property
+    def held(self) -> Rows:
+        """The rows of the tensor of its stripe."""
+        return self.rows if self.kept is None else self.kept.union(self.rows)
+
+    @property
+    def keeps_first(self) -> bool:
+        """Whether the kept rows are there before the others are computed, of which none is in front of them."""
+        return self.kept is not None and self.kept.end <= self.rows.first
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +157,7 @@ class RowGraph:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.inputs = tuple(row_inputs(graph, operator) for operator in graph.operators)
-        self._copies: dict[tuple[int, Rows, bool], Copy | None] = {}
+        self._copies: dict[tuple[int, Rows, bool, bool], Copy | None] = {}
         self._uses: dict[int, list[int]] = {}
         for position, operator in enumerate(graph.operators):
             for index in {*operator.inputs, *operator.outputs}:
@@ -158,43 +189,58 @@ class RowGraph:
         """
         if self.interface(region.first, region.last) is None:
             return None
-        grown = [*self.growing(region.last, region.stripes, region.first)]
+        grown = [*self.growing(region)]
         if len(grown) <= region.last - region.first:
             return None
         return tuple(tuple(reversed(stripe_copies)) for stripe_copies in grown[-1][1])
 
-    def growing(self, last: int, stripes: int, first: int) -> Iterator[tuple[int, Sequence[Sequence[Copy]]]]:
-        """Yield the copies of the operators from each position on, the last one's at first and then one more each time,
-        as far as all stripes can be computed: for each stripe, the last copy first. The lists grow as the iterator
-        proceeds.
+    def growing(self, region: Region) -> Iterator[tuple[int, Sequence[Sequence[Copy]]]]:
+        """Yield the copies of the operators of a region from each position on, the last one's at first and then one
+        more each time, as far as all stripes can be computed: for each stripe, the last copy first. The lists grow as
+        the iterator proceeds.
         """
-        needed: list[dict[int, Rows]] = [{} for _ in range(stripes)]
+        needed: list[dict[int, Rows]] = [{} for _ in range(region.stripes)]
         copies: list[list[Copy]] = [[] for _ in needed]
-        for position in range(last, first - 1, -1):
+        for position in range(region.last, region.first - 1, -1):
             output = self.graph.operators[position].outputs[0]
             is_result = output not in needed[0]
             if is_result:
-                if stripes > self.height(position):
+                if region.stripes > self.height(position):
                     return
-                for rows, share in zip(needed, divided(self.height(position), stripes), strict=True):
+                shares = divided(self.height(position), region.stripes, region.growth)
+                for rows, share in zip(needed, shares, strict=True):
                     rows[output] = share
+            before = Rows(0, 0)  # the rows of the last tensor that holds some
             for stripe_copies, rows in zip(copies, needed, strict=True):
-                copy = self._needed_copy(position, rows, in_place=is_result)
-                if copy is None:
+                if output not in rows:
+                    stripe_copies.append(Copy(position, Rows(before.end, before.end), ()))
+                    continue
+                kept = rows[output].end_at(before.end) if region.keeps and not is_result else None
+                copy = self._needed_copy(position, rows, kept, in_place=is_result, framed=region.keeps)
+                if copy is None or (kept is not None and kept.first < before.first):
                     return
                 stripe_copies.append(copy)
+                before = rows[output] if copy.rows.count else before
             yield position, copies
 
-    def _needed_copy(self, position: int, needed: dict[int, Rows], *, in_place: bool) -> Copy | None:
-        """Return the copy that computes the needed rows of an operator's output, and add those that it reads; None if
-        there is none.
+    def _needed_copy(
+        self, position: int, needed: dict[int, Rows], kept: Rows | None, *, in_place: bool, framed: bool
+    ) -> Copy | None:
+        """Return the copy that computes the needed rows of an operator's output but those that are kept, and add those
+        that it reads; None if there is none.
         """
         operator = self.graph.operators[position]
         rows = needed[operator.outputs[0]]
-        copy = self._copy(position, rows, in_place=in_place)
+        if kept == rows:
+            return Copy(position, Rows(rows.end, rows.end), (), kept=kept)
+        if kept is not None:
+            rows = Rows(kept.end, rows.end)
+        copy = self._copy(position, rows, in_place=in_place, framed=framed)
         if copy is None and in_place:
-            apart = self._copy(position, rows, in_place=False)
+            apart = self._copy(position, rows, in_place=False, framed=framed)
             copy = None if apart is None else replace(apart, moved=rows)
+        if copy is not None and kept is not None:
+            copy = replace(copy, kept=kept)
         for place, item in () if copy is None else copy.inputs:
             index = operator.inputs[place]
             needed[index] = item if index not in needed else needed[index].union(item)
@@ -204,21 +250,44 @@ class RowGraph:
         """Return the number of rows that an operator writes."""
         return self.graph.tensors[self.graph.operators[position].outputs[0]].shape[ROWS]
 
-    def _copy(self, position: int, needed: Rows, *, in_place: bool) -> Copy | None:
+    def _copy(self, position: int, needed: Rows, *, in_place: bool, framed: bool) -> Copy | None:
         """Return the copy of an operator that computes the needed rows with the fewest others.
 
         in_place: whether it writes to the complete output. Only rows that a later stripe writes again may be wrong.
+        framed: whether a PAD may add rows and columns to the input of a convolution.
         """
-        key = position, needed, in_place
+        key = position, needed, in_place, framed
         if key not in self._copies:
             limits = Rows(needed.first, self.height(position)) if in_place else None
-            self._copies[key] = _copy(self.graph, position, self.inputs[position], needed, limits)
+            items = self.inputs[position]
+            copy = _copy(self.graph, position, items, needed, limits)
+            if framed and self.graph.operators[position].code in FRAMED and (copy is None or copy.rows != needed):
+                copy = _framed(self.graph, position, items[0], needed)
+            self._copies[key] = copy
         return self._copies[key]
 
 
-def divided(height: int, stripes: int) -> tuple[Rows, ...]:
-    """Return the rows of each stripe."""
-    ends = [number * height // stripes for number in range(stripes + 1)]
+def taken_rows(graph: Graph, stripes: Sequence[Sequence[Copy]]) -> list[dict[int, Rows]]:
+    """Return the rows of each tensor that the stripes behind each one take from it, or from one before."""
+    result: list[dict[int, Rows]] = [{}]
+    for copies in reversed(stripes[1:]):
+        taken = dict(result[-1])
+        for copy in copies:
+            output = graph.operators[copy.operator].outputs[0]
+            further = taken.pop(output, None) if copy.rows.count else taken.get(output)
+            if copy.kept is not None:
+                taken[output] = copy.kept if copy.rows.count or further is None else copy.kept.union(further)
+        result.append(taken)
+    return result[::-1]
+
+
+def divided(height: int, stripes: int, growth: int = 0) -> tuple[Rows, ...]:
+    """Return the rows of each stripe, at least one; each is higher than the one before by `growth` percent."""
+    parts = [
+        *accumulate(((100 + growth) ** number * 100 ** (stripes - number) for number in range(stripes)), initial=0)
+    ]
+    ends = [max(height * part // parts[-1], number) for number, part in enumerate(parts)]
+    ends = [min(end, height - (stripes - number)) for number, end in enumerate(ends)]
     return tuple(Rows(first, end) for first, end in pairwise(ends))
 
 
@@ -280,9 +349,24 @@ def _windows(graph: Graph, operator: Operator, item: RowInput, needed: Rows) -> 
                 yield Rows(start, stop), Rows(row, row + count), None
 
 
-def _pads_columns(graph: Graph, operator: Operator) -> bool:
-    """Return whether the windows of an operator reach beyond the columns of its input, or would be fewer if not."""
+def _framed(graph: Graph, position: int, item: RowInput, needed: Rows) -> Copy:
+    """Return the copy of a convolution without padding behind a PAD that adds it."""
+    axis = item.rows
+    operator = graph.operators[position]
+    extent = (axis.kernel - 1) * axis.dilation + 1
+    first, end = needed.first * axis.stride - axis.pad, (needed.end - 1) * axis.stride - axis.pad + extent
+    read = Rows(max(first, 0), min(end, axis.size))
     source, result = graph.tensors[operator.inputs[0]], graph.tensors[operator.outputs[0]]
+    taps, stride, dilation = _columns(graph, operator)
+    width = (result.shape[2] - 1) * stride + (taps - 1) * dilation + 1
+    before = max(width - source.shape[2], 0) // 2
+    columns = before, max(width - source.shape[2] - before, 0)
+    rows = read.first - first, end - read.end
+    return Copy(position, needed, ((item.input, read),), "VALID", framed=(rows, columns))
+
+
+def _columns(graph: Graph, operator: Operator) -> tuple[int, int, int]:
+    """Return the width of an operator's windows in taps, their stride and their dilation."""
     assert operator.options is not None
     fields = dict(operator.options.fields)
     taps = fields["filter_width"] if "filter_width" in fields else graph.tensors[operator.inputs[1]].shape[2]
@@ -290,6 +374,13 @@ def _pads_columns(graph: Graph, operator: Operator) -> bool:
     assert isinstance(taps, int)
     assert isinstance(stride, int)
     assert isinstance(dilation, int)
+    return taps, stride, dilation
+
+
+def _pads_columns(graph: Graph, operator: Operator) -> bool:
+    """Return whether the windows of an operator reach beyond the columns of its input, or would be fewer if not."""
+    source, result = graph.tensors[operator.inputs[0]], graph.tensors[operator.outputs[0]]
+    taps, stride, dilation = _columns(graph, operator)
     extent = (taps - 1) * dilation + 1
     return (source.shape[2] - extent) // stride + 1 != result.shape[2] or (
         result.shape[2] - 1
@@ -340,31 +431,85 @@ class _Builder:
 
     def add(self, results: Sequence[int], stripes: Sequence[Sequence[Copy]]) -> None:
         """Add the copies of a region with these results."""
+        held: dict[int, tuple[int, Rows]] = {}  # what later stripes take from earlier ones: tensors with rows of images
+        taken = taken_rows(self.graph, stripes)
         for number, stripe_copies in enumerate(stripes):
             following = [copy for copies in stripes[number + 1 : number + 2] for copy in copies]
+            last_readers = self._last_readers(stripe_copies)
             # The tensor with the computed rows of each tensor of the region, and the rows.
             computed: dict[int, tuple[int, Rows]] = {}
             for place_in_stripe, copy in enumerate(stripe_copies):
                 operator = self.graph.operators[copy.operator]
+                output = operator.outputs[0]
+                if not copy.rows.count:
+                    computed |= {output: held[output]} if copy.kept else {}
+                    continue
                 inputs = list(operator.inputs)
                 for place, rows in copy.inputs:
                     whole = self.graph.tensors[inputs[place]]
-                    index, first = computed.get(inputs[place], (inputs[place], Rows(0, whole.shape[ROWS])))
-                    inputs[place] = self._part(index, Rows(rows.first - first.first, rows.end - first.first))
-                output = operator.outputs[0]
+                    source = computed.get(inputs[place], (inputs[place], Rows(0, whole.shape[ROWS])))
+                    inputs[place] = self._rows_of(source, rows)
                 if output in results and copy.moved is None:
                     is_right = not following or copy.rows.end <= following[place_in_stripe].written.first
                     index = self._part(output, copy.rows) if is_right else self._view(output, copy.rows)
                 else:
-                    index = self._tensor(output, copy.rows.count, f"{STRIPE}{number}")
-                computed[output] = index, copy.rows
-                self._copy(operator, copy, inputs, index)
+                    index = self._tensor(output, copy.held.count, f"{STRIPE}{number}")
+                computed[output] = index, copy.held
+                if copy.kept is None:
+                    self._copy(operator, copy, inputs, index, number)
+                else:
+                    self._join(operator, copy, inputs, (index, copy.held), held[output], number)
                 if copy.moved is not None:
-                    skipped = copy.moved.first - copy.rows.first
-                    source = self._part(index, Rows(skipped, skipped + copy.moved.count))
-                    self._move(source, self._part(output, copy.moved))
+                    source = (index, copy.rows)
+                    self._move(self._rows_of(source, copy.moved), self._part(output, copy.moved))
+                for index in last_readers.get(place_in_stripe, ()):
+                    if index in taken[number] and index in computed and computed[index] != held.get(index):
+                        held[index] = self._parked(index, computed[index], taken[number][index], number)
 
-    def _copy(self, operator: Operator, copy: Copy, inputs: list[int], output: int) -> None:
+    def _last_readers(self, copies: Sequence[Copy]) -> dict[int, list[int]]:
+        """Return the tensors that each copy is the last one to read, by its place."""
+        last: dict[int, int] = {}
+        for place, copy in enumerate(copies):
+            last |= {self.graph.operators[copy.operator].inputs[item]: place for item, _ in copy.inputs}
+        result: dict[int, list[int]] = {}
+        for tensor, place in last.items():
+            result.setdefault(place, []).append(tensor)
+        return result
+
+    def _parked(self, whole: int, tensor: tuple[int, Rows], rows: Rows, number: int) -> tuple[int, Rows]:
+        """Add the RESHAPE that moves rows to where they wait for the next stripe, so that the others need no memory."""
+        index = self._tensor(whole, rows.count, f"/kept{STRIPE}{number}")
+        self._move(self._rows_of(tensor, rows), index)
+        return index, rows
+
+    def _join(
+        self,
+        operator: Operator,
+        copy: Copy,
+        inputs: list[int],
+        result: tuple[int, Rows],
+        before: tuple[int, Rows],
+        number: int,
+    ) -> None:
+        """Add a copy and the RESHAPE of the rows that it keeps: the last one that writes a row is right."""
+        assert copy.kept is not None
+        source, kept = self._rows_of(before, copy.kept), self._rows_of(result, copy.kept)
+        if copy.keeps_first:
+            self._move(source, kept)
+        index, held = result
+        skipped = Rows(copy.rows.first - held.first, copy.rows.end - held.first)
+        self._copy(operator, copy, inputs, (self._part if copy.keeps_first else self._view)(index, skipped), number)
+        if not copy.keeps_first:
+            self._move(source, kept)
+
+    def _rows_of(self, tensor: tuple[int, Rows], rows: Rows) -> int:
+        """Return the view of rows in a tensor that holds some of an image."""
+        index, held = tensor
+        return self._part(index, Rows(rows.first - held.first, rows.end - held.first))
+
+    def _copy(self, operator: Operator, copy: Copy, inputs: list[int], output: int, number: int) -> None:
+        if copy.framed is not None:
+            inputs[0] = self._frame(inputs[0], copy.framed, number)
         if copy.pads is not None:
             paddings = self.draft.tensors[inputs[1]]
             values = self.draft.values(inputs[1])
@@ -394,6 +539,17 @@ class _Builder:
             )
             clone = replace(clone, options=replace(operator.options, fields=fields))
         self.operators.append(clone)
+
+    def _frame(self, source: int, framed: tuple[tuple[int, int], tuple[int, int]], number: int) -> int:
+        """Add a PAD of rows and columns, and return its output."""
+        tensor = self.draft.tensors[source]
+        rows, columns = framed
+        name = tensor.name.partition(";")[0].partition(STRIPE)[0]
+        shape = (1, tensor.shape[ROWS] + sum(rows), tensor.shape[2] + sum(columns), tensor.shape[3])
+        result = self.draft.tensor(f"{name}/padded{STRIPE}{number}", shape, tensor.dtype, tensor.quantization)
+        paddings = self.draft.constant(f"{name}/paddings", [[0, 0], rows, columns, [0, 0]], dtype=DType.INT32)
+        self.operators.append(self.draft.make("PAD", [source, paddings], [result]))
+        return result
 
     def _move(self, source: int, result: int) -> None:
         """Add the operator that copies all elements of one tensor to another."""
@@ -469,24 +625,28 @@ def portable(model: Model, views: Sequence[View]) -> Model:
 def _concatenate(draft: Draft, parent: int, views: Sequence[View]) -> None:
     """Add the operators that write a parent behind those that write its views."""
     whole = draft.tensors[parent]
-    starts = [view.offset // row_bytes(whole) for view in views]
-    heights = [draft.tensors[view.tensor].shape[ROWS] for view in views]
-    ends = [*starts[1:], whole.shape[ROWS]]
-    if starts[:1] != [0] or any(start + height < end for start, height, end in zip(starts, heights, ends, strict=True)):
-        raise UsageError(
-            f"the views of tensor {parent} are not all of its rows", fix="create the file again without stripes"
-        )
+    written = {output: place for place, operator in enumerate(draft.operators) for output in operator.outputs}
+    # Of the views with a row, the last one that is written.
+    owners: list[View | None] = [None] * whole.shape[ROWS]
+    for view in sorted(views, key=lambda view: written[view.tensor]):
+        first = view.offset // row_bytes(whole)
+        owners[first : first + draft.tensors[view.tensor].shape[ROWS]] = [view] * draft.tensors[view.tensor].shape[ROWS]
     parts, operators = [], []
-    for view, start, height, end in zip(views, starts, heights, ends, strict=True):
-        part = view.tensor
-        if start + height > end:
-            part = draft.tensor(
-                f"{whole.name}/rows{start}", _with_rows(whole, end - start), whole.dtype, whole.quantization
+    first = 0
+    for owner, rows in groupby(owners):
+        count = len([*rows])
+        if owner is None:
+            raise UsageError(
+                f"the views of tensor {parent} are not all of its rows", fix="create the file again without stripes"
             )
-            operators.append(_slice(draft, view.tensor, part, 0))
+        part = owner.tensor
+        if count < draft.tensors[part].shape[ROWS]:
+            shape = _with_rows(whole, count)
+            part = draft.tensor(f"{whole.name}/rows{first}", shape, whole.dtype, whole.quantization)
+            operators.append(_slice(draft, owner.tensor, part, first - owner.offset // row_bytes(whole)))
         parts.append(part)
-    tensors = {view.tensor for view in views}
-    last = [operator for operator in draft.operators if set(operator.outputs) & tensors][-1]
+        first += count
+    last = draft.operators[max(written[view.tensor] for view in views)]
     made = draft.make("CONCATENATION", parts, [parent], axis=ROWS, fused_activation_function="NONE")
     draft.insert_after(last, *operators, made)
 
