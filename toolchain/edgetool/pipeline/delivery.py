@@ -153,7 +153,7 @@ def deliver(
     report_step("planning")
     deadline = Deadline(request.time_limit)
     effort = deadline.effort(request.seed)
-    striped = with_stripes(source, target, request, effort, custom)
+    striped = with_stripes(source, target, request, effort, custom, place)
     source = striped.source
     planned = planned_for(source, target, request, effort, plan=striped.plan, renumber=renumber, custom=custom)
     planned_source, plan = planned.source, planned.analysis.plan

@@ -101,7 +101,7 @@ def plan_model(
     effort = deadline.effort(request.seed)
     points: tuple[FrontPoint, ...] = ()
     if front is None:
-        striped = with_stripes(source, target, request, effort, custom)
+        striped = with_stripes(source, target, request, effort, custom, place)
     else:
         from edgetool.pipeline.front import front_points, write_picture  # most plans have no front
 

@@ -287,13 +287,14 @@ def with_stripes(
     request: PlanRequest,
     effort: Effort,
     custom: Mapping[str, OperatorEntry] | None = None,
+    place: str | None = None,
 ) -> PossiblyStriped:
     """Return the model in stripes if the request permits them, as in_stripes does, or else as it is."""
     if not request.permits_stripes:
         return PossiblyStriped(source, None, ())
     from edgetool.pipeline.stripes import in_stripes  # most plans have no stripes
 
-    return in_stripes(source, target, request, effort, custom)
+    return in_stripes(source, target, request, effort, custom, place)
 
 
 def planned_for(

@@ -94,6 +94,18 @@ def read_places(text: str, target: Target) -> Places:
     return Places(regions["head"], regions["tail"], regions.get("model", target.flash_region))
 
 
+def apart(text: str | None, target: Target) -> tuple[MemoryRegion, MemoryRegion] | None:
+    """Return the memories of head and tail if a placement names different ones; None if it does not, or is "auto".
+
+    Raises what read_places raises.
+    """
+    items = [item for item in (text or AUTO).split(",") if item.partition("=")[0].strip() != CODE]
+    if items in ([], [AUTO]):
+        return None
+    places = read_places(",".join(items), target)
+    return None if places.head.name == places.tail.name else (places.head, places.tail)
+
+
 def split_code(text: str, target: Target) -> tuple[str, MemoryRegion | None]:
     """Return a placement without the memory of the operators' code, and that memory; None if it is not placed.
 
