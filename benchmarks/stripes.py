@@ -1,7 +1,7 @@
 """Arenas of models in stripes, each run on real TFLM and compared with the original bit by bit.
 
     python -m benchmarks.stripes [FILE... --max-extra-macs PERCENT] [--core cortex-m7] [--kernels reference]
-    python -m benchmarks.stripes --architectures [--max-extra-macs PERCENT] [--samples 0]
+    python -m benchmarks.stripes --architectures [--heads] [--max-extra-macs PERCENT] [--samples 0]
 
 Without files, it takes the models of MODELS, each with its own budget: those in the folder --data that are there, and
 networks that benchmarks/networks builds and keeps in --work. For each model, it prints the arena with TFLM's own
@@ -10,9 +10,10 @@ extra multiply-accumulates; the regions; and the processor time of the search fo
 `tflite-micro` package of this machine, which has the reference kernels: plans for other kernels keep their distances,
 too. --samples 0 omits this.
 
---architectures takes the twenty public architectures of ARCHITECTURES, with random weights, and one budget for all. The
-last line has the geometric means by which heads and arenas are smaller than with TFLM's own planner, and by which the
-fewest live bytes of any regions within the limit are smaller than its heads.
+--architectures takes the twenty public architectures of ARCHITECTURES, with random weights, and one budget for all.
+With --heads, the heads are made small instead of the arenas, as for tails in another memory, which may take as much as
+the arena with TFLM's own planner. The last line has the geometric means by which heads and arenas are smaller than with
+TFLM's own planner, and by which the fewest live bytes of any regions within the limit are smaller than its heads.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def row(path: Path, platform: Platform, percent: float, samples: int, *, heads: 
     base = plan_memory(ordered, platform, replace(request, order="original"), effort)
     start = time.process_time()
     assert first.stock is not None
-    room = None if not heads else first.stock.bytes
+    room = first.stock.bytes if heads else None
     planner = StripePlanner(ordered, base, platform, request, max_extra_macs=percent / 100, tail_room=room)
     found = planner.smallest(Effort())
     seconds = time.process_time() - start
