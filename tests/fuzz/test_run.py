@@ -25,8 +25,11 @@ from tests.model.builders import conv_model_bytes
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="memory use is read from Linux")
 
 
+STALL_SECONDS = 6.0  # on a busy machine, a worker takes seconds to start
+
+
 def plan(state: Path, count: int) -> Plan:
-    return Plan("tests.fuzz.odd_judge", first=0, count=count, seed=1, jobs=2, state=state, stall_seconds=2.0)
+    return Plan("tests.fuzz.odd_judge", first=0, count=count, seed=1, jobs=2, state=state, stall_seconds=STALL_SECONDS)
 
 
 @on_linux
