@@ -18,6 +18,7 @@ from edgetool.memory.striping import StripePlanner, plan_stripes
 from edgetool.model.edit import in_order, renumbered
 from edgetool.model.reader import read_model
 from edgetool.passes.pixel_order import in_pixel_order
+from edgetool.passes.stripes import Region
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.memory.account_net import Net
@@ -133,6 +134,20 @@ def planner(max_extra_macs: float) -> StripePlanner:
     platform = platform_of(replace(load_target("cortex-m7"), kernels="reference"))
     request = PlanRequest(file_plan="replace", order="original")
     return StripePlanner(model, plan_memory(model, platform, request), platform, request, max_extra_macs=max_extra_macs)
+
+
+def test_no_layouts_are_compared_again_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+
+    def once(self: StripePlanner, regions: tuple[Region, ...]) -> object:
+        tried.append(regions)
+        return trial(self, regions)
+
+    trial = StripePlanner._trial
+    monkeypatch.setattr(StripePlanner, "_trial", once)
+    monkeypatch.setattr(StripePlanner, "_finalist", None)
+    planner(0.5).smallest(Effort(stop=lambda: len(tried) > 2))
+    assert len(tried) == 3
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ import os
 import re
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any, BinaryIO, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
+from edgetool.convert.file_checks import DAMAGED_ZIP
 from edgetool.convert.samples import Array
 from edgetool.errors import CalibrationError
 
@@ -210,16 +210,7 @@ def _explain_errors(path: Path) -> Iterator[None]:
     except _BadArrayError as error:
         what, fix = error.args
         raise CalibrationError(what, where=str(path), fix=fix) from None
-    except (
-        EOFError,
-        LookupError,
-        OSError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except (*DAMAGED_ZIP, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise CalibrationError(
             f"cannot be read as {path.suffix}: it is damaged or truncated", where=str(path), fix="save it again"
         ) from error

@@ -196,7 +196,7 @@ class StripePlanner:
             return None
         enough = 0 if capacity is None else capacity
         finalists = sorted(self._explored(self._search, effort, enough), key=lambda trial: trial.size_bytes)[:FINALISTS]
-        if finalists and finalists[0].size_bytes <= enough:
+        if finalists and (finalists[0].size_bytes <= enough or effort.stops_rows()):
             del finalists[1:]
         else:
             finalists.sort(key=lambda trial: self._size(self._finalist(trial.regions)[0]))

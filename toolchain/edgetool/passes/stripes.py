@@ -76,6 +76,10 @@ class Rows:
         """Return whether all rows of the other are among these."""
         return self.first <= other.first and other.end <= self.end
 
+    def within(self, others: Rows) -> Rows:
+        """Return these rows by their places among others."""
+        return Rows(self.first - others.first, self.end - others.first)
+
     def end_at(self, end: int) -> Rows | None:
         """Return the rows up to, but without, another end; None if there are none."""
         return Rows(self.first, min(self.end, end)) if self.first < end else None
@@ -497,15 +501,16 @@ class _Builder:
         if copy.keeps_first:
             self._move(source, kept)
         index, held = result
-        skipped = Rows(copy.rows.first - held.first, copy.rows.end - held.first)
-        self._copy(operator, copy, inputs, (self._part if copy.keeps_first else self._view)(index, skipped), number)
+        # A view of which rows are wrong at first is not for readers.
+        written = (self._part if copy.keeps_first else self._view)(index, copy.rows.within(held))
+        self._copy(operator, copy, inputs, written, number)
         if not copy.keeps_first:
             self._move(source, kept)
 
     def _rows_of(self, tensor: tuple[int, Rows], rows: Rows) -> int:
         """Return the view of rows in a tensor that holds some of an image."""
         index, held = tensor
-        return self._part(index, Rows(rows.first - held.first, rows.end - held.first))
+        return self._part(index, rows.within(held))
 
     def _copy(self, operator: Operator, copy: Copy, inputs: list[int], output: int, number: int) -> None:
         if copy.framed is not None:
@@ -629,8 +634,8 @@ def _concatenate(draft: Draft, parent: int, views: Sequence[View]) -> None:
     # Of the views with a row, the last one that is written.
     owners: list[View | None] = [None] * whole.shape[ROWS]
     for view in sorted(views, key=lambda view: written[view.tensor]):
-        first = view.offset // row_bytes(whole)
-        owners[first : first + draft.tensors[view.tensor].shape[ROWS]] = [view] * draft.tensors[view.tensor].shape[ROWS]
+        first, count = view.offset // row_bytes(whole), draft.tensors[view.tensor].shape[ROWS]
+        owners[first : first + count] = [view] * count
     parts, operators = [], []
     first = 0
     for owner, rows in groupby(owners):

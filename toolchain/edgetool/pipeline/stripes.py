@@ -65,11 +65,10 @@ def in_stripes(
         return _shrunk(whole, effort)
     best = whole.planner(request.max_extra_macs or 0.0).smallest(effort)
     if best is None:
-        text = (
+        text = whole.tail_problem or (
             f"no stripes with at most {request.max_extra_macs:g} % extra work lower the {whole.part} below "
             f"{whole.size(whole.plan):,} bytes"
         )
-        text = whole.tail_problem or text
         return PossiblyStriped(source, None, (Finding("stripes", text, where=whole.target.name),))
     text = (
         f"{whole.cost(best)} lower the {whole.part} from {whole.size(whole.plan):,} to {whole.size(best.plan):,} "

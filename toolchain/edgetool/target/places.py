@@ -97,12 +97,12 @@ def read_places(text: str, target: Target) -> Places:
 def apart(text: str | None, target: Target) -> tuple[MemoryRegion, MemoryRegion] | None:
     """Return the memories of head and tail if a placement names different ones; None if it does not, or is "auto".
 
-    Raises what read_places raises.
+    Raises what split_code and read_places raise.
     """
-    items = [item for item in (text or AUTO).split(",") if item.partition("=")[0].strip() != CODE]
-    if items in ([], [AUTO]):
+    rest, _ = split_code(text or AUTO, target)
+    if rest == AUTO:
         return None
-    places = read_places(",".join(items), target)
+    places = read_places(rest, target)
     return None if places.head.name == places.tail.name else (places.head, places.tail)
 
 
