@@ -99,6 +99,13 @@ def test_the_fastest_plan_that_fits_the_board_is_chosen(source: Source) -> None:
     assert choose(choices, too_small, PlanRequest(), Effort()) is choices[0]
 
 
+def test_of_plans_with_the_same_memory_the_fastest_is_offered(source: Source) -> None:
+    choice, *_ = native_rows.row_choices(
+        source.model, lower(source.model), [range(len(source.model.main.operators))], SMALLEST, None, {}
+    )
+    assert native_rows._front([(9, choice), (7, choice)]) == (choice,)
+
+
 @pytest.mark.slow
 def test_targets_that_share_plans_have_those_that_each_has_alone(source: Source) -> None:
     least = native_model(source, SMALLEST).planned.memory.arena_bytes

@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -165,6 +165,79 @@ def test_several_outputs_for_each_input_are_those_of_a_group(build: Build) -> No
     for kind in ((2, 3, 4, 2), (2, 3, 1, 4)):
         (step,) = lower(_multiplied(*kind), vector=True).steps
         assert "_depthwise_" in step.kernel
+
+
+def _depthwise(
+    width: int, channels: int, stride: int = 1, *, fused: str = "RELU", zero_point: int = -128, dilation: int = 1
+) -> Model:
+    """Return a depthwise convolution with windows of 3 by 3."""
+    net, height = Net(), 5
+    x = net.arena(2, height, width, channels, dtype=DType.INT8, scale=1 / 16, zero_point=-5)
+    # No weight is -128, as in models that TensorFlow converts.
+    codes = np.random.default_rng(channels).integers(-127, 128, (1, 3, 3, channels)).astype(np.int8)
+    weights = net.tensor(codes.shape, DType.INT8, data=codes.tobytes(), scales=(1 / 128,))
+    values: dict[str, Any] = {"stride_h": stride, "stride_w": stride, "depth_multiplier": 1, "padding": "SAME"}
+    values |= {"dilation_h_factor": dilation, "dilation_w_factor": dilation, "fused_activation_function": fused}
+    sizes = [-(-side // stride) for side in (height, width)]
+    inputs = [x, weights, net.biases(channels, like=x)]
+    y = net.op("DEPTHWISE_CONV_2D", inputs, 2, *sizes, channels, scale=1.0, zero_point=zero_point, **values)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+# Windows of which some, all or none are inside the input; blocks that end with a pixel, and others that do not.
+DEPTHWISES = [
+    *(_depthwise(*kind) for kind in product((3, 6, 11), (4, 8, 12, 16, 20, 24, 40), (1, 2))),
+    *(_depthwise(*kind) for kind in product((9, 14), (4, 32), (3,))),
+    *(_depthwise(9, channels, dilation=2) for channels in (8, 16)),
+    *(_depthwise(7, channels, fused="RELU6", zero_point=-100) for channels in (8, 20)),
+    *(_depthwise(7, channels, stride, fused="NONE", zero_point=3) for channels, stride in product((8, 20), (1, 2))),
+]
+
+
+@over_builds
+def test_windows_of_3_by_3_compute_what_tflm_computes(build: Build) -> None:
+    trials = [prepare(model, 1, vector=True, lean=True, row_wise=build is BANDS) for model in DEPTHWISES]
+    steps = [step for trial in trials for step in trial.program.steps]
+    assert {(step.kernel, step.scratch_bytes) for step in steps} == {("edgetool_depthwise_3x3_vector_s8", 0)}
+    assert {dict(step.op.values)["is_signed"] for step in steps} == {0, 1}
+    assert {cast("int", dict(step.op.values)["lanes"]) % 16 > 0 for step in steps} == {False, True}
+    assert compare_all(trials, build) == [None] * len(trials)
+
+
+def _extreme(codes: tuple[int, int]) -> Model:
+    """Return a depthwise convolution of 3 by 3 of which two weights after each other have these codes in turn."""
+    net = Net()
+    x = net.arena(1, 5, 6, 16, dtype=DType.INT8, scale=1 / 16, zero_point=-128)
+    data = np.resize(np.array(codes, np.int8), 9).repeat(16)
+    weights = net.tensor((1, 3, 3, 16), DType.INT8, data=data.tobytes(), scales=(1 / 128,))
+    values: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1, "padding": "VALID"}
+    values |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
+    y = net.op("DEPTHWISE_CONV_2D", [x, weights, net.biases(16, like=x)], 1, 3, 4, 16, scale=16.0, **values)
+    net.end_graph([x], [y])
+    return net.whole()
+
+
+def test_sums_of_two_products_have_16_bits_or_another_kernel() -> None:
+    models = [_extreme(codes) for codes in ((127, 127), (-127, -127), (-128, -127), (127, -128), (-128, -128))]
+    trials = [prepare(model, 1, vector=True, lean=True) for model in models]
+    kernels = [trial.program.steps[0].kernel for trial in trials]
+    assert kernels == ["edgetool_depthwise_3x3_vector_s8"] * 4 + ["edgetool_depthwise_vector_s8"]
+    assert compare_all(trials) == [None] * len(trials)
+
+
+def test_windows_of_3_by_3_have_the_kernel_with_the_fewest_instructions() -> None:
+    def kernel(model: Model, **values: bool) -> str:
+        (step,) = lower(model, vector=True, **values).steps
+        return step.kernel.removeprefix("edgetool_depthwise_")
+
+    # Two rows at once have fewer, but rows that stay apart have none, and need no scratch either way.
+    assert kernel(_depthwise(40, 16)) == "vector_s8"
+    assert kernel(_depthwise(40, 16), row_wise=True) == kernel(_depthwise(40, 16), lean=True) == "3x3_vector_s8"
+    assert kernel(_depthwise(40, 16, 2)) == "3x3_vector_s8"
+    # Sums of four channels are there or not.
+    assert kernel(_depthwise(40, 18), row_wise=True) == "vector_s8"
+    assert kernel(_depthwise(4, 18, 2), row_wise=True) == "lanes_s8"
 
 
 def _valid(width: int, taps: tuple[int, int], stride: int, depth: int, channels: int) -> Model:

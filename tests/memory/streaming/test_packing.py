@@ -193,6 +193,22 @@ def test_rows_move_if_that_makes_place_for_scratch() -> None:
     assert pack_again(needs, schedule.steps, high, packed.memory_bytes - 1, 0) is None
 
 
+@examples(100)
+@given(row_problems(), st.data())
+def test_rows_that_find_no_place_near_others_are_placed_one_after_the_other(
+    problem: RowProblem, data: st.DataObject
+) -> None:
+    free, steps = with_scratch(problem, 0), data.draw(schedules(problem))
+    first = pack_rows(free, steps, 0, stopped=lambda: True)
+    near = Packing((0,) * len(first.offsets), first.scratch, 0)
+    # Without effort, no row is moved.
+    again = pack_again(free, steps, near, first.memory_bytes, first.memory_bytes, passes=0, anew=True)
+    assert again is not None
+    assert again.memory_bytes <= first.memory_bytes
+    plan = RowPlan(steps, again.offsets, again.scratch, again.memory_bytes)
+    assert row_plan_problems(free, plan) == []
+
+
 def test_a_search_that_is_stopped_returns_its_first_packing() -> None:
     problem = chain(6)
     steps = best_schedule(problem).steps

@@ -150,7 +150,7 @@ def _front(choices: Sequence[_Counted]) -> tuple[NativeRows, ...]:
     """Return the choices by their memory, without those with known instructions that have more than a smaller one."""
     front: list[NativeRows] = []
     fewest: int | None = None
-    for count, choice in sorted(choices, key=lambda item: item[1].plan.memory_bytes):
+    for count, choice in sorted(choices, key=lambda item: (item[1].plan.memory_bytes, item[0] or 0)):
         if fewest is None or count is None or count < fewest:
             front.append(choice)
             fewest = count if fewest is None or count is not None else fewest

@@ -241,7 +241,7 @@ def rows_with_whole(
         near = Packing(wider.plan.offsets, wider.plan.scratch, wider.plan.memory_bytes)
         schedule, unit = wider.plan.schedule, place_unit(limit)
         packing = pack_again(
-            wider.problem, schedule, near, limit, limit, unit=unit, passes=SCRATCH_PASSES, stopped=stopped
+            wider.problem, schedule, near, limit, limit, unit=unit, passes=SCRATCH_PASSES, anew=True, stopped=stopped
         )
         if packing is not None:
             plan, found = _with_packing(wider, wider.program, wider.problem, packing), joined

@@ -316,6 +316,7 @@ _WINDOW_KERNELS = {
     "edgetool_depthwise_3x3_s8": channelwise_distance,
     "edgetool_depthwise_few_s8": channelwise_distance,
     "edgetool_depthwise_lanes_s8": channelwise_distance,
+    "edgetool_depthwise_3x3_vector_s8": channelwise_distance,
     "edgetool_depthwise_s8": channelwise_distance,
     "edgetool_depthwise_s16": channelwise_distance,
     "edgetool_average_pool_s8": channelwise_distance,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import prod
+from math import lcm, prod
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from edgetool.operators.overlap import Window, banded_distance, channelwise_dist
 
 WORDS, LANES, BYTES = 4, 8, 16  # lanes of a vector
 PIXELS, GROUP = 3, 6  # which edgetool_conv2d_vector_s8 computes at once, and what its tiles are best multiples of
+MAX_PERIOD = 48  # lanes of edgetool_depthwise_3x3_vector_s8, unless a pixel has more channels
 MAX_VECTORS = 4  # of a window of edgetool_depthwise_vector_s8
 MAX_AVERAGED = 2048  # codes, of edgetool_average_pool_vector_s8
 INT8_BITS = 8
@@ -292,6 +293,14 @@ def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScale
     in_words = channels * (20 + -(-width // WORDS) * (10 * vectors + 18)) + 450
     geometry = (window.taps_y, window.taps_x, window.stride_y, window.stride_x, window.dilation_y, window.dilation_x)
     paired = geometry == (3, 3, 1, 1, 1, 1)
+    if _is_3x3(window, flat):
+        period = _period(window)
+        inside = max(0, width - -(-2 * window.pad_x // window.stride_x))
+        blocks = inside * channels // period * -(-period // BYTES) + (width - inside) * -(-channels // BYTES)
+        in_blocks = 130 * blocks + 80 * (width - inside) + 300
+        of_pairs = (channels * (20 + 19 * -(-width // 2)) + 14 * -(-channels // BYTES) * (width + 2) + 450) / 2
+        if site.row_wise or site.lean or in_blocks < (of_pairs if paired else min(in_words, in_lanes)):
+            return _3x3_step(site, window, flat, scales)
     if not fits or (in_lanes < in_words and not (paired and width > 2)):
         return _lanes_step(site, window, flat, scales)
     words = np.zeros((channels, vectors * WORDS, WORDS), np.int8)
@@ -349,6 +358,63 @@ def _lanes_step(site: Site, window: Window, flat: Array, scales: VectorScales) -
         rows=window.output_height,
         batches=window.batches,
         scratch_bytes=8 * window.taps_y * window.taps_x + 4,
+        band=convolution.few_rows(window, row_wise=site.row_wise),
+        overlaps=(StepOverlap(0, channelwise_distance(window)),),
+    )
+
+
+def _is_3x3(window: Window, flat: Array) -> bool:
+    """Return whether edgetool_depthwise_3x3_vector_s8 can have a window, and weights of shape (channels, taps)."""
+    if (window.taps_y, window.taps_x) != (3, 3) or window.channels % WORDS:
+        return False
+    # Its sums of two products have 16 bits, which only two weights of -128 can exceed.
+    pairs = flat[:, :-1].astype(np.int64).reshape(len(flat), -1, 2).sum(axis=2)
+    return bool((pairs > -256).all())
+
+
+def _period(window: Window) -> int:
+    """Return the lanes of edgetool_depthwise_3x3_vector_s8: outputs after which its table starts again."""
+    channels = window.channels
+    if window.stride_x > 1:
+        return channels
+    # Few periods have few instructions: as many outputs as a row and a small table have, in whole vectors.
+    whole, most = lcm(channels, BYTES), min(window.output_width * channels, MAX_PERIOD)
+    return max(most // whole * whole, channels)
+
+
+def _3x3_step(site: Site, window: Window, flat: Array, scales: VectorScales) -> Step:
+    """Return the step of a depthwise convolution with the kernel for windows of 3 by 3."""
+    channels, lanes = window.channels, _period(window)
+    of_lanes = np.arange(lanes) % channels
+    # Sums of four channels each: 0, 4, 8, 12, then 2, 6, 10, 14, then the odd ones.
+    bias, multipliers, shifts = (
+        _blocks(item[of_lanes], BYTES).reshape(-1, WORDS, 2, 2).transpose(0, 3, 2, 1).reshape(-1, WORDS, WORDS)
+        for item in (scales.bias, scales.multipliers, scales.shifts)
+    )
+    weights = np.ascontiguousarray(_blocks(flat[of_lanes], BYTES).transpose(0, 2, 1)).view("<i4")
+    blocks = len(bias)
+    parts = [bias, weights, np.stack([multipliers, shifts], axis=2)]
+    table = np.concatenate([part.reshape(blocks, -1).astype(np.int64) for part in parts], axis=1)
+    kernel = "edgetool_depthwise_3x3_vector_s8"
+    return Step(
+        operator=site.operator.index,
+        kernel=kernel,
+        op=describe(
+            kernel,
+            table=_words(table, "biases, weights, multipliers and shifts"),
+            zero_pixel=convolution.zero_pixel(site.input(0)),
+            input_channels=channels,
+            lanes=lanes,
+            dilation_x=window.dilation_x,
+            is_signed=int(scales.is_signed),
+            **_clamp(site),
+            **convolution.window_fields(window),
+        ),
+        inputs=(convolution.window_rows(site.index(0), window),),
+        output=site.operator.outputs[0],
+        row_bytes=window.output_width * channels,
+        rows=window.output_height,
+        batches=window.batches,
         band=convolution.few_rows(window, row_wise=site.row_wise),
         overlaps=(StepOverlap(0, channelwise_distance(window)),),
     )

@@ -111,12 +111,13 @@ def pack_again(
     *,
     unit: int = 1,
     passes: int = PASSES,
+    anew: bool = False,
     stopped: Callable[[], bool] = never,
 ) -> Packing | None:
     """Return offsets within a limit, close to another packing of the same rows; None if none are found.
 
-    near: a packing of smaller groups, without a place for some scratch, or with rows that are too close together. The
-    other arguments are those of pack_rows.
+    near: a packing of smaller groups, without a place for some scratch, or with rows that are too close together. anew:
+    whether offsets may be far from it if there are none close to it. The other arguments are those of pack_rows.
     """
     blocks = _blocks(problem, tuple(schedule), unit, apart=True)
     if max(blocks.sizes, default=0) > limit:
@@ -126,9 +127,11 @@ def pack_again(
     moves = _most_moves(blocks, passes)
     while search.waiting and search.moves < moves and not stopped():
         search.place_one()
-    if search.waiting:
+    if search.waiting and not anew:
         return None
-    offsets = search.offsets
+    offsets = _by_order(blocks, limit, passes, stopped)[0] if search.waiting else search.offsets
+    if blocks.top(offsets) > limit:
+        return None
     if blocks.top(offsets) > target and not stopped():
         offsets = _by_displacing(blocks, [offsets], target, passes, stopped)
     return blocks.packing(offsets)

@@ -122,6 +122,35 @@ def _lanes(call: StepCall) -> LoopCounts:
     return LoopCounts("all", loops)
 
 
+def _depthwise_3x3(call: StepCall) -> LoopCounts:
+    """Return the loops of edgetool_depthwise_3x3_vector_s8: runs of outputs whose taps follow each other."""
+    channels, lanes, stride, width = call["input_channels"], call["lanes"], call["stride_x"], call["input_width"]
+    starts = [x * stride - call["pad_x"] for x in range(call["output_width"])]
+    reach = 2 * call["dilation_x"]
+    inside = sum(start >= 0 and start + reach < width for start in starts)
+    is_moved = stride > 1 or lanes % LANES > 0
+    check_steps(call.step.rows)
+    runs: Counter[int] = Counter()
+    for y in range(call.step.rows):
+        rows = call.tap_rows(y)
+        together = 0 if None in rows else inside
+        runs.update({1: len(starts) - together, together: together > 0})
+    loops: Counter[str] = Counter({"rows": call.rows})
+    for pixels, in_batch in runs.items():
+        times = call.step.batches * in_batch
+        periods, rest = divmod(pixels * channels, lanes)
+        loops["found tables"] += times
+        loops["runs"] += times * ((periods > 0) + (rest > 0))
+        loops["periods"] += times * (periods + (rest > 0))
+        loops["moved periods"] += times * periods * is_moved
+        loops["blocks"] += times * (periods * _vectors(lanes) + _vectors(rest))
+    if not call.is_full_range:
+        loops["clamped vectors"] = call.step.batches * sum(
+            _vectors(len(band) * call.step.row_bytes) for band in call.bands()
+        )
+    return LoopCounts(_signed(call), loops)
+
+
 def _pairs_of_rows(call: StepCall, band: range) -> Iterator[bool]:
     """Yield for each row, or pair of rows, of a call whether it is a pair."""
     y = band.start
@@ -275,6 +304,7 @@ RULES: dict[str, LoopRule] = {
     "edgetool_conv2d_vector_s8": _conv2d,
     "edgetool_dense_vector_s8": _dense,
     "edgetool_depthwise_lanes_s8": _lanes,
+    "edgetool_depthwise_3x3_vector_s8": _depthwise_3x3,
     "edgetool_depthwise_vector_s8": _depthwise,
     "edgetool_lookup_vector": _lookup,
     "edgetool_max_pool_vector_s8": _max_pool,
