@@ -185,6 +185,7 @@ def functions_files(contents: Functions) -> dict[str, bytes]:
         MY_KERNELS=[],
         MY_PLACED=False,
         MY_MEMORIES=[],
+        MY_TRANSFERS=False,
         MY_ARENA=True,
         MY_STEPS=contents.steps,
         MY_ROWS=TABLE_ROWS,
