@@ -205,6 +205,20 @@ def test_windows_of_3_by_3_compute_what_tflm_computes(build: Build) -> None:
     assert compare_all(trials, build) == [None] * len(trials)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("driver", "level"), cores.VARIANTS)
+def test_windows_of_3_by_3_compute_on_the_core_what_tflm_computes(driver: Driver, level: str) -> None:
+    missing = MACHINES["cortex-m55"].missing_tools
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed")
+    is_banded = driver == "bands"
+    trials = {
+        str(i): prepare(model, 1, vector=True, lean=True, row_wise=is_banded) for i, model in enumerate(DEPTHWISES)
+    }
+    subjects = cores.subjects_of(trials)
+    assert [item.result for item in cores.run("cortex-m55", driver, level, subjects)] == [cores.EQUAL] * len(trials)
+
+
 def _extreme(codes: tuple[int, int]) -> Model:
     """Return a depthwise convolution of 3 by 3 of which two weights after each other have these codes in turn."""
     net = Net()
@@ -240,13 +254,15 @@ def test_windows_of_3_by_3_have_the_kernel_with_the_fewest_instructions() -> Non
     assert kernel(_depthwise(4, 18, 2), row_wise=True) == "lanes_s8"
 
 
-def _valid(width: int, taps: tuple[int, int], stride: int, depth: int, channels: int) -> Model:
+def _valid(
+    width: int, taps: tuple[int, int], stride: int, depth: int, channels: int, activation: str = "NONE"
+) -> Model:
     """Return a convolution without padding, of 5 rows and without groups."""
     net = Net()
     x = net.arena(1, 5, width, depth, dtype=DType.INT8, scale=1 / 16, zero_point=3)
     weights, bias = net.filter(channels, *taps, depth, like=x), net.biases(channels, like=x)
     values: dict[str, Any] = {"padding": "VALID", "stride_h": stride, "stride_w": stride}
-    values |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
+    values |= {"dilation_h_factor": 1, "dilation_w_factor": 1, "fused_activation_function": activation}
     sides = [(side - reach) // stride + 1 for side, reach in zip((5, width), taps, strict=True)]
     y = net.op("CONV_2D", [x, weights, bias], 1, *sides, channels, **values)
     net.end_graph([x], [y])
@@ -492,6 +508,22 @@ def test_random_layers_compute_on_the_core_what_tflm_computes(driver: Driver, le
     drawn = cases(TYPES, range(600, 600 + MANY // 4))
     subjects = cores.subjects_of(supported(drawn, None, Counter(), vector=True, row_wise=driver == "bands"))
     assert [item.result for item in cores.run("cortex-m55", driver, level, subjects)] == [cores.EQUAL] * len(subjects)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O2", "-Os"])
+def test_rests_of_pixels_and_channels_compute_on_the_core_what_tflm_computes(level: str) -> None:
+    missing = MACHINES["cortex-m55"].missing_tools
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed")
+    kinds = product((1, 2, 3, 4, 5), ((1, 1),), (1,), (33, 48), (1, 2, 3, 4, 6, 9), ("NONE", "RELU"))
+    trials = {str(kind): prepare(_valid(*kind), vector=True, row_wise=True) for kind in kinds}
+    ops = [dict(step.op.values) for trial in trials.values() for step in trial.program.steps]
+    # Negative sums are rounded only if outputs can have them.
+    assert {(op["is_direct"], op["is_signed"]) for op in ops} == {(1, 0), (1, 1)}
+    subjects = cores.subjects_of(trials)
+    assert len(subjects) == len(trials)
+    assert [item.result for item in cores.run("cortex-m55", "bands", level, subjects)] == [cores.EQUAL] * len(subjects)
 
 
 @pytest.mark.slow

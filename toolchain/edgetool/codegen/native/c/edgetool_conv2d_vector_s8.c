@@ -28,8 +28,7 @@ typedef struct {
 
 /*
  * Four outputs at once that are `out_step` apart, `count` in all: products of one vector with others, and how far those
- * of the next four are behind the ends of the vectors. The scales are those of four channels for every four outputs, or
- * `scale_back` is the size of a block.
+ * of the next four are behind the ends of the vectors. The scales of the next four are `scale_step` bytes further.
  */
 typedef struct {
     const int8_t *shared;
@@ -39,13 +38,13 @@ typedef struct {
     int32_t zero_point;
     int32_t bounds[2];
     uint32_t skip;
-    uint32_t scale_back;
+    uint32_t scale_step;
     const int8_t *others[4];
     int8_t *out;
     uint32_t out_step;
 } four_outputs;
 
-/* Three pixels of more taps, what is between their last taps and those of the next two channels, the channels left. */
+/* Two or three pixels of more taps, what is between their last taps and those of the next two channels, channels left. */
 typedef struct {
     const int8_t *weights;
     const int32_t *scales;
@@ -78,13 +77,22 @@ typedef struct {
 
 /* The sums of each pixel's four channels as codes; `scales` is a register, r0 and r2 are free. */
 #define CODES(each, product, scales, a, b, c, scale, sign) \
-    "vldrw.32 " scale ", [" scales ", #16]\n\t" \
-    "ldr r0, %[zero_point]\n\t" each(product, a, b, c, scale, sign) \
-    "vldrw.32 " scale ", [" scales ", #32]\n\t" \
-    "adds " scales ", #48\n\t" each(SHIFT, a, b, c, scale) each(ADD, a, b, c, "r0") \
+    "ldr r0, %[zero_point]\n\t" SCALED(each, product, scales, "#48", a, b, c, scale, sign) each(ADD, a, b, c, "r0") \
     "ldrd r0, r2, %[bounds]\n\t" \
     "vdup.32 " scale ", r0\n\t" \
     "vdup.32 " sign ", r2\n\t" each(MAXIMUM, a, b, c, scale) each(MINIMUM, a, b, c, sign)
+/* The same with q0 and q1 for temporary vectors and the bounds in others. */
+#define BOUND_CODES(each, product, step, zero_point, low, high, a, b, c) \
+    SCALED(each, product, "r12", step, a, b, c, "q0", "q1") \
+    each(ADD, a, b, c, zero_point) each(MAXIMUM, a, b, c, low) each(MINIMUM, a, b, c, high)
+#define SCALED(each, product, scales, step, a, b, c, scale, sign) \
+    "vldrw.32 " scale ", [" scales ", #16]\n\t" each(product, a, b, c, scale, sign) \
+    "vldrw.32 " scale ", [" scales ", #32]\n\t" \
+    "add " scales ", " step "\n\t" each(SHIFT, a, b, c, scale)
+#define LOAD_BOUNDS(low, high) \
+    "ldrd r0, r2, %[bounds]\n\t" \
+    "vdup.32 " low ", r0\n\t" \
+    "vdup.32 " high ", r2\n\t"
 
 #define VALUES \
     [depth] "m"(g.depth), [tables] "m"(g.weights), [zero_point] "m"(g.zero_point), [bounds] "m"(g.bounds), \
@@ -212,17 +220,17 @@ typedef struct {
     "mov r10, r6\n\t" \
     "dlstp.8 lr, lr\n" \
     "2:\n\t" \
-    "vldrb.8 q0, [r1], #16\n\t" \
-    "vldrb.8 q1, [r9], #16\n\t" \
-    "vmladava.s8 r0, q0, q1\n\t" \
-    "vldrb.8 q2, [r3], #16\n\t" \
-    "vmladava.s8 r2, q2, q1\n\t" \
-    "vldrb.8 q3, [r5], #16\n\t" \
-    "vmladava.s8 r4, q3, q1\n\t" \
+    "vldrb.8 q0, [r9], #16\n\t" \
+    "vldrb.8 q2, [r1], #16\n\t" \
+    "vmladava.s8 r0, q2, q0\n\t" \
     "vldrb.8 q1, [r11], #16\n\t" \
-    "vmladava.s8 r6, q0, q1\n\t" \
+    "vmladava.s8 r6, q2, q1\n\t" \
+    "vldrb.8 q2, [r3], #16\n\t" \
+    "vmladava.s8 r2, q2, q0\n\t" \
     "vmladava.s8 r8, q2, q1\n\t" \
-    "vmladava.s8 r10, q3, q1\n\t" \
+    "vldrb.8 q2, [r5], #16\n\t" \
+    "vmladava.s8 r4, q2, q0\n\t" \
+    "vmladava.s8 r10, q2, q1\n\t" \
     "letp lr, 2b\n\t" \
     "ldr lr, %[skip]\n\t" \
     "vmov " a ", r0, r6\n\t" \
@@ -230,16 +238,17 @@ typedef struct {
     "vmov " b ", r2, r8\n\t" \
     "add r11, lr\n\t" \
     "vmov " c ", r4, r10\n\t"
-#define LONG_BLOCKS(product) \
+#define THREE_PIXELS(product) \
     __asm__ volatile("ldrd r9, r12, %[tables]\n\t" \
                      "ldr r11, %[depth]\n\t" \
-                     "add r11, r9\n" \
+                     "add r11, r9\n\t" LOAD_BOUNDS("q3", "q7") \
                      "1:\n\t" LONG_TILE("0", "d8", "d10", "d12") \
                      "ldr r0, %[left]\n\t" \
                      "cmp r0, #2\n\t" \
                      "ble 3f\n\t" LONG_TILE("8", "d9", "d11", "d13") \
                      "3:\n\t" \
-                         CODES(ALL, product, "r12", "q4", "q5", "q6", "q0", "q1") \
+                     "ldr r0, %[zero_point]\n\t" \
+                         BOUND_CODES(ALL, product, "#48", "r0", "q3", "q7", "q4", "q5", "q6") \
                      "ldrd r1, r3, %[outs]\n\t" \
                      "ldr r5, %[third_out]\n\t" \
                      "ldr r0, %[left]\n\t" \
@@ -257,6 +266,51 @@ typedef struct {
                      : [pixels] "m"(g.pixels), [third] "m"(g.pixels[2]), [skip] "m"(g.skip), VALUES \
                      : CLOBBERED)
 
+/* Two channels of two pixels, with the channels left in r5, r8 bytes to skip and the depth in r10. */
+#define PAIR_TILE(bias, a, b) \
+    "ldrd r0, r4, [r12, #" bias "]\n\t" \
+    "ldrd r1, r3, %[pixels]\n\t" \
+    "mov r2, r0\n\t" \
+    "mov r6, r4\n\t" \
+    "dlstp.8 lr, r10\n" \
+    "2:\n\t" \
+    "vldrb.8 q2, [r9], #16\n\t" \
+    "vldrb.8 q0, [r1], #16\n\t" \
+    "vmladava.s8 r0, q0, q2\n\t" \
+    "vldrb.8 q1, [r3], #16\n\t" \
+    "vmladava.s8 r2, q1, q2\n\t" \
+    "vldrb.8 q2, [r11], #16\n\t" \
+    "vmladava.s8 r4, q0, q2\n\t" \
+    "vmladava.s8 r6, q1, q2\n\t" \
+    "letp lr, 2b\n\t" \
+    "vmov " a ", r0, r4\n\t" \
+    "add r9, r8\n\t" \
+    "vmov " b ", r2, r6\n\t" \
+    "add r11, r8\n\t"
+#define TWO_PIXELS(product) \
+    __asm__ volatile("ldrd r9, r12, %[tables]\n\t" \
+                     "ldr r10, %[depth]\n\t" \
+                     "ldr r8, %[skip]\n\t" \
+                     "add r11, r9, r10\n\t" \
+                     "ldr r1, %[zero_point]\n\t" \
+                     "ldr r5, %[left]\n\t" \
+                     "vdup.32 q5, r1\n\t" LOAD_BOUNDS("q6", "q7") \
+                     "1:\n\t" PAIR_TILE("0", "d6", "d8") \
+                     "cmp r5, #2\n\t" \
+                     "ble 3f\n\t" PAIR_TILE("8", "d7", "d9") \
+                     "3:\n\t" BOUND_CODES(TWO, product, "#48", "q5", "q6", "q7", "q3", "q4", "") \
+                     "ldrd r1, r3, %[outs]\n\t" \
+                     "vctp.32 r5\n\t" \
+                     "subs r5, #4\n\t" \
+                     "vpstt\n\t" \
+                     "vstrbt.32 q3, [r1], #4\n\t" \
+                     "vstrbt.32 q4, [r3], #4\n\t" \
+                     "strd r1, r3, %[outs]\n\t" \
+                     "bgt 1b" \
+                     : [outs] "+m"(g.outs) \
+                     : [left] "m"(g.channels), [pixels] "m"(g.pixels), [skip] "m"(g.skip), VALUES \
+                     : CLOBBERED)
+
 /* Four outputs at once, whose products share a vector. One or two have a loop of their own. */
 #define FOUR_OUTPUTS(product) \
     __asm__ volatile("ldrd r3, r5, %[others]\n\t" \
@@ -266,22 +320,26 @@ typedef struct {
                      "ldr r12, %[scales]\n\t" \
                      "vidup.u32 q5, r0, #1\n\t" \
                      "vmul.i32 q5, q5, r1\n\t" \
-                     "ldr r0, %[count]\n\t" \
+                     "lsls r1, r1, #2\n\t" \
+                     "ldr r8, %[depth]\n\t" \
+                     "vdup.32 q2, r1\n\t" \
+                     "ldr r1, %[zero_point]\n\t" \
+                     "ldr r10, %[count]\n\t" \
+                     "vdup.32 q3, r1\n\t" LOAD_BOUNDS("q6", "q7") \
                      "b 4f\n" \
                      "1:\n\t" \
                      "ldrd r0, r2, [r12]\n\t" \
                      "ldrd r4, r6, [r12, #8]\n\t" \
                      "ldr r1, %[shared]\n\t" \
-                     "ldr lr, %[depth]\n\t" \
-                     "dlstp.8 lr, lr\n" \
+                     "dlstp.8 lr, r8\n" \
                      "2:\n\t" \
                      "vldrb.8 q0, [r1], #16\n\t" \
                      "vldrb.8 q1, [r3], #16\n\t" \
                      "vmladava.s8 r0, q0, q1\n\t" \
-                     "vldrb.8 q2, [r5], #16\n\t" \
-                     "vmladava.s8 r2, q0, q2\n\t" \
-                     "vldrb.8 q3, [r9], #16\n\t" \
-                     "vmladava.s8 r4, q0, q3\n\t" \
+                     "vldrb.8 q1, [r5], #16\n\t" \
+                     "vmladava.s8 r2, q0, q1\n\t" \
+                     "vldrb.8 q1, [r9], #16\n\t" \
+                     "vmladava.s8 r4, q0, q1\n\t" \
                      "vldrb.8 q1, [r11], #16\n\t" \
                      "vmladava.s8 r6, q0, q1\n\t" \
                      "letp lr, 2b\n" \
@@ -292,41 +350,36 @@ typedef struct {
                      "vmov d9, r4, r6\n\t" \
                      "add r5, lr\n\t" \
                      "add r9, lr\n\t" \
-                     "add r11, lr\n\t" CODES(ONE, product, "r12", "q4", "", "", "q0", "q1") \
-                     "ldr r0, %[scale_back]\n\t" \
-                     "sub r12, r0\n\t" \
-                     "ldrd r1, r2, %[outs]\n\t" \
-                     "ldr r0, %[count]\n\t" \
-                     "vctp.32 r0\n\t" \
-                     "add r2, r1, r2, lsl #2\n\t" \
-                     "sub r0, #4\n\t" \
+                     "add r11, lr\n\t" \
+                     "ldr r0, %[scale_step]\n\t" \
+                         BOUND_CODES(ONE, product, "r0", "q3", "q6", "q7", "q4", "", "") \
+                     "ldr r1, %[out]\n\t" \
+                     "vctp.32 r10\n\t" \
+                     "subs r10, #4\n\t" \
                      "vpst\n\t" \
                      "vstrbt.32 q4, [r1, q5]\n\t" \
-                     "str r0, %[count]\n\t" \
-                     "str r2, %[outs]\n" \
+                     "vadd.i32 q5, q5, q2\n\t" \
+                     "ble 6f\n" \
                      "4:\n\t" \
-                     "cmp r0, #2\n\t" \
+                     "cmp r10, #2\n\t" \
                      "bgt 1b\n\t" \
-                     "cmp r0, #0\n\t" \
-                     "ble 6f\n\t" \
                      "ldrd r0, r2, [r12]\n\t" \
                      "ldr r1, %[shared]\n\t" \
-                     "ldr lr, %[depth]\n\t" \
-                     "dlstp.8 lr, lr\n" \
+                     "dlstp.8 lr, r8\n" \
                      "5:\n\t" \
                      "vldrb.8 q0, [r1], #16\n\t" \
                      "vldrb.8 q1, [r3], #16\n\t" \
                      "vmladava.s8 r0, q0, q1\n\t" \
-                     "vldrb.8 q2, [r5], #16\n\t" \
-                     "vmladava.s8 r2, q0, q2\n\t" \
+                     "vldrb.8 q1, [r5], #16\n\t" \
+                     "vmladava.s8 r2, q0, q1\n\t" \
                      "letp lr, 5b\n\t" \
                      "b 3b\n" \
                      "6:" \
-                     : [count] "+m"(g.count), [outs] "+m"(g.out) \
-                     : [out_step] "m"(g.out_step), [others] "m"(g.others), [third] "m"(g.others[2]), [scales] "m"(g.scales), \
-                       [shared] "m"(g.shared), [depth] "m"(g.depth), [skip] "m"(g.skip), \
-                       [scale_back] "m"(g.scale_back), [zero_point] "m"(g.zero_point), [bounds] "m"(g.bounds), \
-                       [all] "m"(g) \
+                     : \
+                     : [count] "m"(g.count), [out] "m"(g.out), [out_step] "m"(g.out_step), [others] "m"(g.others), \
+                       [third] "m"(g.others[2]), [scales] "m"(g.scales), [shared] "m"(g.shared), [depth] "m"(g.depth), \
+                       [skip] "m"(g.skip), [scale_step] "m"(g.scale_step), [zero_point] "m"(g.zero_point), \
+                       [bounds] "m"(g.bounds), [all] "m"(g) \
                      : CLOBBERED)
 
 /* Computes whole groups. */
@@ -342,12 +395,18 @@ typedef struct {
     } else { \
         TWO_VECTORS(PRODUCT); \
     }
-/* Computes a group of three pixels. */
-#define LONG_GROUP(is_signed) \
-    if (is_signed) { \
-        LONG_BLOCKS(SIGNED_PRODUCT); \
+/* Computes a group of two or three pixels. */
+#define LONG_GROUP(count, is_signed) \
+    if ((count) == 2) { \
+        if (is_signed) { \
+            TWO_PIXELS(SIGNED_PRODUCT); \
+        } else { \
+            TWO_PIXELS(PRODUCT); \
+        } \
+    } else if (is_signed) { \
+        THREE_PIXELS(SIGNED_PRODUCT); \
     } else { \
-        LONG_BLOCKS(PRODUCT); \
+        THREE_PIXELS(PRODUCT); \
     }
 
 /* Computes all outputs. */
@@ -401,14 +460,14 @@ static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from
     }
 #define FOURS(is_signed) \
     for (uint32_t i = 0; i < (uint32_t)g.count; i++) { \
-        const int32_t *scales = g.scales + (g.scale_back != 0 ? 0 : i / 4 * BLOCK) + i % 4; \
+        const int32_t *scales = g.scales + i / 4 * (g.scale_step / sizeof(int32_t)) + i % 4; \
         const size_t at = i / 4 * (size_t)(((g.depth + LANES - 1) & ~(LANES - 1)) + g.skip); \
         const int32_t sum = edgetool_dot_1x1(scales[0], g.shared, g.others[i % 4] + at, g.depth); \
         const int32_t value = edgetool_scaled(sum, scales[4], scales[8], is_signed) + g.zero_point; \
         g.out[i * (size_t)g.out_step] = (int8_t)edgetool_clamp(value, g.bounds[0], g.bounds[1]); \
     }
-#define LONG_GROUP(is_signed) \
-    for (uint32_t i = 0; i < PIXELS; i++) { \
+#define LONG_GROUP(count, is_signed) \
+    for (uint32_t i = 0; i < (count); i++) { \
         ONE_PIXEL(g.pixels[i], g.outs[i], is_signed, g.depth) \
     }
 
@@ -496,7 +555,7 @@ EDGETOOL_NOINLINE static void single_outputs(const edgetool_conv2d_vector_s8_op 
     START_GROUPS;
     g.shared = p->weights;
     g.out_step = (uint32_t)p->out_step;
-    g.scale_back = BLOCK * sizeof(int32_t);
+    g.scale_step = 0;
     for (uint32_t left = p->count; left != 0;) {
         const uint32_t count = left < 4 ? left : left & ~3U;
         set_others(&g, taps, (uint32_t)p->step, count);
@@ -517,7 +576,7 @@ EDGETOOL_NOINLINE static void long_pixel(const edgetool_conv2d_vector_s8_op *op,
     START_GROUPS;
     g.shared = taps;
     g.out_step = 1;
-    g.scale_back = 0;
+    g.scale_step = BLOCK * sizeof(int32_t);
     set_others(&g, p->weights, depth, 4);
     g.out = out;
     g.count = op->filters;
@@ -528,8 +587,6 @@ EDGETOOL_NOINLINE static void long_pixel(const edgetool_conv2d_vector_s8_op *op,
 EDGETOOL_NOINLINE static void long_pixels(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p,
                                           int8_t *scratch)
 {
-    const int32_t channels = p->out_step;
-    const int32_t step = p->step;
     const int8_t *taps = p->taps;
     int8_t *out = p->out;
     uint32_t left = p->count;
@@ -538,21 +595,21 @@ EDGETOOL_NOINLINE static void long_pixels(const edgetool_conv2d_vector_s8_op *op
     g.weights = p->weights;
     g.skip = 2 * depth - ((depth + LANES - 1) & ~(LANES - 1));
     while (left > 1) {
-        for (uint32_t i = 0; i < PIXELS; i++) {
-            /* A third pixel that does not exist is the second one again. */
-            if (left != 0) {
-                g.pixels[i] = scratch != NULL ? edgetool_copy_s8(scratch + i * depth, taps, depth) - depth : taps;
-                g.outs[i] = out;
-                taps += step;
-                out += channels;
-                left--;
-            } else {
-                g.pixels[i] = g.pixels[i - 1];
-                g.outs[i] = g.outs[i - 1];
+        const uint32_t count = left < PIXELS ? left : PIXELS;
+        for (uint32_t i = 0; i < count; i++) {
+            g.pixels[i] = taps;
+            g.outs[i] = out;
+            taps += p->step;
+            out += p->out_step;
+        }
+        if (scratch != NULL) {
+            for (uint32_t i = 0; i < count; i++) {
+                g.pixels[i] = edgetool_copy_s8(scratch + i * depth, g.pixels[i], depth) - depth;
             }
         }
         g.channels = op->filters;
-        LONG_GROUP(op->is_signed);
+        LONG_GROUP(count, op->is_signed);
+        left -= count;
     }
     if (left != 0) {
         long_pixel(op, depth, p, scratch != NULL ? edgetool_copy_s8(scratch, taps, depth) - depth : taps, out);

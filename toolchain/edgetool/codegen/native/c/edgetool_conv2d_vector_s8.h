@@ -6,8 +6,8 @@
  * The columns of the input that a tile of up to `tile` output columns needs are copied to scratch once, so that the
  * taps of a pixel follow each other: [tap x][tap y][input channel]. With `is_direct`, they do so in the input: windows
  * of one row in it, with all channels or one column. If there are at most 32 taps, a group of pixels is held in
- * registers, else its taps are read for every two channels. A group's only output channel is computed for four pixels at
- * once, or for two if there are no more.
+ * registers, else the taps of three or two pixels are read for every two channels, and those of a single one for every
+ * four. A group's only output channel is computed for four pixels at once, or for two if there are no more.
  *
  * The weights of a group are [output channel][tap x][tap y][input channel], with channels of zeros up to a multiple of
  * four if there are several. If there are at most 32 for a channel, zeros follow each channel's up to a multiple of 16.

@@ -45,11 +45,12 @@ def _conv2d(call: StepCall) -> LoopCounts:
         loops["blocks"] = loops["groups"] * -(-filters // WORDS)
     else:
         kind, blocks = "long", -(-filters // WORDS)
-        # Two pixels are three, of which one is not there.
-        loops["groups"] = sum((count + 1) // 3 for count in tiles) * rows
-        loops["blocks"] = loops["groups"] * blocks
-        loops["pairs of channels"] = loops["groups"] * -(-filters // 2)
-        loops["vectors"] = loops["pairs of channels"] * _vectors(depth)
+        threes, twos = sum(count // 3 for count in tiles), sum(count % 3 == 2 for count in tiles)
+        for of_two, groups in (("", threes * rows), (" of two", twos * rows)):
+            loops[f"groups{of_two}"] = groups
+            loops[f"blocks{of_two}"] = groups * blocks
+            loops[f"pairs of channels{of_two}"] = groups * -(-filters // 2)
+            loops[f"vectors{of_two}"] = groups * -(-filters // 2) * _vectors(depth)
         loops["pixels alone"] = sum(count % 3 == 1 for count in tiles) * rows
         loops.update(repeated(loops["pixels alone"], _fours(filters, depth)))
     if not direct:
