@@ -49,6 +49,8 @@ def models() -> dict[str, Model]:
         "image": pool((1, 7, 5, 8), (7, 5), (1, 1)),
         "padded image": pool((1, 9, 3, 5), (9, 3), (9, 9), "SAME", fused_activation_function="RELU6"),
         "large image": pool((1, 20, 30, 3), (20, 30), (1, 1)),
+        "wide image": pool((1, 4, 300, 9), (4, 300), (1, 1)),
+        "many channels": pool((1, 7, 5, 22), (7, 5), (1, 1)),
         "some columns": pool((1, 9, 6, 4), (9, 2), (1, 4)),
         "overlapping windows": pool((1, 40, 6, 5), (40, 3), (1, 2), fused_activation_function="RELU"),
         "window larger than the image": pool((1, 8, 3, 3), (15, 5), (8, 3), "SAME"),

@@ -27,6 +27,8 @@ from tests.codegen.c_compilers import FLAGS
 from tests.codegen.native.host import Build, Driver, Trial, compare_all, prepare
 from tests.codegen.native.test_networks import cases, differences, networks, supported
 from tests.codegen.native.test_overlaps import check, detected, trials_of
+from tests.codegen.native.test_sums import TWO_STEPS
+from tests.codegen.native.test_sums import models as models_of_sums
 from tests.memory.account_net import Net
 
 KERNELS = Path(templates.__file__).parent / "native" / "c"
@@ -508,6 +510,19 @@ def test_random_layers_compute_on_the_core_what_tflm_computes(driver: Driver, le
     drawn = cases(TYPES, range(600, 600 + MANY // 4))
     subjects = cores.subjects_of(supported(drawn, None, Counter(), vector=True, row_wise=driver == "bands"))
     assert [item.result for item in cores.run("cortex-m55", driver, level, subjects)] == [cores.EQUAL] * len(subjects)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O2", "-Os"])
+def test_sums_of_rows_compute_on_the_core_what_tflm_computes(level: str) -> None:
+    missing = MACHINES["cortex-m55"].missing_tools
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed")
+    trials = {name: prepare(model, vector=True, row_wise=True) for name, model in models_of_sums().items()}
+    assert all([step.kernel for step in trial.program.steps] == TWO_STEPS for trial in trials.values())
+    subjects = cores.subjects_of(trials)
+    assert len(subjects) == len(trials)
+    assert [item.result for item in cores.run("cortex-m55", "bands", level, subjects)] == [cores.EQUAL] * len(subjects)
 
 
 @pytest.mark.slow

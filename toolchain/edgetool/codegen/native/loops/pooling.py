@@ -103,19 +103,24 @@ def _sum_s8(call: StepCall) -> LoopCounts:
 
 
 def _add_rows_s8(call: StepCall) -> LoopCounts:
-    """Return the loops of sums of one row after the other: four outputs at once, or one."""
+    """Return the loops of sums of one row after the other: eight outputs at once, four or one."""
     turns, count = call.numbers("reduced_count")
     turn, step = call.numbers("reduced_step")
     kept, lanes = call.numbers("kept_count")
     outer, inner = call.numbers("kept_step")
-    fours = lanes // WORD if inner == 1 else 0
-    ones = kept * (lanes - WORD * fours)
-    pairs = call.code.dsp and (outer | turn | step | call["start"]) % WORD == 0 and count <= MAX_PAIRS
+    helium = call.code.helium and inner == 1
+    eights = lanes // 8 if helium and count <= MAX_PAIRS else 0
+    fours = -(-(lanes - 8 * eights) // WORD) if helium else lanes // WORD if inner == 1 else 0
+    ones = 0 if helium else kept * (lanes - WORD * fours)
+    is_even = (outer | turn | step | call["start"]) % WORD == 0
+    pairs = call.code.dsp and not helium and is_even and count <= MAX_PAIRS
     loops: Counter[str] = Counter()
     for row in range(call.step.rows):
         kind = "words" if pairs and call.row_start(row) == 0 else "fours"
         loops["kept"] += kept
         loops["turns"] += kept * turns
+        loops["eights"] += kept * eights * turns
+        loops["taps of eights"] += kept * eights * turns * count
         loops[kind] += kept * fours * turns
         loops[f"taps of {kind}"] += kept * fours * turns * count
         loops["turns of ones"] += ones * turns
