@@ -44,7 +44,7 @@ typedef struct {
     uint32_t out_step;
 } four_outputs;
 
-/* Two or three pixels of more taps, what is between their last taps and those of the next two channels, channels left. */
+/* Two or three pixels of more taps, how far their last taps are before the next two channels, the channels left. */
 typedef struct {
     const int8_t *weights;
     const int32_t *scales;
