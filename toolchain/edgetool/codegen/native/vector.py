@@ -293,23 +293,17 @@ def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScale
     in_words = channels * (20 + -(-width // WORDS) * (10 * vectors + 18)) + 450
     geometry = (window.taps_y, window.taps_x, window.stride_y, window.stride_x, window.dilation_y, window.dilation_x)
     paired = geometry == (3, 3, 1, 1, 1, 1)
-    if _is_3x3(window, flat):
-        period = _period(window)
-        inside = max(0, width - -(-2 * window.pad_x // window.stride_x))
-        blocks = inside * channels // period * -(-period // BYTES) + (width - inside) * -(-channels // BYTES)
-        in_blocks = 130 * blocks + 80 * (width - inside) + 300
-        of_pairs = (channels * (20 + 19 * -(-width // 2)) + 14 * -(-channels // BYTES) * (width + 2) + 450) / 2
-        if site.row_wise or site.lean or in_blocks < (of_pairs if paired else min(in_words, in_lanes)):
-            return _3x3_step(site, window, flat, scales)
+    column, reach = 64 * groups, (WORDS * vectors // groups - 1) * window.dilation_x + 1
+    most = (LEAN_BYTES if site.lean else TILE_BYTES) // column - reach
+    tile = min(width, max(1, most // window.stride_x) // 2 * 2 or 1)
+    if _is_3x3(window, flat) and (site.row_wise or site.lean or _is_best_3x3(window, tile, paired=paired)):
+        return _3x3_step(site, window, flat, scales)
     if not fits or (in_lanes < in_words and not (paired and width > 2)):
         return _lanes_step(site, window, flat, scales)
     words = np.zeros((channels, vectors * WORDS, WORDS), np.int8)
     filters = np.zeros((channels, window.taps_x, groups * WORDS), np.int8)
     filters[:, :, : window.taps_y] = flat.reshape(channels, window.taps_y, window.taps_x).transpose(0, 2, 1)
     words[:, : window.taps_x * groups] = filters.reshape(channels, -1, WORDS)
-    column, reach = 64 * groups, (WORDS * vectors // groups - 1) * window.dilation_x + 1
-    most = (LEAN_BYTES if site.lean else TILE_BYTES) // column - reach
-    tile = min(window.output_width, max(1, most // window.stride_x) // 2 * 2 or 1)
     table = np.stack([scales.bias, scales.multipliers, scales.shifts], axis=1)
     band = 2 if paired and not site.row_wise else 1
     step = _window_step(
@@ -370,6 +364,25 @@ def _is_3x3(window: Window, flat: Array) -> bool:
     # Its sums of two products have 16 bits, which only two weights of -128 can exceed.
     pairs = flat[:, :-1].astype(np.int64).reshape(len(flat), -1, 2).sum(axis=2)
     return bool((pairs > -256).all())
+
+
+def _is_best_3x3(window: Window, tile: int, *, paired: bool) -> bool:
+    """Return whether that kernel has fewer instructions than edgetool_depthwise_vector_s8, roughly as counted.
+
+    Args:
+        window: The geometry.
+        tile: The columns that the other kernel copies to scratch at once.
+        paired: Whether it computes two rows at once.
+    """
+    channels, width, period = window.channels, window.output_width, _period(window)
+    vectors, tiles = -(-channels // BYTES), -(-width // tile)
+    outside = min(width, -(-2 * window.pad_x // window.stride_x))
+    periods = -(-(width - outside) * channels // period)
+    in_blocks = 118 * (periods * -(-period // BYTES) + outside * vectors) + 12 * periods + 100 * outside + 220
+    copies = tiles * (200 + 150 * vectors) + 15 * vectors * (width * window.stride_x + 2 * tiles) + 200
+    if paired and window.output_height > 1:
+        return in_blocks < (copies + channels * (16 * tiles + 19 * -(-width // 2))) / 2
+    return in_blocks < copies + channels * (13 * tiles + 24 * -(-width // WORDS))
 
 
 def _period(window: Window) -> int:
