@@ -28,7 +28,8 @@ from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, R
 from edgetool.memory.streaming.schedule import live_bytes, row_lives
 
 SCRATCH_PASSES = 2  # of packing, for each attempt to move rows
-WHOLE_ATTEMPTS = 2  # in vain, to move rows for kernels for whole tensors
+# Attempts in vain to move rows for kernels for whole tensors, and how many rows all of them move.
+LEAST_ATTEMPTS, WHOLE_ROWS = 2, 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +256,7 @@ def rows_with_whole(
     attempts = 1
     add({operator: steps for operator, steps in before.items() if operator in possible})
     for number in range(max(map(len, possible.values()), default=0)):
-        attempts = WHOLE_ATTEMPTS
+        attempts = max(LEAST_ATTEMPTS, WHOLE_ROWS // max(1, len(base.problem.row_sizes())))
         new = {operator: items[number] for operator, items in possible.items() if number < len(items)}
         better = {
             operator: steps

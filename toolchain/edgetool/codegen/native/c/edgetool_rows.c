@@ -43,15 +43,34 @@ static uint8_t *row_of(const edgetool_row_tables *tables, EDGETOOL_ARENA arena, 
 static const void **input_rows(const edgetool_row_tables *tables, EDGETOOL_ARENA arena, const edgetool_access *access,
                                uint32_t batch, uint32_t y, const void **rows)
 {
-    const edgetool_walk *walk = &tables->walks[access->walk];
-    const uint32_t first = batch * walk->rows, end = (uint32_t)walk->rows * walk->divisor;
-    const uint32_t pad = (uint32_t)(int32_t)walk->pad;
+    const edgetool_walk *const walk = &tables->walks[access->walk];
+    const edgetool_cells *const cells = &tables->tensors[access->tensor];
+    const uint32_t divisor = walk->divisor, dilation = walk->dilation, row_cells = walk->cells;
+    const uint32_t end = walk->rows * divisor, first = access->first + batch * walk->rows * row_cells;
+    const void **const last = rows + walk->taps;
     /* What is before the first row becomes a large number. */
-    uint32_t place = y * walk->stride - pad;
-    for (uint32_t tap = walk->taps; tap != 0; tap--) {
-        const uint32_t row = walk->divisor == 1 ? place : place / walk->divisor;
-        *rows++ = place < end ? row_of(tables, arena, access, first + row) : NULL;
-        place += walk->dilation;
+    uint32_t place = y * walk->stride - (uint32_t)(int32_t)walk->pad;
+    if (cells->index == EDGETOOL_TOGETHER || cells->index == EDGETOOL_CONSTANT) {
+        const uint8_t *const start = EDGETOOL_CELL(tables, arena, access->tensor, first);
+        const uint32_t row_bytes = row_cells * EDGETOOL_SIZE(cells->cell_bytes);
+        for (; rows != last; place += dilation) {
+            const uint32_t row = divisor == 1 ? place : place / divisor;
+            *rows++ = place < end ? start + (size_t)row * row_bytes : NULL;
+        }
+    } else {
+        const uint16_t *const places = tables->places + cells->places;
+        const uint8_t *const index = cells->index == EDGETOOL_EACH ? NULL : tables->index + cells->index + first;
+        uint8_t *const base = EDGETOOL_BASE(cells->cell_bytes);
+        const uint32_t shift = tables->shift;
+        for (; rows != last; place += dilation) {
+            const void *row = NULL;
+            if (place < end) {
+                const uint32_t cell = (divisor == 1 ? place : place / divisor) * row_cells;
+                const uint32_t at = places[index != NULL ? index[cell] : first + cell];
+                row = at == EDGETOOL_NONE ? NULL : base + ((size_t)at << shift);
+            }
+            *rows++ = row;
+        }
     }
     return rows;
 }
