@@ -41,6 +41,7 @@ from edgetool.target.types import Target
 STEPS = (1.0, 1.05, 1.1, 1.25, 1.5)
 # Those at which rows also move for kernels for whole tensors, which takes more time to find.
 WHOLE_STEPS = (1.0, 1.1, 1.25)
+SECTIONS = 3  # sizes of sections and tiles that are tried for kernels by rows
 ORDER_FIRINGS = 8_000  # of networks for which there is time for several orders
 # Of extra multiply-accumulates, in percent, which are tried until a model fits.
 BUDGETS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150)
@@ -168,6 +169,11 @@ def _faster_choices(
     variants = RowVariants(*(with_pairs(program, base.pairs) for program in (plain.small, plain.rows, plain.whole)))
     programs = base.program, variants.rows, variants.whole, bare_program(variants.rows)
     known: _Known = [operator_instructions(program, target) for program in programs]
+    # The fewer columns a kernel by rows copies at once, the less scratch needs a place.
+    by_rows = [
+        (program, operator_instructions(program, target), operator_instructions(bare_program(program), target))
+        for program in in_smaller_sections(variants.rows)[:SECTIONS]
+    ]
     in_bands = [(program, operator_instructions(program, target)) for program in in_smaller_sections(variants.whole)]
     complete: Mapping[int, Sequence[Step]] = {}
     choices: list[_Counted] = []
@@ -176,7 +182,12 @@ def _faster_choices(
         limit = int(factor * smallest)
         if below is not None and limit >= below:
             break
-        count, choice, base, known = _fastest_within(base, variants, known, target, limit, stopped)
+        found = [
+            _fastest_within(base, replace(variants, rows=rows), [known[0], own, known[2], bare], target, limit, stopped)
+            for rows, own, bare in by_rows
+        ]
+        count, choice, base, (moved, *_) = min(found, key=lambda item: item[0] or 0)
+        known = [moved, *known[1:]]
         # The base stays as it is: kernels for whole tensors leave rows less freedom when there is more memory.
         whole = None
         if factor in WHOLE_STEPS:

@@ -21,6 +21,7 @@ from edgetool.codegen.native.plan import NativeMemory
 from edgetool.codegen.native.program import LIMITS, RowInput, Step
 from edgetool.codegen.native.recompute import Pair
 from edgetool.codegen.native.rows import FEED, TAKE, row_problem, rows_read, step_numbers, step_operators
+from edgetool.codegen.native.vector import in_fewer_columns
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, Proof, aligned
 from edgetool.memory.streaming.packing import PASSES, SCRATCH_ALIGNMENT, Packing, pack_again, pack_more
 from edgetool.memory.streaming.planner import place_unit, plan_rows, segments_of
@@ -276,7 +277,7 @@ def with_steps(program: NativeProgram, steps: Mapping[int, Sequence[Step]]) -> N
 def in_smaller_sections(program: NativeProgram) -> tuple[NativeProgram, ...]:
     """Return a program, and the same with fewer and fewer rows and columns at once, as far as that saves memory."""
     programs = [program]
-    while any(smaller := [in_smaller_section(step) for step in programs[-1].steps]):
+    while any(smaller := [in_smaller_section(step) or in_fewer_columns(step) for step in programs[-1].steps]):
         steps = (new or step for new, step in zip(smaller, programs[-1].steps, strict=True))
         programs.append(replace(program, steps=tuple(steps)))
     return tuple(programs)

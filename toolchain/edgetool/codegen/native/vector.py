@@ -177,12 +177,40 @@ def _is_direct(window: Window, groups: int) -> bool:
 
 def _conv_tile(window: Window, limit: int) -> tuple[int, int]:
     """Return the columns of a tile of edgetool_conv2d_vector_s8, whole groups of pixels, and its bytes of scratch."""
-    column = window.taps_y * window.channels
-    is_dense = window.dilation_x == 1
-    step, first = (window.stride_x, window.taps_x) if is_dense else (window.taps_x, window.taps_x)
-    most = max((limit - BYTES - first * column) // (step * column) + 1, 1)
+    column, taps = window.taps_y * window.channels, window.taps_x
+    step = window.stride_x if window.dilation_x == 1 else taps
+    most = max((limit - BYTES - taps * column) // (step * column) + 1, 1)
     tile = window.output_width if most >= window.output_width else max(most // GROUP * GROUP, min(most, PIXELS))
-    return tile, BYTES + ((tile - 1) * step + first) * column
+    return tile, _conv_scratch(tile, column, taps, window.stride_x, window.dilation_x)
+
+
+def _conv_scratch(tile: int, column: int, taps: int, stride: int, dilation: int) -> int:
+    """Return the bytes of scratch of edgetool_conv2d_vector_s8 for a tile. column: the bytes of a column of taps."""
+    step = stride if dilation == 1 else taps
+    return BYTES + ((tile - 1) * step + taps) * column
+
+
+def _depthwise_scratch(tile: int, groups: int, vectors: int, stride: int, dilation: int) -> int:
+    """Return the bytes of scratch of edgetool_depthwise_vector_s8 for a tile."""
+    return BYTES + 4 * BYTES * groups * ((tile - 1) * stride + (WORDS * vectors // groups - 1) * dilation + 1)
+
+
+def in_fewer_columns(step: Step) -> Step | None:
+    """Return a step whose kernel copies half as many columns to scratch at once; None if it cannot, and of others."""
+    fields = {name: value for name, value in step.op.values if isinstance(value, int)}
+    is_conv = step.kernel == "edgetool_conv2d_vector_s8" and not fields["is_direct"]
+    if not is_conv and step.kernel != "edgetool_depthwise_vector_s8":
+        return None
+    tile = -(-fields["tile"] // (2 * GROUP)) * GROUP
+    if tile >= fields["tile"]:
+        return None
+    taps, stride, dilation = fields["taps_x"], fields["stride_x"], fields["dilation_x"]
+    if is_conv:
+        scratch = _conv_scratch(tile, fields["taps_y"] * fields["depth"], taps, stride, dilation)
+    else:
+        scratch = _depthwise_scratch(tile, fields["groups"], fields["vectors"], stride, dilation)
+    values = tuple((name, tile if name == "tile" else value) for name, value in step.op.values)
+    return replace(step, op=replace(step.op, values=values), scratch_bytes=-(-scratch // WORDS) * WORDS)
 
 
 def _along_x(site: Site, window: Window) -> Window:
@@ -311,7 +339,7 @@ def _depthwise_step(site: Site, window: Window, flat: Array, scales: VectorScale
         "edgetool_depthwise_vector_s8",
         window,
         [StepOverlap(0, banded_distance(window, band))],
-        BYTES + column * ((tile - 1) * window.stride_x + reach),
+        _depthwise_scratch(tile, groups, vectors, window.stride_x, window.dilation_x),
         weights=Constant("int8_t", bytes(WORDS) + words.tobytes(), "weights"),
         scales=_words(table, "biases, multipliers and shifts"),
         channels=channels,
