@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -19,7 +20,9 @@ from benchmarks.native import cores
 from edgetool.codegen import templates
 from edgetool.codegen.native.elementwise import CODES as ALL_CODES
 from edgetool.codegen.native.lower import lower, lowering_of
+from edgetool.codegen.native.plan import place_buffers
 from edgetool.codegen.native.program import Constant
+from edgetool.codegen.native.row_plan import in_smaller_sections
 from edgetool.execute.cores import MACHINES
 from edgetool.model.types import DType, Model
 from tests.codegen.boards import BOARDS, build, run
@@ -279,6 +282,32 @@ def test_windows_in_the_input_and_single_channels_compute_what_tflm_computes(row
     direct = {dict(step.op.values)["is_direct"] for trial in trials for step in trial.program.steps}
     assert direct == {0, 1}
     assert compare_all(trials) == [None] * len(trials)
+
+
+@over_builds
+def test_kernels_that_copy_fewer_columns_need_less_scratch_and_compute_the_same(build: Build) -> None:
+    net = Net()
+    x = net.arena(1, 5, 47, 8, dtype=DType.INT8, scale=1 / 16, zero_point=3)
+    kinds = (("CONV_2D", 3, 1, 2), ("CONV_2D", 3, 2, 1), ("DEPTHWISE_CONV_2D", 5, 1, 2), ("DEPTHWISE_CONV_2D", 7, 1, 1))
+    outputs = []
+    for code, taps, stride, dilation in kinds:
+        is_conv = code == "CONV_2D"
+        weights = net.filter(*((8, taps, taps, 8) if is_conv else (1, taps, taps, 8)), like=x, axis=0 if is_conv else 3)
+        values: dict[str, Any] = {"padding": "SAME", "stride_h": stride, "stride_w": stride}
+        values |= {"dilation_h_factor": dilation, "dilation_w_factor": dilation} | (
+            {} if is_conv else {"depth_multiplier": 1}
+        )
+        sizes = [-(-side // stride) for side in (5, 47)]
+        outputs.append(net.op(code, [x, weights, net.biases(8, like=x)], 1, *sizes, 8, scale=1.0, **values))
+    net.end_graph([x], outputs)
+    trial = prepare(net.whole(), 1, vector=True, row_wise=build is BANDS)
+    first, *narrower = in_smaller_sections(trial.program)
+    assert len(narrower) > 1
+    needs = [[step.scratch_bytes for step in program.steps] for program in (first, *narrower)]
+    assert all(a > b for a, b in zip(needs[0], needs[1], strict=True))
+    assert sorted(needs, reverse=True) == needs
+    trials = [replace(trial, program=program, memory=place_buffers(program)) for program in narrower]
+    assert compare_all(trials, build) == [None] * len(trials)
 
 
 def _dense(rows: int, units: int, *, zero_point: int = 0) -> Model:

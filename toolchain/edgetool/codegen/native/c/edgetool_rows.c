@@ -47,9 +47,10 @@ static const void **input_rows(const edgetool_row_tables *tables, EDGETOOL_ARENA
     const edgetool_cells *const cells = &tables->tensors[access->tensor];
     const uint32_t divisor = walk->divisor, dilation = walk->dilation, row_cells = walk->cells;
     const uint32_t end = walk->rows * divisor, first = access->first + batch * walk->rows * row_cells;
+    const uint32_t pad = (uint32_t)(int32_t)walk->pad;
     const void **const last = rows + walk->taps;
     /* What is before the first row becomes a large number. */
-    uint32_t place = y * walk->stride - (uint32_t)(int32_t)walk->pad;
+    uint32_t place = y * walk->stride - pad;
     if (cells->index == EDGETOOL_TOGETHER || cells->index == EDGETOOL_CONSTANT) {
         const uint8_t *const start = EDGETOOL_CELL(tables, arena, access->tensor, first);
         const uint32_t row_bytes = row_cells * EDGETOOL_SIZE(cells->cell_bytes);
