@@ -16,7 +16,7 @@ from edgetool.memory.several import NoChoice
 from edgetool.memory.streaming.checker import require_valid_placed_rows, row_plan_problems
 from edgetool.memory.streaming.packing import pack_rows
 from edgetool.memory.streaming.planner import plan_rows
-from edgetool.memory.streaming.problem import Firing, PlacedRows, RowOperator, RowTensor, SeveralRows
+from edgetool.memory.streaming.problem import Firing, PlacedRows, RowOperator, RowProblem, RowTensor, SeveralRows
 from edgetool.memory.streaming.several import live_items, part_of, place_rows, place_rows_lowest, relax
 from tests.memory.streaming.problems import minimal_problem, row_problems
 
@@ -78,6 +78,17 @@ def test_placements_are_valid_and_bounds_hold(several: SeveralRows) -> None:
         if several.plan.memory_bytes <= item.size_bytes and all(row[memory] is not None for row in several.costs):
             assert choice.cost <= sum(row[memory] or 0 for row in several.costs)
     assert all(choice.lower_bound <= cost for cost, _ in choices)
+
+
+def test_a_memory_of_half_a_word_has_room_for_nothing() -> None:
+    tensors = (RowTensor("input", 1, 1, alignment=4, kept=True), RowTensor("output", 1, 0))
+    operators = (RowOperator("feed", (Firing((), (0,)),)), RowOperator("ADD", (Firing((0,), (1,)),)))
+    planned = plan_rows(RowProblem(tensors, operators))
+    # The byte of the input costs less where it does not fit.
+    memories, costs = (Memory("large", 4), Memory("small", 2)), ((1, 0), (0, 0), (0, None), (None, 0))
+    placed = place_rows(SeveralRows(planned.problem, planned.plan, memories, costs))
+    assert not isinstance(placed, NoChoice)
+    assert (placed.choice.heights, placed.choice.cost, placed.choice.proof) == ((4, 0), 1, "bound met")
 
 
 @pytest.mark.slow

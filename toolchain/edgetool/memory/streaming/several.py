@@ -57,7 +57,7 @@ def place_rows(several: SeveralRows, *, stopped: Callable[[], bool] = never) -> 
         stopped: Whether to end the search with the best choice so far.
     """
     search = _Search(several, stopped)
-    found = search.cheapest([memory.size_bytes for memory in several.memories])
+    found = search.cheapest(_sizes(several))
     return found if isinstance(found, NoChoice) else search.placed(found)
 
 
@@ -70,7 +70,7 @@ def place_rows_lowest(
     memory grows until the rows of a choice can be packed. The arguments are those of place_rows.
     """
     anything = replace(several, costs=tuple(tuple(None if c is None else 0 for c in row) for row in several.costs))
-    sizes = [item.size_bytes for item in several.memories]
+    sizes = _sizes(several)
     search = _Search(anything, stopped)
     found = search.cheapest(sizes)
     if isinstance(found, NoChoice):
@@ -101,6 +101,11 @@ def place_rows_lowest(
     bound = min(aligned(proven, WORD), height)
     proof: Proof = "none" if bound < height else "search exhausted" if height else "bound met"
     return replace(placed, lowest=LowestLayout(memory, placed.choice, bound, proof))
+
+
+def _sizes(several: SeveralRows) -> list[int]:
+    """Return the bytes of each memory that packings can have, which are whole words."""
+    return [memory.size_bytes // WORD * WORD for memory in several.memories]
 
 
 @dataclass(frozen=True, slots=True)
