@@ -24,8 +24,8 @@ LIMITS = {
     "cortex-m55": (0.45, 0.63),
     "riscv32": (0.35, 0.40),
 }
-# The same for the smallest plans of rows, compared with the fastest ones of tensors.
-ROW_LIMITS = {"cortex-m4": (1.08, 1.25), "cortex-m7": (1.08, 1.25), "cortex-m55": (1.23, 1.59)}
+# The same for the smallest plans of rows, compared with the fastest ones of tensors, and the mean with 10 % more memory.
+ROW_LIMITS = {"cortex-m4": (1.05, 1.20, 1.03), "cortex-m7": (1.05, 1.20, 1.03), "cortex-m55": (1.08, 1.20, 1.05)}
 KWS = "data/models/mlperf/kws_ref_model.tflite"
 
 
@@ -50,7 +50,7 @@ def test_operators_are_counted_by_rows_per_call() -> None:
 
 def test_the_smallest_plans_of_rows_take_little_more_time_than_tensors() -> None:
     found = speed.read_row_speeds()
-    for core, (mean, largest) in ROW_LIMITS.items():
+    for core, (mean, largest, roomier) in ROW_LIMITS.items():
         plans: dict[str, list[speed.RowSpeed]] = {}
         for item in found:
             if item.core == core:
@@ -59,6 +59,12 @@ def test_the_smallest_plans_of_rows_take_little_more_time_than_tensors() -> None
         ratios = [item.ratio for item in smallest if item.by_rows]
         assert len(ratios) >= len(MODELS) - 1, core
         assert (speed.geometric_mean(ratios) <= mean, max(ratios) <= largest) == (True, True), core
+        limits = [1.1 * item.arena_bytes for item in smallest]
+        fastest = [
+            min(item.ratio for item in items if item.arena_bytes <= limit)
+            for items, limit in zip(plans.values(), limits, strict=True)
+        ]
+        assert speed.geometric_mean(fastest) <= roomier, core
         # The last plan has whole tensors and the fastest kernels.
         assert all(items[-1].ratio == 1 and not items[-1].by_rows for items in plans.values())
 
