@@ -28,7 +28,12 @@ from pathlib import Path
 from benchmarks.native.layers import layer
 from tests.codegen.native import host, rare, test_recompute, test_sums
 from tests.codegen.native.row_plans import scattered_plan
-from tests.codegen.native.test_convolution import convolutions, convolutions_of_many_products, depthwises
+from tests.codegen.native.test_convolution import (
+    convolutions,
+    convolutions_of_many_products,
+    depthwises,
+    layers_in_lanes,
+)
 from tests.codegen.native.test_networks import cases, networks, supported, supported_types
 from tests.codegen.native.test_vector import TYPES as VECTOR_TYPES
 
@@ -184,6 +189,7 @@ def drawn(count: int, numbers: int) -> list[host.Trial]:
     kinds = ({}, {"vector": True}, {"lean": True}, {"plain": True})
     trials += [host.prepare(model, 1, **kind) for model in layers for kind in kinds]
     trials += [host.prepare(model, 1, row_wise=True) for model in convolutions_of_many_products()]
+    trials += [host.prepare(model, 1, vector=True) for model in layers_in_lanes()]
     return trials + [host.prepare(layer("dense", number), 1) for number in range(2 * numbers)]
 
 

@@ -298,12 +298,16 @@ def test_the_dilation_of_a_single_tap_is_none() -> None:
     assert (_fields(step)["dilation_x"], step.inputs[0].dilation) == (1, 2)
 
 
-@pytest.mark.parametrize("driver", ["run", "bands"])
-def test_narrow_layers_have_channels_in_the_lanes_of_vectors(driver: Literal["run", "bands"]) -> None:
+def layers_in_lanes() -> list[Model]:
+    """Return layers for which channels are the lanes of vectors on cores with Helium."""
     kinds = ((2, (2, 2), 3), (2, (3, 3), 9), (3, (1, 2), 20), (1, (5, 5), 8), (4, (1, 1), 17))
     models = [_depthwise(width, taps, channels=channels) for width, taps, channels in kinds]
-    models.append(_depthwise(9, (5, 5), (1, 9), channels=12, fused="NONE", code=3, padding="VALID"))
-    trials = [prepare(model, 1, vector=True, row_wise=driver == "bands") for model in models]
+    return [*models, _depthwise(9, (5, 5), (1, 9), channels=12, fused="NONE", code=3, padding="VALID")]
+
+
+@pytest.mark.parametrize("driver", ["run", "bands"])
+def test_narrow_layers_have_channels_in_the_lanes_of_vectors(driver: Literal["run", "bands"]) -> None:
+    trials = [prepare(model, 1, vector=True, row_wise=driver == "bands") for model in layers_in_lanes()]
     assert {step.kernel for trial in trials for step in trial.program.steps} == {"edgetool_depthwise_lanes_s8"}
     assert compare_all(trials, Build(driver=driver)) == [None] * len(trials)
 

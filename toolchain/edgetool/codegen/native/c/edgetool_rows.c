@@ -61,14 +61,14 @@ static const void **input_rows(const edgetool_row_tables *tables, EDGETOOL_ARENA
     } else {
         const uint16_t *const places = tables->places + cells->places;
         const uint8_t *const index = cells->index == EDGETOOL_EACH ? NULL : tables->index + cells->index + first;
-        uint8_t *const base = EDGETOOL_BASE(cells->cell_bytes);
+        const uint8_t *const base = EDGETOOL_BASE(cells->cell_bytes);
         const uint32_t shift = tables->shift;
+        /* Only scratch has cells without a place. */
         for (; rows != last; place += dilation) {
-            const void *row = NULL;
+            const uint8_t *row = NULL;
             if (place < end) {
                 const uint32_t cell = (divisor == 1 ? place : place / divisor) * row_cells;
-                const uint32_t at = places[index != NULL ? index[cell] : first + cell];
-                row = at == EDGETOOL_NONE ? NULL : base + ((size_t)at << shift);
+                row = base + ((size_t)places[index != NULL ? index[cell] : first + cell] << shift);
             }
             *rows++ = row;
         }
