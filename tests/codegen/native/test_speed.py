@@ -24,7 +24,7 @@ LIMITS = {
     "cortex-m55": (0.45, 0.63),
     "riscv32": (0.35, 0.40),
 }
-# The same for the smallest plans of rows, compared with the fastest ones of tensors, and the mean with 10 % more memory.
+# The same for the smallest plans of rows, compared with the fastest ones of tensors; the mean with 10 % more memory.
 ROW_LIMITS = {"cortex-m4": (1.05, 1.20, 1.03), "cortex-m7": (1.05, 1.20, 1.03), "cortex-m55": (1.08, 1.20, 1.05)}
 KWS = "data/models/mlperf/kws_ref_model.tflite"
 
