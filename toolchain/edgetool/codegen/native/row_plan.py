@@ -29,7 +29,8 @@ from edgetool.memory.streaming.problem import NO_SCRATCH, Firing, RowOperator, R
 from edgetool.memory.streaming.schedule import live_bytes, row_lives
 
 SCRATCH_PASSES = 2  # of packing, for each attempt to move rows
-# Attempts in vain to move rows for kernels for whole tensors, and how many rows all of them move.
+# Attempts in vain to move rows for kernels for whole tensors, and how many rows all of them move. Rows stay close to
+# where they were if one moves more.
 LEAST_ATTEMPTS, WHOLE_ROWS = 2, 4_000
 
 
@@ -242,8 +243,9 @@ def rows_with_whole(
         wider = unpacked(joined)
         near = Packing(wider.plan.offsets, wider.plan.scratch, wider.plan.memory_bytes)
         schedule, unit = wider.plan.schedule, place_unit(limit)
+        anew = len(wider.problem.row_sizes()) <= WHOLE_ROWS
         packing = pack_again(
-            wider.problem, schedule, near, limit, limit, unit=unit, passes=SCRATCH_PASSES, anew=True, stopped=stopped
+            wider.problem, schedule, near, limit, limit, unit=unit, passes=SCRATCH_PASSES, anew=anew, stopped=stopped
         )
         if packing is not None:
             plan, found = _with_packing(wider, wider.program, wider.problem, packing), joined
