@@ -7,20 +7,17 @@
 /* Pixels of a group at most. What four channels have in `scales`: biases, multipliers, shifts. */
 #define PIXELS 3U
 #define BLOCK 12U
-/* As many bytes as whole vectors have. */
-#define PADDED(bytes) (((bytes) + LANES - 1) & ~(LANES - 1))
 
 /*
- * What the loops over groups of pixels read and write: there are too few registers for it.
+ * What the loops over groups of pixels read and write, which are on the stack for lack of registers. `depth` is the
+ * number of taps of a pixel, or of products of an output. A group computes its pixels from `taps` and `out` on.
+ * tap_steps and out_steps: how far its second and third pixel and the next group are from the pixel before; of more taps
+ * than 32, only the first ones count. `more`: how many pixels there are beyond a whole group.
  *
- * depth: the taps of a pixel, or the products of an output. taps, out: where the next group starts. tap_steps,
- * out_steps: how far its second and third pixel and the group behind it are from the pixel before; with more than 32
- * taps, the first step is that of all. more: how many pixels there are beyond a whole group.
- *
- * skip: how far the last products of two or four channels are before those of the next ones. pixels, outs, left: the
- * places in a group of two or three pixels with more than 32 taps, and its channels left. shared, others, scale_step:
- * a vector whose products with four others are four of `channels` outputs, which are out_steps[0] apart; the scales of
- * the next four are scale_step bytes further.
+ * skip: how far the last products of two or four channels are before those of the next ones. pixels, outs and left: the
+ * places in a group of two or three pixels of more taps, and its channels left. shared, others and scale_step: a vector
+ * whose products with four others are four of `channels` outputs that are out_steps[0] apart; the scales of the next
+ * four are `scale_step` bytes further.
  */
 typedef struct {
     const int8_t *weights;
@@ -446,7 +443,7 @@ static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from
             g.taps += g.tap_steps[i == each - 1 ? 2 : i]; \
         } \
         for (uint32_t i = 0; i < each; i++) { \
-            ONE_PIXEL(copies[i], g.out, is_signed, PADDED(g.depth)) \
+            ONE_PIXEL(copies[i], g.out, is_signed, (g.depth + LANES - 1) / LANES * LANES) \
             g.out += g.out_steps[i == each - 1 ? 2 : i]; \
         } \
         g.more -= (int32_t)each; \
@@ -454,7 +451,7 @@ static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from
 #define FOURS(is_signed) \
     for (uint32_t i = 0; i < (uint32_t)g.channels; i++) { \
         const int32_t *scales = g.scales + i / 4 * (g.scale_step / sizeof(int32_t)) + i % 4; \
-        const size_t at = i / 4 * (size_t)(PADDED(g.depth) + g.skip); \
+        const size_t at = i / 4 * (size_t)(((g.depth + LANES - 1) & ~(LANES - 1)) + g.skip); \
         const int32_t sum = edgetool_dot_1x1(scales[0], g.shared, g.others[i % 4] + at, g.depth); \
         const int32_t value = edgetool_scaled(sum, scales[4], scales[8], is_signed) + g.zero_point; \
         g.out[i * (size_t)(uint32_t)g.out_steps[0]] = (int8_t)edgetool_clamp(value, g.bounds[0], g.bounds[1]); \
@@ -544,10 +541,7 @@ static int is_apart(const edgetool_conv2d_vector_s8_op *op, const int8_t *row, c
            (uintptr_t)out - (uintptr_t)row >= op->input_width * (size_t)op->groups * op->depth;
 }
 
-/*
- * What the loops do not change is read where it is needed: there are no registers to keep it in. All kinds of groups
- * are here, where `g` is on the stack, so that its address needs no register of its own.
- */
+/* What the loops do not change is read where it is needed: there are no registers to keep it in. */
 void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band)
 {
     const edgetool_conv2d_vector_s8_op *op = (const edgetool_conv2d_vector_s8_op *)descriptor;
@@ -594,7 +588,7 @@ void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band
                     /* Four pixels at once, then those that are left. */
                     g.shared = g.weights;
                     g.scale_step = 0;
-                    g.skip = 4 * (uint32_t)g.tap_steps[2] - PADDED(g.depth);
+                    g.skip = 4 * (uint32_t)g.tap_steps[2] - ((g.depth + LANES - 1) & ~(LANES - 1));
                     while (count != 0) {
                         g.channels = (int32_t)(count < 4 ? count : count & ~3U);
                         set_others(&g, g.taps, (uint32_t)g.tap_steps[2], (uint32_t)g.channels);
@@ -628,27 +622,25 @@ void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band
                 } else {
                     const int8_t *taps = NULL;
                     g.tap_steps[0] = g.tap_steps[2];
-                    g.skip = 2 * g.depth - PADDED(g.depth);
                     if (op->is_direct && !is_apart(op, (const int8_t *)rows[0], row_out)) {
                         taps = g.taps;
                         g.tap_steps[0] = (int32_t)g.depth;
                     }
                     while (count != 0) {
-                        uint32_t now = count;
+                        g.more = (int32_t)count;
                         if (taps != NULL) {
                             /* The taps of a group are copied before its outputs are written. */
-                            const uint32_t depth = g.depth;
-                            const int32_t step = g.tap_steps[2];
                             int8_t *to = (int8_t *)band->scratch;
                             g.taps = to;
-                            now = now < PIXELS ? now : PIXELS;
-                            for (uint32_t i = now; i != 0; i--) {
-                                to = edgetool_copy_s8(to, taps, depth);
-                                taps += step;
+                            g.more = g.more < (int32_t)PIXELS ? g.more : (int32_t)PIXELS;
+                            for (int32_t i = 0; i < g.more; i++) {
+                                to = edgetool_copy_s8(to, taps, g.depth);
+                                taps += g.tap_steps[2];
                             }
                         }
-                        count -= now;
-                        g.more = (int32_t)(now - PIXELS);
+                        count -= (uint32_t)g.more;
+                        g.more -= (int32_t)PIXELS;
+                        g.skip = 2 * g.depth - ((g.depth + LANES - 1) & ~(LANES - 1));
                         if (g.more >= 0) {
                             LONG_GROUPS(3, op->is_signed);
                         }
@@ -679,7 +671,7 @@ void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band
             break;
         }
         g.weights += (op->filters == 1 ? 1 : (op->filters + 3U) & ~3U) *
-                     (g.depth <= 2 * LANES ? PADDED(g.depth) : g.depth);
+                     (g.depth <= 2 * LANES ? (g.depth + LANES - 1) & ~(LANES - 1) : g.depth);
         g.scales += (op->filters + 3U) / 4 * BLOCK;
     }
 }
