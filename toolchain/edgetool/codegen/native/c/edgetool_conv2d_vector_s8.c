@@ -9,15 +9,8 @@
 #define BLOCK 12U
 
 /*
- * What the loops over groups of pixels read and write, which are on the stack for lack of registers. `depth` is the
- * number of taps of a pixel, or of products of an output. A group computes its pixels from `taps` and `out` on.
- * tap_steps and out_steps: how far its second and third pixel and the next group are from the pixel before; of more taps
- * than 32, only the first ones count. `more`: how many pixels there are beyond a whole group.
- *
- * skip: how far the last products of two or four channels are before those of the next ones. pixels, outs and left: the
- * places in a group of two or three pixels of more taps, and its channels left. shared, others and scale_step: a vector
- * whose products with four others are four of `channels` outputs that are out_steps[0] apart; the scales of the next
- * four are `scale_step` bytes further.
+ * Groups of pixels of one or two vectors: the taps and outputs of the first one, and how far those of the second and
+ * third one and those of the next group are from the one before.
  */
 typedef struct {
     const int8_t *weights;
@@ -30,15 +23,39 @@ typedef struct {
     int32_t tap_steps[3];
     int8_t *out;
     int32_t out_steps[3];
-    int32_t more;
+    uint32_t groups;
+} short_groups;
+
+/*
+ * Four outputs at once that are `out_step` apart, `count` in all: products of one vector with others, and how far those
+ * of the next four are behind the ends of the vectors. The scales of the next four are `scale_step` bytes further.
+ */
+typedef struct {
+    const int8_t *shared;
+    const int32_t *scales;
+    uint32_t depth;
+    int32_t count;
+    int32_t zero_point;
+    int32_t bounds[2];
+    uint32_t skip;
+    uint32_t scale_step;
+    const int8_t *others[4];
+    int8_t *out;
+    uint32_t out_step;
+} four_outputs;
+
+/* Two or three pixels of more taps, how far their last taps are before the next two channels, the channels left. */
+typedef struct {
+    const int8_t *weights;
+    const int32_t *scales;
+    uint32_t depth;
+    int32_t channels;
+    int32_t zero_point;
+    int32_t bounds[2];
     uint32_t skip;
     const int8_t *pixels[PIXELS];
     int8_t *outs[PIXELS];
-    int32_t left;
-    const int8_t *shared;
-    const int8_t *others[4];
-    uint32_t scale_step;
-} groups;
+} long_group;
 
 #if defined(EDGETOOL_HELIUM)
 
@@ -77,19 +94,16 @@ typedef struct {
     "vdup.32 " low ", r0\n\t" \
     "vdup.32 " high ", r2\n\t"
 
+#define VALUES \
+    [depth] "m"(g.depth), [tables] "m"(g.weights), [zero_point] "m"(g.zero_point), [bounds] "m"(g.bounds), \
+        [all] "m"(g)
+#define SHORT_VALUES \
+    VALUES, [channels] "m"(g.channels), [tap_steps] "m"(g.tap_steps), [tap_next] "m"(g.tap_steps[2]), \
+        [out_steps] "m"(g.out_steps), [out_next] "m"(g.out_steps[2])
+#define CHANGED [taps] "+m"(g.taps), [out] "+m"(g.out), [groups] "+m"(g.groups)
 #define CLOBBERED \
     "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "q0", "q1", "q2", \
         "q3", "q4", "q5", "q6", "q7"
-
-#define OPERANDS \
-    : "+m"(g) \
-    : [tables] "m"(g.weights), [scales] "m"(g.scales), [depth] "m"(g.depth), [channels] "m"(g.channels), \
-      [zero_point] "m"(g.zero_point), [bounds] "m"(g.bounds), [taps] "m"(g.taps), [tap_steps] "m"(g.tap_steps), \
-      [tap_next] "m"(g.tap_steps[2]), [out] "m"(g.out), [out_steps] "m"(g.out_steps), [out_next] "m"(g.out_steps[2]), \
-      [more] "m"(g.more), [skip] "m"(g.skip), [pixels] "m"(g.pixels), [third] "m"(g.pixels[2]), [outs] "m"(g.outs), \
-      [third_out] "m"(g.outs[2]), [left] "m"(g.left), [shared] "m"(g.shared), [others] "m"(g.others), \
-      [third_other] "m"(g.others[2]), [scale_step] "m"(g.scale_step) \
-    : CLOBBERED
 
 /* The outputs of a group in r1, r3 and r5, the weights in r9, the scales in r11 and the channels left in r12. */
 #define START_OUTPUTS(two, next) \
@@ -101,11 +115,11 @@ typedef struct {
     "ldr r6, %[out_next]\n\t" \
     "add r6, " next "\n\t" \
     "str r6, %[out]\n"
-#define NEXT_GROUP(size) \
-    "ldr r0, %[more]\n\t" \
-    "subs r0, " size "\n\t" \
-    "str r0, %[more]\n\t" \
-    "bge 5b"
+#define NEXT_GROUP \
+    "ldr r0, %[groups]\n\t" \
+    "subs r0, #1\n\t" \
+    "str r0, %[groups]\n\t" \
+    "bne 5b"
 
 /* Two channels of three pixels of one vector. */
 #define ONE_TILE(a, b, c) \
@@ -144,7 +158,10 @@ typedef struct {
                      "vstrbt.32 q3, [r1], #4\n\t" \
                      "vstrbt.32 q4, [r3], #4\n\t" \
                      "vstrbt.32 q5, [r5], #4\n\t" \
-                     "bgt 1b\n\t" NEXT_GROUP("#3") OPERANDS)
+                     "bgt 1b\n\t" NEXT_GROUP \
+                     : CHANGED \
+                     : SHORT_VALUES \
+                     : CLOBBERED)
 
 /* Two channels of two pixels of two vectors. */
 #define TWO_TILE(a, b) \
@@ -186,23 +203,10 @@ typedef struct {
                      "vpstt\n\t" \
                      "vstrbt.32 q5, [r1], #4\n\t" \
                      "vstrbt.32 q6, [r3], #4\n\t" \
-                     "bgt 1b\n\t" NEXT_GROUP("#2") OPERANDS)
-
-/* The places of the pixels of a group and of their outputs, and those of the next one. */
-#define THIRD_PLACE(third) \
-    "add r5, r3, r0\n\t" \
-    "str r5, " third "\n\t"
-#define NO_PLACE(third) "mov r5, r3\n\t"
-#define START_PLACE(place, step, places, rest) \
-    "ldr r1, " place "\n\t" \
-    "ldr r0, " step "\n\t" \
-    "add r3, r1, r0\n\t" \
-    "strd r1, r3, " places "\n\t" rest \
-    "add r5, r0\n\t" \
-    "str r5, " place "\n\t"
-#define START_PLACES(other) \
-    START_PLACE("%[taps]", "%[tap_steps]", "%[pixels]", other("%[third]")) \
-    START_PLACE("%[out]", "%[out_steps]", "%[outs]", other("%[third_out]"))
+                     "bgt 1b\n\t" NEXT_GROUP \
+                     : CHANGED \
+                     : SHORT_VALUES \
+                     : CLOBBERED)
 
 /* Two channels of three pixels whose taps are read. */
 #define LONG_TILE(bias, a, b, c) \
@@ -235,13 +239,9 @@ typedef struct {
     "add r11, lr\n\t" \
     "vmov " c ", r4, r10\n\t"
 #define THREE_PIXELS(product) \
-    __asm__ volatile(LOAD_BOUNDS("q3", "q7") \
-                     "5:\n\t" START_PLACES(THIRD_PLACE) \
-                     "ldrd r9, r12, %[tables]\n\t" \
+    __asm__ volatile("ldrd r9, r12, %[tables]\n\t" \
                      "ldr r11, %[depth]\n\t" \
-                     "ldr r0, %[channels]\n\t" \
-                     "add r11, r9\n\t" \
-                     "str r0, %[left]\n\t" \
+                     "add r11, r9\n\t" LOAD_BOUNDS("q3", "q7") \
                      "1:\n\t" LONG_TILE("0", "d8", "d10", "d12") \
                      "ldr r0, %[left]\n\t" \
                      "cmp r0, #2\n\t" \
@@ -261,7 +261,10 @@ typedef struct {
                      "str r0, %[left]\n\t" \
                      "strd r1, r3, %[outs]\n\t" \
                      "str r5, %[third_out]\n\t" \
-                     "bgt 1b\n\t" NEXT_GROUP("#3") OPERANDS)
+                     "bgt 1b" \
+                     : [left] "+m"(g.channels), [outs] "+m"(g.outs), [third_out] "+m"(g.outs[2]) \
+                     : [pixels] "m"(g.pixels), [third] "m"(g.pixels[2]), [skip] "m"(g.skip), VALUES \
+                     : CLOBBERED)
 
 /* Two channels of two pixels, with the channels left in r5, r8 bytes to skip and the depth in r10. */
 #define PAIR_TILE(bias, a, b) \
@@ -285,13 +288,12 @@ typedef struct {
     "vmov " b ", r2, r6\n\t" \
     "add r11, r8\n\t"
 #define TWO_PIXELS(product) \
-    __asm__ volatile(START_PLACES(NO_PLACE) \
-                     "ldrd r9, r12, %[tables]\n\t" \
+    __asm__ volatile("ldrd r9, r12, %[tables]\n\t" \
                      "ldr r10, %[depth]\n\t" \
                      "ldr r8, %[skip]\n\t" \
                      "add r11, r9, r10\n\t" \
                      "ldr r1, %[zero_point]\n\t" \
-                     "ldr r5, %[channels]\n\t" \
+                     "ldr r5, %[left]\n\t" \
                      "vdup.32 q5, r1\n\t" LOAD_BOUNDS("q6", "q7") \
                      "1:\n\t" PAIR_TILE("0", "d6", "d8") \
                      "cmp r5, #2\n\t" \
@@ -304,14 +306,17 @@ typedef struct {
                      "vstrbt.32 q3, [r1], #4\n\t" \
                      "vstrbt.32 q4, [r3], #4\n\t" \
                      "strd r1, r3, %[outs]\n\t" \
-                     "bgt 1b" OPERANDS)
+                     "bgt 1b" \
+                     : [outs] "+m"(g.outs) \
+                     : [left] "m"(g.channels), [pixels] "m"(g.pixels), [skip] "m"(g.skip), VALUES \
+                     : CLOBBERED)
 
 /* Four outputs at once, whose products share a vector. One or two have a loop of their own. */
 #define FOUR_OUTPUTS(product) \
     __asm__ volatile("ldrd r3, r5, %[others]\n\t" \
-                     "ldrd r9, r11, %[third_other]\n\t" \
+                     "ldrd r9, r11, %[third]\n\t" \
                      "movs r0, #0\n\t" \
-                     "ldr r1, %[out_steps]\n\t" \
+                     "ldr r1, %[out_step]\n\t" \
                      "ldr r12, %[scales]\n\t" \
                      "vidup.u32 q5, r0, #1\n\t" \
                      "vmul.i32 q5, q5, r1\n\t" \
@@ -319,7 +324,7 @@ typedef struct {
                      "ldr r8, %[depth]\n\t" \
                      "vdup.32 q2, r1\n\t" \
                      "ldr r1, %[zero_point]\n\t" \
-                     "ldr r10, %[channels]\n\t" \
+                     "ldr r10, %[count]\n\t" \
                      "vdup.32 q3, r1\n\t" LOAD_BOUNDS("q6", "q7") \
                      "b 4f\n" \
                      "1:\n\t" \
@@ -369,7 +374,13 @@ typedef struct {
                      "vmladava.s8 r2, q0, q1\n\t" \
                      "letp lr, 5b\n\t" \
                      "b 3b\n" \
-                     "6:" OPERANDS)
+                     "6:" \
+                     : \
+                     : [count] "m"(g.count), [out] "m"(g.out), [out_step] "m"(g.out_step), [others] "m"(g.others), \
+                       [third] "m"(g.others[2]), [scales] "m"(g.scales), [shared] "m"(g.shared), [depth] "m"(g.depth), \
+                       [skip] "m"(g.skip), [scale_step] "m"(g.scale_step), [zero_point] "m"(g.zero_point), \
+                       [bounds] "m"(g.bounds), [all] "m"(g) \
+                     : CLOBBERED)
 
 /* Computes whole groups. */
 #define SHORT_GROUPS(is_signed) \
@@ -384,8 +395,8 @@ typedef struct {
     } else { \
         TWO_VECTORS(PRODUCT); \
     }
-/* Computes a group of two pixels or whole groups of three. */
-#define LONG_GROUPS(count, is_signed) \
+/* Computes a group of two or three pixels. */
+#define LONG_GROUP(count, is_signed) \
     if ((count) == 2) { \
         if (is_signed) { \
             TWO_PIXELS(SIGNED_PRODUCT); \
@@ -406,7 +417,7 @@ typedef struct {
         FOUR_OUTPUTS(PRODUCT); \
     }
 
-/* Copies `bytes`, but at most 16 of them, `count` times: from and to memory whose addresses have a step. */
+/* Copies `bytes`, at most 16, `count` times: from and to memory whose addresses have a step. */
 static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from, uint32_t from_step, uint32_t bytes,
                                 uint32_t count)
 {
@@ -435,7 +446,7 @@ static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from
         (out)[channel] = (int8_t)edgetool_clamp(value, g.bounds[0], g.bounds[1]); \
     }
 #define SHORT_GROUPS(is_signed) \
-    do { \
+    for (; g.groups != 0; g.groups--) { \
         const uint32_t each = g.depth <= LANES ? 3 : 2; \
         int8_t copies[PIXELS][2 * LANES]; \
         for (uint32_t i = 0; i < each; i++) { \
@@ -446,232 +457,292 @@ static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from
             ONE_PIXEL(copies[i], g.out, is_signed, (g.depth + LANES - 1) / LANES * LANES) \
             g.out += g.out_steps[i == each - 1 ? 2 : i]; \
         } \
-        g.more -= (int32_t)each; \
-    } while (g.more >= 0)
+    }
 #define FOURS(is_signed) \
-    for (uint32_t i = 0; i < (uint32_t)g.channels; i++) { \
+    for (uint32_t i = 0; i < (uint32_t)g.count; i++) { \
         const int32_t *scales = g.scales + i / 4 * (g.scale_step / sizeof(int32_t)) + i % 4; \
         const size_t at = i / 4 * (size_t)(((g.depth + LANES - 1) & ~(LANES - 1)) + g.skip); \
         const int32_t sum = edgetool_dot_1x1(scales[0], g.shared, g.others[i % 4] + at, g.depth); \
         const int32_t value = edgetool_scaled(sum, scales[4], scales[8], is_signed) + g.zero_point; \
-        g.out[i * (size_t)(uint32_t)g.out_steps[0]] = (int8_t)edgetool_clamp(value, g.bounds[0], g.bounds[1]); \
+        g.out[i * (size_t)g.out_step] = (int8_t)edgetool_clamp(value, g.bounds[0], g.bounds[1]); \
     }
-#define LONG_GROUPS(count, is_signed) \
-    do { \
-        for (uint32_t i = 0; i < (count); i++) { \
-            ONE_PIXEL(g.taps, g.out, is_signed, g.depth) \
-            g.taps += g.tap_steps[0]; \
-            g.out += g.out_steps[0]; \
-        } \
-        g.more -= (count); \
-    } while (g.more >= 0)
+#define LONG_GROUP(count, is_signed) \
+    for (uint32_t i = 0; i < (count); i++) { \
+        ONE_PIXEL(g.pixels[i], g.outs[i], is_signed, g.depth) \
+    }
 
 static inline void copy_strided(int8_t *to, uint32_t to_step, const int8_t *from, uint32_t from_step, uint32_t bytes,
                                 uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        memcpy(to + i * to_step, from + i * from_step, bytes < LANES ? bytes : LANES);
+        memcpy(to + i * to_step, from + i * from_step, bytes);
     }
 }
 
 #endif /* EDGETOOL_HELIUM */
 
+/*
+ * Pixels that follow each other at a step, outputs that do at another one, and their weights and scales. `pixel` is the
+ * distance of two pixels in the input, from whose channel `first` on taps are read.
+ */
+typedef struct {
+    const int8_t *taps;
+    int8_t *out;
+    int32_t step, out_step;
+    uint32_t count;
+    const int8_t *weights;
+    const int32_t *scales;
+    uint32_t pixel, first;
+} pixels;
+
+/* Sets what all kinds of groups have. */
+#define START_GROUPS \
+    g.scales = p->scales; \
+    g.depth = depth; \
+    g.zero_point = op->zero_point; \
+    g.bounds[0] = op->low; \
+    g.bounds[1] = op->high
+
+/* Pixels of one or two vectors. All taps of a group are in registers before its outputs are written. */
+EDGETOOL_NOINLINE static void short_pixels(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p)
+{
+    const uint32_t size = depth <= LANES ? 3 : 2;
+    const int32_t channels = p->out_step;
+    uint32_t rest = p->count % size;
+    short_groups g;
+    START_GROUPS;
+    g.weights = p->weights;
+    g.channels = op->filters;
+    g.taps = p->taps;
+    g.out = p->out;
+    for (uint32_t i = 0; i < 3; i++) {
+        g.tap_steps[i] = p->step;
+        g.out_steps[i] = channels;
+    }
+    g.groups = p->count / size;
+    for (;;) {
+        if (g.groups != 0) {
+            SHORT_GROUPS(op->is_signed);
+        }
+        if (rest == 0) {
+            break;
+        }
+        /* One pixel or two: those that do not exist are the last one again. */
+        g.tap_steps[0] = rest == 1 ? 0 : p->step;
+        g.out_steps[0] = rest == 1 ? 0 : channels;
+        g.tap_steps[1] = 0;
+        g.out_steps[1] = 0;
+        g.groups = 1;
+        rest = 0;
+    }
+}
+
 /* Not inline: GCC would keep a predicate of its vectors in VPR, which no list of clobbered registers can name. */
-EDGETOOL_NOINLINE static void set_others(groups *g, const int8_t *first, uint32_t step, uint32_t count)
+EDGETOOL_NOINLINE static void set_others(four_outputs *g, const int8_t *first, uint32_t step, uint32_t count)
 {
     for (uint32_t i = 0; i < 4; i++) {
         g->others[i] = first + (i < count ? i : 0) * (size_t)step;
     }
+    g->skip = 4 * step - ((g->depth + LANES - 1) & ~(LANES - 1));
 }
 
-/*
- * Copies the columns that `count` pixels from x on need, with the zero point for what is outside the input, behind 16
- * bytes of the zero point. Not inline, as set_others.
- */
-EDGETOOL_NOINLINE static void copy_columns(const edgetool_conv2d_vector_s8_op *op, const void *const *rows,
-                                           uint32_t first, uint32_t x, uint32_t count, int8_t *scratch)
+/* Pixels with one output each. */
+EDGETOOL_NOINLINE static void single_outputs(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p)
 {
-    const uint32_t channels = op->depth, taps_y = op->taps_y, column = taps_y * channels, pixel = op->groups * channels;
-    const int32_t dilation = op->dilation_x, width = (int32_t)op->input_width;
-    /* Without a dilation, pixels share columns. */
-    const int32_t columns = (int32_t)(dilation == 1 ? (count - 1) * op->stride_x + op->taps_x : op->taps_x);
-    int32_t start = (int32_t)(x * op->stride_x) - (int32_t)op->pad_x;
-    int8_t *to = scratch + LANES;
-    for (uint32_t runs = dilation == 1 ? 1 : count; runs != 0; runs--) {
-        int32_t before = 0, inside = 0;
-        if (start < 0) {
-            before = (dilation - 1 - start) / dilation;
-            before = before < columns ? before : columns;
-        }
-        if (start + before * dilation < width) {
-            inside = (width - 1 - start - before * dilation) / dilation + 1;
-            inside = inside < columns - before ? inside : columns - before;
-        }
-        if (before != 0) {
-            to = edgetool_fill_s8(to, op->outside, (uint32_t)before * column);
-        }
-        if (inside != 0) {
-            const size_t at = (uint32_t)(start + before * dilation) * (size_t)pixel + first;
-            int8_t *end = to;
-            for (uint32_t ty = 0; ty < taps_y; ty++) {
-                const int8_t *row = (const int8_t *)rows[ty];
-                const int is_outside = row == NULL;
-                const uint32_t step = is_outside ? 0 : (uint32_t)dilation * pixel, next = is_outside ? 0 : LANES;
-                int8_t *part = end;
-                row = is_outside ? scratch : row + at;
-                end += channels;
-                for (; part < end; part += LANES) {
-                    copy_strided(part, column, row, step, (uint32_t)(end - part), (uint32_t)inside);
-                    row += next;
-                }
-            }
-            to += (uint32_t)inside * column;
-        }
-        if (before + inside < columns) {
-            to = edgetool_fill_s8(to, op->outside, (uint32_t)(columns - before - inside) * column);
-        }
-        start += op->stride_x;
+    const int8_t *taps = p->taps;
+    int8_t *out = p->out;
+    four_outputs g;
+    START_GROUPS;
+    g.shared = p->weights;
+    g.out_step = (uint32_t)p->out_step;
+    g.scale_step = 0;
+    for (uint32_t left = p->count; left != 0;) {
+        const uint32_t count = left < 4 ? left : left & ~3U;
+        set_others(&g, taps, (uint32_t)p->step, count);
+        g.out = out;
+        g.count = (int32_t)count;
+        FOURS(op->is_signed);
+        taps += count * (size_t)(uint32_t)p->step;
+        out += count * (size_t)g.out_step;
+        left -= count;
     }
 }
 
-/* Whether the bytes of a row of outputs are others than those of the row that they are computed from. */
-static int is_apart(const edgetool_conv2d_vector_s8_op *op, const int8_t *row, const int8_t *out)
+/* One pixel of more taps. */
+EDGETOOL_NOINLINE static void long_pixel(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p,
+                                         const int8_t *taps, int8_t *out)
 {
-    return (uintptr_t)row - (uintptr_t)out >= op->output_width * (size_t)op->groups * op->filters &&
-           (uintptr_t)out - (uintptr_t)row >= op->input_width * (size_t)op->groups * op->depth;
+    four_outputs g;
+    START_GROUPS;
+    g.shared = taps;
+    g.out_step = 1;
+    g.scale_step = BLOCK * sizeof(int32_t);
+    set_others(&g, p->weights, depth, 4);
+    g.out = out;
+    g.count = op->filters;
+    FOURS(op->is_signed);
 }
 
-/* What the loops do not change is read where it is needed: there are no registers to keep it in. */
+/* Pixels of more taps. Those of a group are copied to `scratch` unless it is NULL. */
+EDGETOOL_NOINLINE static void long_pixels(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p,
+                                          int8_t *scratch)
+{
+    const int8_t *taps = p->taps;
+    int8_t *out = p->out;
+    uint32_t left = p->count;
+    long_group g;
+    START_GROUPS;
+    g.weights = p->weights;
+    g.skip = 2 * depth - ((depth + LANES - 1) & ~(LANES - 1));
+    while (left > 1) {
+        const uint32_t count = left < PIXELS ? left : PIXELS;
+        for (uint32_t i = 0; i < count; i++) {
+            g.pixels[i] = taps;
+            g.outs[i] = out;
+            taps += p->step;
+            out += p->out_step;
+        }
+        if (scratch != NULL) {
+            for (uint32_t i = 0; i < count; i++) {
+                g.pixels[i] = edgetool_copy_s8(scratch + i * depth, g.pixels[i], depth) - depth;
+            }
+        }
+        g.channels = op->filters;
+        LONG_GROUP(count, op->is_signed);
+        left -= count;
+    }
+    if (left != 0) {
+        long_pixel(op, depth, p, scratch != NULL ? edgetool_copy_s8(scratch, taps, depth) - depth : taps, out);
+    }
+}
+
+/* All pixels, in the kind of groups for their taps and outputs; `scratch` as for long_pixels. */
+static void compute_pixels(const edgetool_conv2d_vector_s8_op *op, uint32_t depth, const pixels *p, int8_t *scratch)
+{
+    if (op->filters == 1) {
+        single_outputs(op, depth, p);
+    } else if (depth <= 2 * LANES) {
+        short_pixels(op, depth, p);
+    } else {
+        long_pixels(op, depth, p, scratch);
+    }
+}
+
+/* Copies `count` columns from `start` on, which are `dilation` apart, the zero point for what is outside the input. */
+static void copy_columns(const edgetool_conv2d_vector_s8_op *op, const void *const *rows, const pixels *p,
+                         int32_t start, uint32_t count, const int8_t *outside, int8_t *to)
+{
+    const uint32_t channels = op->depth, taps_y = op->taps_y, column = taps_y * channels;
+    const int32_t dilation = op->dilation_x, columns = (int32_t)count, width = (int32_t)op->input_width;
+    int32_t before = 0, inside = 0;
+    if (start < 0) {
+        before = (dilation - 1 - start) / dilation;
+        before = before < columns ? before : columns;
+    }
+    if (start + before * dilation < width) {
+        inside = (width - 1 - start - before * dilation) / dilation + 1;
+        inside = inside < columns - before ? inside : columns - before;
+    }
+    if (before != 0) {
+        edgetool_fill_s8(to, op->outside, (uint32_t)before * column);
+        to += (uint32_t)before * column;
+    }
+    if (before + inside < columns) {
+        edgetool_fill_s8(to + (uint32_t)inside * column, op->outside, (uint32_t)(columns - before - inside) * column);
+    }
+    if (inside != 0) {
+        const uint32_t apart = (uint32_t)dilation * p->pixel;
+        const size_t at = (uint32_t)(start + before * dilation) * (size_t)p->pixel + p->first;
+        for (uint32_t ty = 0; ty < taps_y; ty++) {
+            const int8_t *row = rows[ty] != NULL ? (const int8_t *)rows[ty] + at : outside;
+            const uint32_t step = rows[ty] != NULL ? apart : 0;
+            for (uint32_t channel = 0; channel < channels; channel += LANES) {
+                const uint32_t bytes = channels - channel < LANES ? channels - channel : LANES;
+                copy_strided(to + channel, column, row, step, bytes, (uint32_t)inside);
+                row += rows[ty] != NULL ? LANES : 0;
+            }
+            to += channels;
+        }
+    }
+}
+
+/* A row of a convolution with a window, in the channels of a group. */
+EDGETOOL_NOINLINE static void compute_row(const edgetool_conv2d_vector_s8_op *op, const void *const *rows, pixels *p,
+                                          int8_t *scratch)
+{
+    const uint32_t column = op->taps_y * (uint32_t)op->depth, depth = op->taps_x * column;
+    int8_t *const copied = scratch + LANES;
+    p->taps = copied;
+    p->step = (int32_t)(op->dilation_x == 1 ? op->stride_x * column : depth);
+    for (uint32_t x = 0; x < op->output_width; x += p->count) {
+        const int32_t start = (int32_t)(x * op->stride_x) - (int32_t)op->pad_x;
+        p->count = op->output_width - x < op->tile ? op->output_width - x : op->tile;
+        if (op->dilation_x == 1) {
+            copy_columns(op, rows, p, start, (p->count - 1) * op->stride_x + op->taps_x, scratch, copied);
+        } else {
+            for (uint32_t i = 0; i < p->count; i++) {
+                copy_columns(op, rows, p, start + (int32_t)(i * op->stride_x), op->taps_x, scratch, copied + i * depth);
+            }
+        }
+        compute_pixels(op, depth, p, NULL);
+        p->out += p->count * (uint32_t)p->out_step;
+    }
+}
+
+/* A row of which the taps of each pixel follow each other, in the channels of a group. */
+static void compute_direct(const edgetool_conv2d_vector_s8_op *op, const int8_t *row, pixels *p, int8_t *scratch)
+{
+    const uint32_t width = op->output_width;
+    const int is_apart = (uintptr_t)row - (uintptr_t)p->out >= (size_t)width * (uint32_t)p->out_step &&
+                         (uintptr_t)p->out - (uintptr_t)row >= (size_t)op->input_width * p->pixel;
+    p->taps = row + p->first;
+    p->step = (int32_t)(op->stride_x * p->pixel);
+    p->count = width;
+    if (op->descending) {
+        /* There is one row. */
+        p->taps += (size_t)(width - 1) * p->pixel;
+        p->out += (size_t)(width - 1) * (uint32_t)p->out_step;
+        p->step = -p->step;
+        p->out_step = -p->out_step;
+    }
+    compute_pixels(op, op->taps_x * (uint32_t)op->depth, p, is_apart ? NULL : scratch);
+}
+
 void edgetool_conv2d_vector_s8(const void *descriptor, const edgetool_band *band)
 {
     const edgetool_conv2d_vector_s8_op *op = (const edgetool_conv2d_vector_s8_op *)descriptor;
-    groups g;
-    g.weights = op->weights;
-    g.scales = op->scales;
-    g.depth = op->taps_y * (uint32_t)op->taps_x * op->depth;
-    g.channels = op->filters;
-    g.zero_point = op->zero_point;
-    g.bounds[0] = op->low;
-    g.bounds[1] = op->high;
-    g.tap_steps[2] = op->stride_x * op->groups * (int32_t)op->depth;
-    g.out_steps[2] = op->groups * (int32_t)op->filters;
+    const uint32_t filters = op->filters, pixel = op->groups * filters, row_bytes = op->output_width * pixel;
+    const uint32_t vectors = filters == 1 ? 1 : (filters + 3) & ~3U;
+    int8_t *first_out = (int8_t *)band->out, *const scratch = (int8_t *)band->scratch;
+    pixels p;
+    p.weights = op->weights;
+    p.scales = op->scales;
+    p.pixel = op->groups * (uint32_t)op->depth;
+    p.first = 0;
+    p.out_step = (int32_t)pixel;
     if (!op->is_direct) {
-        g.tap_steps[2] = op->dilation_x == 1 ? op->stride_x * op->taps_y * (int32_t)op->depth : (int32_t)g.depth;
-        edgetool_fill_s8((int8_t *)band->scratch, op->outside, LANES);
-    } else if (op->descending) {
-        g.tap_steps[2] = -g.tap_steps[2];
-        g.out_steps[2] = -g.out_steps[2];
+        edgetool_fill_s8(scratch, op->outside, LANES);
     }
-    for (uint32_t group = 0;;) {
+    for (;;) {
+        const uint32_t depth = op->taps_y * (uint32_t)op->taps_x * op->depth;
         const void *const *rows = band->rows;
-        int8_t *row_out = (int8_t *)band->out + group * op->filters;
-        for (uint32_t left = band->count;;) {
-            uint32_t x = 0;
-            g.out = row_out;
-            do {
-                uint32_t count = op->output_width - x;
-                if (op->is_direct) {
-                    g.taps = (const int8_t *)rows[0] + group * op->depth;
-                    if (op->descending) {
-                        /* There is one row. */
-                        g.taps -= (int32_t)(count - 1) * g.tap_steps[2];
-                        g.out -= (int32_t)(count - 1) * g.out_steps[2];
-                    }
-                } else {
-                    count = count < op->tile ? count : op->tile;
-                    copy_columns(op, rows, group * op->depth, x, count, (int8_t *)band->scratch);
-                    g.taps = (const int8_t *)band->scratch + LANES;
-                }
-                x += count;
-                g.out_steps[0] = g.out_steps[2];
-                if (op->filters == 1) {
-                    /* Four pixels at once, then those that are left. */
-                    g.shared = g.weights;
-                    g.scale_step = 0;
-                    g.skip = 4 * (uint32_t)g.tap_steps[2] - ((g.depth + LANES - 1) & ~(LANES - 1));
-                    while (count != 0) {
-                        g.channels = (int32_t)(count < 4 ? count : count & ~3U);
-                        set_others(&g, g.taps, (uint32_t)g.tap_steps[2], (uint32_t)g.channels);
-                        FOURS(op->is_signed);
-                        g.taps += g.channels * g.tap_steps[2];
-                        g.out += g.channels * g.out_steps[2];
-                        count -= (uint32_t)g.channels;
-                    }
-                } else if (g.depth <= 2 * LANES) {
-                    /* All taps of a group are in registers before its outputs are written. */
-                    const int32_t size = g.depth <= LANES ? 3 : 2;
-                    g.tap_steps[0] = g.tap_steps[1] = g.tap_steps[2];
-                    g.out_steps[1] = g.out_steps[2];
-                    g.more = (int32_t)count - size;
-                    for (;;) {
-                        if (g.more >= 0) {
-                            SHORT_GROUPS(op->is_signed);
-                        }
-                        if (g.more == -size) {
-                            break;
-                        }
-                        /* One pixel or two: those that do not exist are the last one again. */
-                        if (g.more == 1 - size) {
-                            g.tap_steps[0] = 0;
-                            g.out_steps[0] = 0;
-                        }
-                        g.tap_steps[1] = 0;
-                        g.out_steps[1] = 0;
-                        g.more = 0;
-                    }
-                } else {
-                    const int8_t *taps = NULL;
-                    g.tap_steps[0] = g.tap_steps[2];
-                    if (op->is_direct && !is_apart(op, (const int8_t *)rows[0], row_out)) {
-                        taps = g.taps;
-                        g.tap_steps[0] = (int32_t)g.depth;
-                    }
-                    while (count != 0) {
-                        g.more = (int32_t)count;
-                        if (taps != NULL) {
-                            /* The taps of a group are copied before its outputs are written. */
-                            int8_t *to = (int8_t *)band->scratch;
-                            g.taps = to;
-                            g.more = g.more < (int32_t)PIXELS ? g.more : (int32_t)PIXELS;
-                            for (int32_t i = 0; i < g.more; i++) {
-                                to = edgetool_copy_s8(to, taps, g.depth);
-                                taps += g.tap_steps[2];
-                            }
-                        }
-                        count -= (uint32_t)g.more;
-                        g.more -= (int32_t)PIXELS;
-                        g.skip = 2 * g.depth - ((g.depth + LANES - 1) & ~(LANES - 1));
-                        if (g.more >= 0) {
-                            LONG_GROUPS(3, op->is_signed);
-                        }
-                        if (g.more == -1) {
-                            LONG_GROUPS(2, op->is_signed);
-                        } else if (g.more == -2) {
-                            g.shared = g.taps;
-                            g.others[0] = g.weights;
-                            g.others[1] = g.weights + g.depth;
-                            g.others[2] = g.others[1] + g.depth;
-                            g.others[3] = g.others[2] + g.depth;
-                            g.skip += 2 * g.depth;
-                            g.scale_step = BLOCK * sizeof(int32_t);
-                            g.out_steps[0] = 1;
-                            FOURS(op->is_signed);
-                            g.out += g.out_steps[2];
-                        }
-                    }
-                }
-            } while (x < op->output_width);
-            if (--left == 0) {
-                break;
+        int8_t *out = first_out;
+        for (uint32_t y = 0; y < band->count; y++) {
+            p.out = out;
+            out += row_bytes;
+            if (op->is_direct) {
+                compute_direct(op, (const int8_t *)rows[0], &p, scratch);
+            } else {
+                compute_row(op, rows, &p, scratch);
             }
             rows += op->taps_y;
-            row_out += op->output_width * (uint32_t)op->groups * op->filters;
         }
-        if (++group == op->groups) {
+        p.first += op->depth;
+        if (p.first == p.pixel) {
             break;
         }
-        g.weights += (op->filters == 1 ? 1 : (op->filters + 3U) & ~3U) *
-                     (g.depth <= 2 * LANES ? (g.depth + LANES - 1) & ~(LANES - 1) : g.depth);
-        g.scales += (op->filters + 3U) / 4 * BLOCK;
+        first_out += filters;
+        p.weights += vectors * (depth <= 2 * LANES ? (depth + LANES - 1) & ~(LANES - 1U) : depth);
+        p.scales += (filters + 3) / 4 * BLOCK;
     }
 }
