@@ -100,13 +100,14 @@ def test_networks_of_convolutions_compute_what_tflm_computes() -> None:
     assert differences({str(dtype): prepare(_network(dtype), 4) for dtype in (DType.INT8, DType.INT16)}) == []
 
 
-def _depthwise(
+def depthwise(
     width: int,
     taps: tuple[int, int] = (3, 3),
     strides: tuple[int, int] = (1, 1),
     *,
     channels: int = 8,
     dilation: int = 1,
+    dilation_x: int = 1,
     padding: str = "SAME",
     multiplier: int = 1,
     height: int = 11,
@@ -114,16 +115,17 @@ def _depthwise(
     scale: float = 1.0,
     code: int = -128,
 ) -> Model:
-    """Return a depthwise convolution. dilation: of rows. code: the output's zero point."""
+    """Return a depthwise convolution. dilation: of rows. dilation_x: of columns. code: the output's zero point."""
     net = Net()
     outputs_each = channels * multiplier
     x = net.arena(2, height, width, channels, scale=1 / 16, zero_point=-5)
     weights, bias = net.filter(1, *taps, outputs_each, like=x, axis=3), net.biases(outputs_each, like=x)
+    reaches = (taps[0] - 1) * dilation, (taps[1] - 1) * dilation_x
     outputs = [
         -(-(side if padding == "SAME" else side - reach) // stride)
-        for side, reach, stride in zip((height, width), ((taps[0] - 1) * dilation, taps[1] - 1), strides, strict=True)
+        for side, reach, stride in zip((height, width), reaches, strides, strict=True)
     ]
-    values: dict[str, Any] = {"stride_h": strides[0], "stride_w": strides[1], "dilation_w_factor": 1}
+    values: dict[str, Any] = {"stride_h": strides[0], "stride_w": strides[1], "dilation_w_factor": dilation_x}
     values |= {"dilation_h_factor": dilation, "padding": padding, "depth_multiplier": multiplier}
     values |= {"fused_activation_function": fused}
     y = net.op(
@@ -139,16 +141,16 @@ LISTED, FEW = "edgetool_depthwise_s8", "edgetool_depthwise_few_s8"
 def depthwises() -> list[Model]:
     """Return layers of all kinds that the kernel with planes has: of 3 x 3 taps and others, with bands of all sizes."""
     square = [
-        _depthwise(width, strides=(stride, stride), channels=channels, padding=padding)
+        depthwise(width, strides=(stride, stride), channels=channels, padding=padding)
         for width, stride, channels, padding in product((9, 12, 131), (1, 2), (8, 5), ("SAME", "VALID"))
     ]
     others = [
-        _depthwise(width, taps, strides, channels=channels)
+        depthwise(width, taps, strides, channels=channels)
         for width, taps, strides, channels in product(
             (9, 70), ((5, 5), (4, 3), (7, 7), (1, 4)), ((1, 1), (2, 2), (1, 2), (3, 1)), (4, 7)
         )
     ]
-    return [*square, *others, _depthwise(9, dilation=2), _depthwise(9, (3, 5), (2, 1), dilation=2, padding="VALID")]
+    return [*square, *others, depthwise(9, dilation=2), depthwise(9, (3, 5), (2, 1), dilation=2, padding="VALID")]
 
 
 @pytest.mark.slow
@@ -182,7 +184,7 @@ def narrow_depthwises() -> list[Model]:
         {"width": 1, "channels": 9, "height": 1},
     ]
     return [
-        _depthwise(**values, fused=fused, scale=scale, code=code)
+        depthwise(**values, fused=fused, scale=scale, code=code)
         for values, (fused, scale, code) in product(kinds, RANGES)
     ]
 
@@ -216,7 +218,7 @@ def test_depthwise_convolutions_of_any_range_compute_what_tflm_computes(
 def test_few_channels_and_many_taps_outside_have_a_kernel_of_their_own(
     values: dict[str, Any], dsp: bool, kernel: str
 ) -> None:
-    (step,) = _steps(_depthwise(**values), dsp=dsp)
+    (step,) = _steps(depthwise(**values), dsp=dsp)
     assert step.kernel == kernel
 
 
@@ -227,7 +229,7 @@ def test_taps_inside_the_input_are_all_that_few_channels_need(driver: Literal["r
         (1, 2, 5), (1, 4), ((3, 3), (1, 2), (5, 4)), ((1, 1), (2, 3)), ((1, 3), (2, 1), (5, 1), (3, 4)), (1, 2)
     )
     models = [
-        _depthwise(width, taps, strides, channels=channels, multiplier=multiplier, height=height, dilation=dilation)
+        depthwise(width, taps, strides, channels=channels, multiplier=multiplier, height=height, dilation=dilation)
         for width, height, taps, strides, (channels, multiplier), dilation in sizes
     ]
     trials = [prepare(model, samples=1, dsp=dsp) for model in models]
@@ -238,7 +240,7 @@ def test_taps_inside_the_input_are_all_that_few_channels_need(driver: Literal["r
 
 def test_depthwise_convolutions_have_planes_where_they_have_fewer_instructions() -> None:
     def kernel(*values: Any, dsp: bool = True, **others: Any) -> str:
-        (step,) = _steps(_depthwise(*values, **others), dsp=dsp)
+        (step,) = _steps(depthwise(*values, **others), dsp=dsp)
         return step.kernel.removeprefix("edgetool_depthwise_")
 
     assert kernel(9) == kernel(9, (5, 5)) == "tiled_s8"
@@ -251,7 +253,7 @@ def test_depthwise_convolutions_have_planes_where_they_have_fewer_instructions()
 @pytest.mark.parametrize("flags", [(), DSP])
 def test_windows_of_3_x_3_need_no_scratch_and_may_be_in_place(flags: tuple[str, ...]) -> None:
     models = [
-        _depthwise(width, strides=(stride, stride), channels=channels, padding=padding)
+        depthwise(width, strides=(stride, stride), channels=channels, padding=padding)
         for width, stride, padding in ((2, 1, "SAME"), (3, 2, "SAME"), (7, 1, "SAME"), (8, 2, "SAME"), (6, 1, "VALID"))
         for channels in (4, 7)
     ]
@@ -301,8 +303,8 @@ def test_the_dilation_of_a_single_tap_is_none() -> None:
 def layers_in_lanes() -> list[Model]:
     """Return layers for which channels are the lanes of vectors on cores with Helium."""
     kinds = ((2, (2, 2), 3), (2, (3, 3), 9), (3, (1, 2), 20), (1, (5, 5), 8), (4, (1, 1), 17))
-    models = [_depthwise(width, taps, channels=channels) for width, taps, channels in kinds]
-    return [*models, _depthwise(9, (5, 5), (1, 9), channels=12, fused="NONE", code=3, padding="VALID")]
+    models = [depthwise(width, taps, channels=channels) for width, taps, channels in kinds]
+    return [*models, depthwise(9, (5, 5), (1, 9), channels=12, fused="NONE", code=3, padding="VALID")]
 
 
 @pytest.mark.parametrize("driver", ["run", "bands"])
@@ -329,7 +331,7 @@ def test_smaller_sections_need_less_memory_and_compute_the_same() -> None:
     kinds = (*kinds, (9, (5, 5), (1, 1), 400))
     trials, bands, groups, tiles = {}, [], [], []
     for width, taps, strides, channels in kinds:
-        trial = prepare(_depthwise(width, taps, strides, channels=channels), 1)
+        trial = prepare(depthwise(width, taps, strides, channels=channels), 1)
         programs = in_smaller_sections(trial.program)
         needs = []
         for program in programs:
@@ -350,7 +352,7 @@ def test_smaller_sections_need_less_memory_and_compute_the_same() -> None:
 
 
 def test_smaller_sections_of_single_rows_have_a_group() -> None:
-    program = lower(_depthwise(14, (4, 4), channels=384))
+    program = lower(depthwise(14, (4, 4), channels=384))
     assert program.steps[0].band == 1
     smaller = [dict(item.steps[0].op.values) for item in in_smaller_sections(program)]
     assert [(fields["groups"], fields["tile"]) for fields in smaller] == [(1, 14), (1, 8), (1, 4)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -28,6 +29,7 @@ from edgetool.model.types import DType, Model
 from tests.codegen.boards import BOARDS, build, run
 from tests.codegen.c_compilers import FLAGS
 from tests.codegen.native.host import Build, Driver, Trial, compare_all, prepare
+from tests.codegen.native.test_convolution import depthwise
 from tests.codegen.native.test_networks import cases, differences, networks, supported
 from tests.codegen.native.test_overlaps import check, detected, trials_of
 from tests.codegen.native.test_sums import TWO_STEPS
@@ -46,6 +48,15 @@ APART = [False, pytest.param(True, marks=pytest.mark.slow)]  # whether rows of i
 over_builds = pytest.mark.parametrize(
     "build", [pytest.param(Build(), id="whole", marks=pytest.mark.slow), pytest.param(BANDS, id="bands")]
 )
+
+
+def _equal_on_the_core(trials: Mapping[str, Trial], driver: Driver, level: str) -> int:
+    """Return how many models that TFLM runs compute the same on an emulated core; all of them must."""
+    if missing := MACHINES["cortex-m55"].missing_tools:
+        pytest.skip(f"{missing[0]} is not installed")
+    subjects = cores.subjects_of(trials)
+    assert [item.result for item in cores.run("cortex-m55", driver, level, subjects)] == [cores.EQUAL] * len(subjects)
+    return len(subjects)
 
 
 @over_builds
@@ -82,7 +93,13 @@ def test_outputs_are_right_at_the_stated_distance(row_wise: bool) -> None:
 
 
 def _convolution(
-    groups: int = 1, scale: float = 1.0, size: int = 4, taps: int = 3, depth: int = 4, filters: int = 2
+    groups: int = 1,
+    scale: float = 1.0,
+    size: int = 4,
+    taps: int = 3,
+    depth: int = 4,
+    filters: int = 2,
+    dilation: int = 1,
 ) -> Model:
     """Return a convolution with `depth` input channels and `filters` output channels in each group."""
     net, channels = Net(), filters * groups
@@ -92,8 +109,8 @@ def _convolution(
         "padding": "SAME",
         "stride_h": 1,
         "stride_w": 1,
-        "dilation_h_factor": 1,
-        "dilation_w_factor": 1,
+        "dilation_h_factor": dilation,
+        "dilation_w_factor": dilation,
     }
     y = net.op("CONV_2D", [x, weights, bias], 1, size, size, channels, scale=scale, **values)
     net.end_graph([x], [y])
@@ -172,31 +189,19 @@ def test_several_outputs_for_each_input_are_those_of_a_group(build: Build) -> No
         assert "_depthwise_" in step.kernel
 
 
-def _depthwise(
-    width: int, channels: int, stride: int = 1, *, fused: str = "RELU", zero_point: int = -128, dilation: int = 1
-) -> Model:
-    """Return a depthwise convolution with windows of 3 by 3."""
-    net, height = Net(), 5
-    x = net.arena(2, height, width, channels, dtype=DType.INT8, scale=1 / 16, zero_point=-5)
-    # No weight is -128, as in models that TensorFlow converts.
-    codes = np.random.default_rng(channels).integers(-127, 128, (1, 3, 3, channels)).astype(np.int8)
-    weights = net.tensor(codes.shape, DType.INT8, data=codes.tobytes(), scales=(1 / 128,))
-    values: dict[str, Any] = {"stride_h": stride, "stride_w": stride, "depth_multiplier": 1, "padding": "SAME"}
-    values |= {"dilation_h_factor": dilation, "dilation_w_factor": dilation, "fused_activation_function": fused}
-    sizes = [-(-side // stride) for side in (height, width)]
-    inputs = [x, weights, net.biases(channels, like=x)]
-    y = net.op("DEPTHWISE_CONV_2D", inputs, 2, *sizes, channels, scale=1.0, zero_point=zero_point, **values)
-    net.end_graph([x], [y])
-    return net.whole()
-
-
 # Windows of which some, all or none are inside the input; blocks that end with a pixel, and others that do not.
 DEPTHWISES = [
-    *(_depthwise(*kind) for kind in product((3, 6, 11), (4, 8, 12, 16, 20, 24, 40), (1, 2))),
-    *(_depthwise(*kind) for kind in product((9, 14), (4, 32), (3,))),
-    *(_depthwise(9, channels, dilation=2) for channels in (8, 16)),
-    *(_depthwise(7, channels, fused="RELU6", zero_point=-100) for channels in (8, 20)),
-    *(_depthwise(7, channels, stride, fused="NONE", zero_point=3) for channels, stride in product((8, 20), (1, 2))),
+    *(
+        depthwise(width, strides=(stride, stride), channels=channels, height=5)
+        for width, channels, stride in product((3, 6, 11), (4, 8, 12, 16, 20, 24, 40), (1, 2))
+    ),
+    *(depthwise(width, strides=(3, 3), channels=channels, height=5) for width, channels in product((9, 14), (4, 32))),
+    *(depthwise(9, channels=channels, dilation=2, dilation_x=2, height=5) for channels in (8, 16)),
+    *(depthwise(7, channels=channels, fused="RELU6", code=-100) for channels in (8, 20)),
+    *(
+        depthwise(7, strides=(stride, stride), channels=channels, fused="NONE", code=3)
+        for channels, stride in product((8, 20), (1, 2))
+    ),
 ]
 
 
@@ -213,15 +218,9 @@ def test_windows_of_3_by_3_compute_what_tflm_computes(build: Build) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("driver", "level"), cores.VARIANTS)
 def test_windows_of_3_by_3_compute_on_the_core_what_tflm_computes(driver: Driver, level: str) -> None:
-    missing = MACHINES["cortex-m55"].missing_tools
-    if missing:
-        pytest.skip(f"{missing[0]} is not installed")
-    is_banded = driver == "bands"
-    trials = {
-        str(i): prepare(model, 1, vector=True, lean=True, row_wise=is_banded) for i, model in enumerate(DEPTHWISES)
-    }
-    subjects = cores.subjects_of(trials)
-    assert [item.result for item in cores.run("cortex-m55", driver, level, subjects)] == [cores.EQUAL] * len(trials)
+    apart = driver == "bands"
+    trials = {str(i): prepare(model, 1, vector=True, lean=True, row_wise=apart) for i, model in enumerate(DEPTHWISES)}
+    assert _equal_on_the_core(trials, driver, level) == len(trials)
 
 
 def _extreme(codes: tuple[int, int]) -> Model:
@@ -251,12 +250,13 @@ def test_windows_of_3_by_3_have_the_kernel_with_the_fewest_instructions() -> Non
         return step.kernel.removeprefix("edgetool_depthwise_")
 
     # Two rows at once have fewer, but rows that stay apart have none, and need no scratch either way.
-    assert kernel(_depthwise(40, 16)) == "vector_s8"
-    assert kernel(_depthwise(40, 16), row_wise=True) == kernel(_depthwise(40, 16), lean=True) == "3x3_vector_s8"
-    assert kernel(_depthwise(40, 16, 2)) == "3x3_vector_s8"
+    assert kernel(depthwise(40, channels=16)) == "vector_s8"
+    assert kernel(depthwise(40, channels=16), row_wise=True) == "3x3_vector_s8"
+    assert kernel(depthwise(40, channels=16), lean=True) == "3x3_vector_s8"
+    assert kernel(depthwise(40, strides=(2, 2), channels=16)) == "3x3_vector_s8"
     # Sums of four channels are there or not.
-    assert kernel(_depthwise(40, 18), row_wise=True) == "vector_s8"
-    assert kernel(_depthwise(4, 18, 2), row_wise=True) == "lanes_s8"
+    assert kernel(depthwise(40, channels=18), row_wise=True) == "vector_s8"
+    assert kernel(depthwise(4, strides=(2, 2), channels=18), row_wise=True) == "lanes_s8"
 
 
 def _valid(
@@ -286,27 +286,16 @@ def test_windows_in_the_input_and_single_channels_compute_what_tflm_computes(row
 
 @over_builds
 def test_kernels_that_copy_fewer_columns_need_less_scratch_and_compute_the_same(build: Build) -> None:
-    net = Net()
-    x = net.arena(1, 5, 47, 8, dtype=DType.INT8, scale=1 / 16, zero_point=3)
-    kinds = (("CONV_2D", 3, 1, 2), ("CONV_2D", 3, 2, 1), ("DEPTHWISE_CONV_2D", 5, 1, 2), ("DEPTHWISE_CONV_2D", 7, 1, 1))
-    outputs = []
-    for code, taps, stride, dilation in kinds:
-        is_conv = code == "CONV_2D"
-        weights = net.filter(*((8, taps, taps, 8) if is_conv else (1, taps, taps, 8)), like=x, axis=0 if is_conv else 3)
-        values: dict[str, Any] = {"padding": "SAME", "stride_h": stride, "stride_w": stride}
-        values |= {"dilation_h_factor": dilation, "dilation_w_factor": dilation} | (
-            {} if is_conv else {"depth_multiplier": 1}
-        )
-        sizes = [-(-side // stride) for side in (5, 47)]
-        outputs.append(net.op(code, [x, weights, net.biases(8, like=x)], 1, *sizes, 8, scale=1.0, **values))
-    net.end_graph([x], outputs)
-    trial = prepare(net.whole(), 1, vector=True, row_wise=build is BANDS)
-    first, *narrower = in_smaller_sections(trial.program)
-    assert len(narrower) > 1
-    needs = [[step.scratch_bytes for step in program.steps] for program in (first, *narrower)]
-    assert all(a > b for a, b in zip(needs[0], needs[1], strict=True))
-    assert sorted(needs, reverse=True) == needs
-    trials = [replace(trial, program=program, memory=place_buffers(program)) for program in narrower]
+    convolutions = [_convolution(1, size=47, depth=8, filters=8, dilation=dilation) for dilation in (1, 2)]
+    models = [*convolutions, depthwise(47, (5, 5), dilation_x=2, height=5), depthwise(47, (7, 7), height=5)]
+    trials = []
+    for model in models:
+        trial = prepare(model, 1, vector=True, row_wise=build is BANDS)
+        first, *narrower = in_smaller_sections(trial.program)
+        needs = [program.steps[0].scratch_bytes for program in (first, *narrower)]
+        assert len(needs) > 1
+        assert needs == sorted(set(needs), reverse=True)
+        trials += [replace(trial, program=program, memory=place_buffers(program)) for program in narrower]
     assert compare_all(trials, build) == [None] * len(trials)
 
 
@@ -533,41 +522,28 @@ def test_the_instructions_of_the_core_do_what_their_definitions_do(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.parametrize(("driver", "level"), cores.VARIANTS)
 def test_random_layers_compute_on_the_core_what_tflm_computes(driver: Driver, level: str) -> None:
-    missing = MACHINES["cortex-m55"].missing_tools
-    if missing:
-        pytest.skip(f"{missing[0]} is not installed")
     drawn = cases(TYPES, range(600, 600 + MANY // 4))
-    subjects = cores.subjects_of(supported(drawn, None, Counter(), vector=True, row_wise=driver == "bands"))
-    assert [item.result for item in cores.run("cortex-m55", driver, level, subjects)] == [cores.EQUAL] * len(subjects)
+    trials = supported(drawn, None, Counter(), vector=True, row_wise=driver == "bands")
+    assert _equal_on_the_core(trials, driver, level) > len(TYPES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O2", "-Os"])
 def test_sums_of_rows_compute_on_the_core_what_tflm_computes(level: str) -> None:
-    missing = MACHINES["cortex-m55"].missing_tools
-    if missing:
-        pytest.skip(f"{missing[0]} is not installed")
     trials = {name: prepare(model, vector=True, row_wise=True) for name, model in models_of_sums().items()}
     assert all([step.kernel for step in trial.program.steps] == TWO_STEPS for trial in trials.values())
-    subjects = cores.subjects_of(trials)
-    assert len(subjects) == len(trials)
-    assert [item.result for item in cores.run("cortex-m55", "bands", level, subjects)] == [cores.EQUAL] * len(subjects)
+    assert _equal_on_the_core(trials, "bands", level) == len(trials)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O2", "-Os"])
 def test_rests_of_pixels_and_channels_compute_on_the_core_what_tflm_computes(level: str) -> None:
-    missing = MACHINES["cortex-m55"].missing_tools
-    if missing:
-        pytest.skip(f"{missing[0]} is not installed")
     kinds = product((1, 2, 3, 4, 5), ((1, 1),), (1,), (33, 48), (1, 2, 3, 4, 6, 9), ("NONE", "RELU"))
     trials = {str(kind): prepare(_valid(*kind), vector=True, row_wise=True) for kind in kinds}
     ops = [dict(step.op.values) for trial in trials.values() for step in trial.program.steps]
     # Negative sums are rounded only if outputs can have them.
     assert {(op["is_direct"], op["is_signed"]) for op in ops} == {(1, 0), (1, 1)}
-    subjects = cores.subjects_of(trials)
-    assert len(subjects) == len(trials)
-    assert [item.result for item in cores.run("cortex-m55", "bands", level, subjects)] == [cores.EQUAL] * len(subjects)
+    assert _equal_on_the_core(trials, "bands", level) == len(trials)
 
 
 @pytest.mark.slow

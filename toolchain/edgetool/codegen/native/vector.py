@@ -395,12 +395,12 @@ def _is_3x3(window: Window, flat: Array) -> bool:
 
 
 def _is_best_3x3(window: Window, tile: int, *, paired: bool) -> bool:
-    """Return whether that kernel has fewer instructions than edgetool_depthwise_vector_s8, roughly as counted.
+    """Return whether edgetool_depthwise_3x3_vector_s8 has fewer instructions, roughly as counted.
 
     Args:
         window: The geometry.
-        tile: The columns that the other kernel copies to scratch at once.
-        paired: Whether it computes two rows at once.
+        tile: The columns that edgetool_depthwise_vector_s8 copies to scratch at once.
+        paired: Whether that kernel computes two rows at once.
     """
     channels, width, period = window.channels, window.output_width, _period(window)
     vectors, tiles = -(-channels // BYTES), -(-width // tile)

@@ -11,7 +11,7 @@ from edgetool.codegen.native.loops.call import LoopRule, StepCall
 from edgetool.codegen.native.loops.depthwise import found_taps
 from edgetool.codegen.native.loops.elementwise import runs_of
 from edgetool.codegen.native.loops.pooling import pool_columns
-from edgetool.operators.loops import LoopCounts, check_steps, repeated
+from edgetool.operators.loops import LoopCounts, check_steps, combined, repeated
 
 LANES, WORDS = 16, 4  # codes and sums of a vector
 SUM_LANES, SUM_CODES = 8, 256  # EDGETOOL_SUM_LANES and EDGETOOL_SUM_CODES
@@ -106,12 +106,14 @@ def _depthwise(call: StepCall) -> LoopCounts:
     for is_pair, times in pairs.items():
         for name, count in _rows(call, is_pair=is_pair).items():
             loops[name] += times * count
-    counts = Counter(repeated(call.step.batches, loops))
-    if not call.is_full_range:
-        counts["clamped vectors"] = call.step.batches * sum(
-            _vectors(len(band) * call.step.row_bytes) for band in call.bands()
-        )
+    counts = combined(repeated(call.step.batches, loops), _clamped(call))
     return LoopCounts(f"{call['vectors']} vectors {_signed(call)}", counts)
+
+
+def _clamped(call: StepCall) -> dict[str, int]:
+    """Return the loop that clamps the outputs of bands."""
+    vectors = 0 if call.is_full_range else sum(_vectors(len(band) * call.step.row_bytes) for band in call.bands())
+    return {"clamped vectors": call.step.batches * vectors}
 
 
 def _lanes(call: StepCall) -> LoopCounts:
@@ -145,11 +147,7 @@ def _depthwise_3x3(call: StepCall) -> LoopCounts:
         loops["periods"] += times * (periods + (rest > 0))
         loops["moved periods"] += times * periods * is_moved
         loops["blocks"] += times * (periods * _vectors(lanes) + _vectors(rest))
-    if not call.is_full_range:
-        loops["clamped vectors"] = call.step.batches * sum(
-            _vectors(len(band) * call.step.row_bytes) for band in call.bands()
-        )
-    return LoopCounts(_signed(call), loops)
+    return LoopCounts(_signed(call), combined(loops, _clamped(call)))
 
 
 def _pairs_of_rows(call: StepCall, band: range) -> Iterator[bool]:
